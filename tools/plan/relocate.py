@@ -128,7 +128,11 @@ def _undefined(parameters: Sequence[bytes], patterns: Sequence[int], unread: Ran
     constant_bytes = {
         i for i, values in enumerate(zip(*parameters, strict=True)) if values == expected
     }
-    return constant_bytes | {i for start, length in unread for i in range(start, start + length)}
+    return constant_bytes | _bytes_of(unread)
+
+
+def _bytes_of(ranges: Ranges) -> set[int]:
+    return {i for start, length in ranges for i in range(start, start + length)}
 
 
 def parameter_name(cubin: Cubin, kernel: str, at: int) -> str:
@@ -179,18 +183,21 @@ def _kernel(
     size = len(first.parameters)
     relocations: list[Relocation] = _maps(nodes, places)
     covered = {i for r in relocations for i in range(r.at, r.at + TENSOR_MAP_BYTES)}
-    free = _undefined([n.parameters for n in nodes], places.patterns, unread) - covered
+    every = [n.parameters for n in nodes]
+    free = _undefined(every, places.patterns, unread) - covered
+    # Padding may hold the rest of a pointer: what is read must differ too.
+    differing = set(_differing(every)) - _bytes_of(unread)
     for at in range(0, size - POINTER_BYTES + 1, POINTER_BYTES):
         word = range(at, at + POINTER_BYTES)
-        if at in covered or all(i in free for i in word) or not _in_one(cubin, first.kernel, word):
+        if at in covered or all(i in free for i in word) or differing.isdisjoint(word):
             continue
         values = [int.from_bytes(n.parameters[at : at + POINTER_BYTES], "little") for n in nodes]
-        if len(set(values)) > 1 and (to := places.find(values)):
+        if _in_one(cubin, first.kernel, word) and (to := places.find(values)):
             relocations.append(PointerRelocation(at=at, to=to))
             covered.update(word)
     free -= covered
     known = free | covered
-    bad = [i for i in _differing([n.parameters for n in nodes]) if i not in known]
+    bad = [i for i in _differing(every) if i not in known]
     if bad:
         raise Unrepeatable(f"{parameter_name(cubin, first.kernel, bad[0])} {ADDRESSES}")
     return KernelNode(

@@ -166,3 +166,19 @@ def test_of_two_views_the_one_that_holds_the_address_counts() -> None:
     assert [r.to for r in node.relocations if isinstance(r, PointerRelocation)] == [
         ArgumentAddress(name="tail", offset=0), ArgumentAddress(name="tail", offset=16),
     ]  # fmt: skip
+
+
+def test_the_rest_of_a_pointer_in_padding_is_none() -> None:
+    """A byte that the kernel reads, and seven that it does not, left from an address."""
+    held = [launched(packed(7, (out & ~0xFF) | 0x29, 0)) for out in OUT]
+    (node,) = relocate(seen(*held), BUFFERS, CUBIN, {"k": ((9, 7),)})
+    assert isinstance(node, KernelNode) and node.relocations == ()
+    assert node.parameters == packed(7, 0x29, 0) and node.undefined == ((9, 7),)
+
+
+def test_part_of_a_pointer_that_a_kernel_reads_is_one() -> None:
+    """Bytes 1 and 2 of its eight, which differ between recordings."""
+    held = [launched(packed(7, out, 0)) for out in OUT]
+    (node,) = relocate(seen(*held), BUFFERS, CUBIN, {"k": ((8, 1), (11, 5))})
+    assert isinstance(node, KernelNode)
+    assert node.relocations == (PointerRelocation(at=8, to=ArgumentAddress(name="out", offset=0)),)

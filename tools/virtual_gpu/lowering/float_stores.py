@@ -10,6 +10,7 @@ these, and only two NaNs are ever taken for equal: no race of finite values is h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations
@@ -22,6 +23,7 @@ _FOLLOWED = {"mov": slice(1, None), "selp": slice(1, 3), "shfl": slice(1, 2)}
 """By family, the operands that become its result."""
 _ANY_TYPE = frozenset({"ld", "ldmatrix", "ldu"})
 _UNKNOWN = frozenset({"?"})
+_MINIFLOATS = re.compile(r"u?e\dm\d")
 Types = frozenset[str]
 
 
@@ -79,6 +81,6 @@ def _joined(operands: Iterable[Operand], known: dict[str, Types]) -> Types:
 
 def _float_type(instruction: Instruction) -> str:
     """Of the result, which a conversion and a product of matrices name first; else ""."""
-    named = (m for m in instruction.modifiers if is_type(m))
+    named = (m for m in instruction.modifiers if is_type(m) or _MINIFLOATS.match(m))
     name = next(named, "").removesuffix("x2")
     return name if name in INFINITIES else ""

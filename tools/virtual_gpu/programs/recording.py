@@ -30,6 +30,8 @@ class Recording:
         """`runtime` is the fake runtime that the program is linked with."""
         self._say = say
         self._warned: set[str] = set()
+        self._keep_going = keep_going
+        self._frees_fail = False
         self._gpu = VirtualGpu(spec(gpu), sample_instructions=None, engine=engine, prints=True)
         self._host = ProgramHost(
             self._gpu, GuardedMemory(runtime), self._launched, self._stopped, keep_going=keep_going
@@ -42,7 +44,7 @@ class Recording:
 
     def end(self, code: int) -> None:
         """The program ends by itself."""
-        leaked = list(self._host.unfreed.values())
+        leaked = [] if self._frees_fail else list(self._host.unfreed.values())
         self._say({"what": "exit", "code": code, "leaked": leaked, "notes": dict(self._gpu.notes)})
         self._host.close()
 
@@ -61,4 +63,5 @@ class Recording:
         })  # fmt: skip
 
     def _stopped(self, message: str, unsupported: bool) -> None:
+        self._frees_fail = not self._keep_going
         self._say({"what": "refused" if unsupported else "fault", "message": message})

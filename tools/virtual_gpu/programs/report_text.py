@@ -26,11 +26,11 @@ def describe(run: ProgramRun, gpu: str, *, profile: bool, findings: Sorted | Non
     return "\n".join([
         *lines,
         f"virtual {gpu}: {len(run.launches)} launches, estimated {total:.1f} us,"
-        f" {_verdict(found)}; exit code {run.code}",
+        f" {_verdict(found, bool(run.refused))}; exit code {run.code}",
     ])  # fmt: skip
 
 
-def _verdict(found: Sorted) -> str:
+def _verdict(found: Sorted, refused: bool) -> str:
     errors = sum(f.level == "error" for f in found.reported)
     counts = (
         (errors, "error"), (len(found.reported) - errors, "warning"),
@@ -38,7 +38,7 @@ def _verdict(found: Sorted) -> str:
     )  # fmt: skip
     words = [f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n]
     if not errors:
-        words.insert(0, "no fault found")
+        words.insert(0, "not all of it ran" if refused else "no fault found")
     return ", ".join(words)
 
 

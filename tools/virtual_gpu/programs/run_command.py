@@ -35,7 +35,10 @@ def add_options(run: argparse.ArgumentParser) -> None:
         run.add_argument(f"-{letter}", action="append", default=[], metavar="X", help=what)
     run.add_argument("-std", "--std", help="c++17, c++20, ...")
     run.add_argument(
-        "-arch", "--gpu-architecture", dest="gpu_architecture", help="build for an older GPU: sm_80"
+        "-arch",
+        "--gpu-architecture",
+        dest="gpu_architecture",
+        help="build for an older GPU, as nvcc takes it",
     )
     add_report_options(run)
     run.add_argument("--flag", action="append", default=[], help="a flag for nvcc, as --flag=-G")

@@ -28,6 +28,8 @@ HEAD = (
         ("cvt.rn.f16.f32 %h0, %r1; mov.b32 %r2, {%h0, %h0}; st.shared.b32 [tile], %r2;", ["f16"]),
         ("fma.rn.bf16x2 %r1, %r2, %r2, %r3; st.shared.b32 [tile], %r1;", ["bf16"]),
         ("cvt.rzi.s32.f32 %r1, %r2; st.shared.b32 [tile], %r1;", []),
+        ("cvt.rn.satfinite.e4m3x2.f32 %h0, %r1, %r2; st.shared.b16 [tile], %h0;", []),
+        ("cvt.rn.f16x2.e5m2x2 %r1, %h0; st.shared.b32 [tile], %r1;", ["f16"]),
         ("mul.f64 %d0, %d1, %d1; selp.b64 %d2, %d0, 0, %p0; st.shared.b64 [tile], %d2;", ["f64"]),
         ("add.f32 %r1, %r2, %r3; @%p0 add.s32 %r1, %r2, %r3; st.shared.b32 [tile], %r1;", []),
         ("add.f32 %r1, %r2, %r3; shfl.sync.bfly.b32 %r4, %r1, 1, 31, -1;"

@@ -84,6 +84,7 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
                  "broken.cu:8", "block (7, 0, 0), thread (104, 0, 0)"):  # fmt: skip
         assert part in fault
     assert (done.code, done.exit_code) == (0, 1)
+    assert done.leaked == (), "cudaFree fails after it"
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
@@ -133,6 +134,7 @@ def test_a_file_without_main_and_one_that_asks_for_too_much(tmp_path: Path) -> N
         "#include <cuda_runtime.h>\nint main() { cudaArray_t a; return cudaFreeArray(a); }"
     )
     refused = run_program(lacking)
+    assert "not all of it ran" in describe(refused, "h200", profile=False)
     assert refused.exit_code == 3 and "cudaFreeArray is not supported" in refused.refused
 
 
