@@ -118,3 +118,8 @@ KERNEL(fence_before_an_arrival) {
     if (threadIdx.x == 0) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
   }
 }
+KERNEL(barrier_after_return) {
+  if (threadIdx.x % 2) return;
+  __syncthreads();
+  out[INDEX] = 1;
+}

@@ -131,11 +131,6 @@ KERNEL(barrier_in_loop) {
     __syncthreads();  // BUG barrier_in_loop
   }
 }
-KERNEL(barrier_after_return) {
-  if (threadIdx.x % 2) return;
-  __syncthreads();  // BUG barrier_after_return
-  out[INDEX] = 1;
-}
 KERNEL(shuffle_in_branch) {
   float v = in[INDEX];
   if (threadIdx.x % 32 < 16) v += __shfl_xor_sync(0xffffffffu, v, 1);  // BUG shuffle_in_branch
