@@ -44,7 +44,7 @@ class Totals(Value):
 
 
 class Index(Value):
-    """A campaign: its file, its runs, what they came to."""
+    """A campaign: its file, its runs and their totals."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 

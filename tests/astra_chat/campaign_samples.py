@@ -59,6 +59,6 @@ def driver(file: Path, out: Path, *words: str) -> Iterator[subprocess.Popen[byte
 
 
 def stories(out: Path) -> dict[str, list[str]]:
-    """What each run came to, by its name."""
+    """The story of each run, by its name."""
     found = sorted((out / "runs").glob(f"*/{TRANSCRIPT}"))
     return {path.parent.name: story(path) for path in found}

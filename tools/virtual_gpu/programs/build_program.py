@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.runtime.compile import COMPILE_TIMEOUT_S, CompileFailed
+from astra_chat.tools.virtual_gpu.runtime.compile import run_nvcc
 from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
 
 STANDARD, OPTIMIZATION = "-std=c++17", "-O3"
@@ -21,7 +20,6 @@ _ARCH_OPTIONS = (
     "-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code",
 )  # fmt: skip
 _RELOCATABLE = ("-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c", "-dlink")
-_LOG_LINES = 20
 
 
 def build_program(
@@ -46,19 +44,7 @@ def build_program(
         "-shared", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}", "-cudart=none", f"-L{runtime}",
         "-o", str(library), *map(str, sources), "-lvcudart",
     ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False,
-            timeout=COMPILE_TIMEOUT_S,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise CompileFailed(f"nvcc did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
-    except OSError as error:
-        raise MissingDependency(f"cannot start {toolkit.nvcc}: {error}") from None
-    if done.returncode:
-        names = ", ".join(source.name for source in sources)
-        log = "\n".join((done.stdout + done.stderr).splitlines()[:_LOG_LINES])
-        raise CompileFailed(f"nvcc cannot build {names}:\n{log}")
+    run_nvcc(command, ", ".join(source.name for source in sources))
     return library
 
 
@@ -73,7 +59,7 @@ def for_virtual_gpu(words: Sequence[str], spec: GpuSpec) -> list[str]:
     rest = iter(words)
     for word in rest:
         name, _, value = word.partition("=")
-        if word in _RELOCATABLE or (name in _RELOCATABLE or word == "-rdc"):
+        if word in _RELOCATABLE or name in _RELOCATABLE or word == "-rdc":
             raise MissingDependency(
                 f"relocatable device code ({word}) is not supported on the virtual GPU"
             )

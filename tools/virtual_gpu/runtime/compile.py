@@ -58,6 +58,15 @@ def compile_file(
         f"-I{toolkit.include_dir}", "-cudart=none", f"-L{runtime}", "-keep", "-keep-dir",
         str(folder), "-o", str(library), str(source), "-lvcudart",
     ]  # fmt: skip
+    log = run_nvcc(command, source.name)
+    ptx = folder / f"{source.stem}.ptx"
+    disassemble(folder / f"{source.stem}.{spec.arch}.cubin", ptx.with_suffix(SUFFIX))
+    return Compiled(library, ptx, read_resources(log))
+
+
+def run_nvcc(command: Sequence[str], name: str) -> str:
+    """What it prints. `name`: what is built, for the message. Raises CompileFailed with the start
+    of its log, MissingDependency where it cannot be started."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False,
@@ -66,13 +75,11 @@ def compile_file(
     except subprocess.TimeoutExpired:
         raise CompileFailed(f"nvcc did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
     except OSError as error:
-        raise MissingDependency(f"cannot start {toolkit.nvcc}: {error}") from None
+        raise MissingDependency(f"cannot start {command[0]}: {error}") from None
     log = done.stdout + done.stderr
     if done.returncode:
-        raise CompileFailed(f"nvcc cannot build {source.name}:\n{_complaints(log)}")
-    ptx = folder / f"{source.stem}.ptx"
-    disassemble(folder / f"{source.stem}.{spec.arch}.cubin", ptx.with_suffix(SUFFIX))
-    return Compiled(library, ptx, read_resources(log))
+        raise CompileFailed(f"nvcc cannot build {name}:\n{_complaints(log)}")
+    return log
 
 
 def read_resources(log: str) -> dict[str, tuple[int, int]]:
