@@ -55,6 +55,7 @@ uint32_t enter(struct warp *w, int block) {
   w->pending[block] = 0;
   w->queue[block / 64] &= ~((uint64_t)1 << block % 64);
   visit(w, block, m);
+  if (program.mixes[block].wait | w->clock_wait) pass_time(w, &program.mixes[block]);
   if (w->waits_at && w->waits_at->rejoined[block / 64] >> block % 64 & 1) w->skipped |= m;
   const uint64_t spent = w->steps + w->idle + w->empty;
   if (spent > w->launch->budget) check_in_vain(w->worker);
@@ -106,7 +107,7 @@ static void begin(struct worker *k, int64_t id) {
     bulk_forget(w);
     w->back = UINT32_MAX;
     w->waits_at = NULL, w->skipped = 0;
-    w->idle = w->slept_ns = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
+    w->idle = w->slept_ns = w->clock_wait = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);

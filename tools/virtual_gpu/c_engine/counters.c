@@ -253,7 +253,16 @@ void count_shared(struct warp *w, const struct site *site, const uint64_t *addre
   w->worker->counters.shared_wavefronts += wavefronts(site, address, m);
 }
 
-enum { MAX_SLEEP_NS = 1000000 }; /* isa/clocks.py */
+/* isa/clocks.py */
+enum { MAX_SLEEP_NS = 1000000, LONG_WAIT_NS = 10000, PART_OF_WAIT_BITS = 10 };
+#define ENDLESS_WAIT_NS ((uint64_t)1 << 42)
+
+/* On the way into a basic block: in a loop that waits for a clock, and waits long, each instruction sleeps. */
+void pass_time(struct warp *w, const struct mix *mix) {
+  if (mix->wait != w->clock_wait) w->clock_wait = mix->wait, w->clock_wait_from = ELAPSED(w);
+  const uint64_t waited = ELAPSED(w) - w->clock_wait_from;
+  if (waited >= LONG_WAIT_NS && waited < ENDLESS_WAIT_NS) w->slept_ns += waited * mix->instructions >> PART_OF_WAIT_BITS;
+}
 
 /* A warp waits for its lane that sleeps longest. */
 void nano_sleep(struct warp *w, uint32_t m, const uint32_t *asked_ns) {

@@ -148,6 +148,6 @@ def _table(c_type: str, name: str, rows: Sequence[str]) -> list[str]:
 def _mixes(reference: numpy_engine.Program, firsts: list[int]) -> list[str]:
     return [
         f"{{{b.mix.instructions}, {b.mix.cycles}, {b.mix.loads}, {b.mix.rounds}, {b.mix.turns}, "
-        f"{int(b.mix.head)}, {int(b.only_leaves)}, {first}u}}"
+        f"{int(b.mix.head)}, {int(b.only_leaves)}, {first}u, {b.wait}}}"
         for b, first in zip(reference.blocks, firsts, strict=True)
     ]

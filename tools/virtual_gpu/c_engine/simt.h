@@ -52,7 +52,7 @@ struct counters {
 };
 /* Which warp ran most instructions: of several, that of the first thread block, then the first. */
 struct longest { uint64_t instructions; int64_t block; };
-struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction; };
+struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction, wait; }; /* wait: clock_waits.py */
 enum { MAX_TURNS = 4, MAX_RUN = 8, FEW_TURNS = 6 };
 struct site {
   uint32_t instruction, number;
@@ -125,6 +125,7 @@ struct warp {
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
   uint64_t idle; /* spent on failed tests */
   uint64_t slept_ns;
+  uint64_t clock_wait, clock_wait_from; /* the loop that waits for a clock, or 0, and since when */
   uint64_t empty; /* visits of blocks without an instruction that counts: a loop may be nothing else */
   const struct barrier *waits_at; /* where some of its lanes wait, or null */
   uint32_t skipped; /* lanes that went round it: they may end, but are missed there all the same */
@@ -136,6 +137,7 @@ struct warp {
 
 /* By the kernel's clocks: tools/virtual_gpu/isa/clocks.py. */
 #define ELAPSED(w) ((w)->steps + (w)->idle + (w)->slept_ns)
+void pass_time(struct warp *w, const struct mix *mix);
 void nano_sleep(struct warp *w, uint32_t m, const uint32_t *asked_ns);
 
 /* What a generated file exports. */

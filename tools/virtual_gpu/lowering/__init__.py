@@ -7,6 +7,7 @@ vector_atomics     vector atomics as scalar ones
 control_flow       basic blocks and the terminators between them
 block_order        order of basic blocks in which divergent lanes reconverge
 post_dominators    basic blocks through which all lanes of one come later
+clock_waits        loops that only wait for a clock
 regions            basic blocks that ptxas merges: predication and unrolling
 float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something

@@ -6,6 +6,7 @@ import heapq
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.isa.clocks import slept_in_wait_ns
 from astra_chat.tools.virtual_gpu.lowering.control_flow import GridPoll, Jump, Leave
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import lane_number
@@ -43,6 +44,8 @@ class Batch:
         self._polls = MbarrierWaits(frame.live.size)
         self._pauses = GridWaits(frame.live.size)
         self._held: list[tuple[int, Active]] = []
+        self._clock_wait = self._clock_wait_from = 0
+        """The loop that waits for a clock, and since when."""
 
     def run(self) -> None:
         frame = self._frame
@@ -100,6 +103,8 @@ class Batch:
             raise self._endless(block, active)
         if frame.counters is not None:
             frame.counters.visit(index, active)
+        if block.wait or self._clock_wait:
+            self._pass_time(block, active)
         if not self._waiting.empty:
             self._waiting.passed(index, active)
         for step in block.steps:
@@ -115,6 +120,16 @@ class Batch:
                 frame.leave(active)
             case end:
                 self._wait(end, active)
+
+    def _pass_time(self, block: Block, active: Active) -> None:
+        """Of loops that wait for a clock."""
+        frame = self._frame
+        if block.wait != self._clock_wait:
+            self._clock_wait, self._clock_wait_from = block.wait, frame.elapsed_ns
+        elif slept := slept_in_wait_ns(
+            frame.elapsed_ns - self._clock_wait_from, block.mix.instructions
+        ):
+            frame.sleep(np.where(active.mask, slept, 0))
 
     def _wait(self, end: Barrier | Poll | GridPoll, active: Active) -> None:
         if isinstance(end, GridPoll):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.isa.clocks import CLOCKS
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import (
     Array,
@@ -167,7 +168,7 @@ class Code(Modifiers):
     def _special(self, name: str, dtype: Any) -> Read:
         if name not in machine.SPECIALS:
             raise self.refuse(f"special register {name}")
-        if name in machine.CLOCKS:
+        if name in CLOCKS:
             return lambda f: resize(machine.clock(f, name), dtype)
         return lambda f: resize(f.special(name), dtype)
 

@@ -67,10 +67,7 @@ def nanosleep(code: Code) -> Step:
         if not active.count:
             return
         wanted = np.minimum(np.broadcast_to(asked_ns(f), f.shape), MAX_SLEEP_NS)
-        slept_ns = np.where(active.mask, wanted, 0).astype(np.int64)
-        f.slept_ns += int(slept_ns.max())
-        if f.counters is not None:
-            f.counters.sleep(slept_ns)
+        f.sleep(np.where(active.mask, wanted, 0).astype(np.int64))
 
     return step
 

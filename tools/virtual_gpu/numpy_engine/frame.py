@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.isa.clocks import CYCLES_PER_STEP
+from astra_chat.tools.virtual_gpu.isa.clocks import CLOCKS, CYCLES_PER_STEP
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
@@ -107,6 +107,17 @@ class Frame:
         blocks, threads = self.live.shape
         return blocks, threads
 
+    @property
+    def elapsed_ns(self) -> int:
+        """Since the batch began, by the kernel's clocks."""
+        return self.steps + self.slept_ns
+
+    def sleep(self, slept_ns: NDArray[np.int64]) -> None:
+        """slept_ns: of each lane, int64 [blocks, threads]."""
+        self.slept_ns += int(slept_ns.max())
+        if self.counters is not None:
+            self.counters.sleep(slept_ns)
+
     def enter(self, active: Active) -> None:
         self.active = active
         self.full = active.count == self.live_count
@@ -175,16 +186,16 @@ def padded_threads(block: Dim3) -> int:
 
 RESERVED = "%reserved_smem_offset_1"
 """Where shared memory begins that cooperative_groups uses for tiles of several warps."""
-SPECIALS = frozenset(
-    [f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
-    + [f"%lanemask_{which}" for which in ("eq", "lt", "le", "gt", "ge")]
-    + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid"]
-    + ["%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"]
-    + ["%dynamic_smem_size", "%total_smem_size", "%envreg1", "%envreg2", RESERVED]
+SPECIALS = (
+    frozenset(
+        [f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
+        + [f"%lanemask_{which}" for which in ("eq", "lt", "le", "gt", "ge")]
+        + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid"]
+        + ["%dynamic_smem_size", "%total_smem_size", "%envreg1", "%envreg2", RESERVED]
+    )
+    | CLOCKS
 )
 SPECIAL_64 = frozenset({"%clock64", "%globaltimer", "%gridid"})
-CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"})
-"""Fiction: they count the steps of the batch, and what it slept (isa/clocks.py)."""
 _SMS = 132
 
 
@@ -220,9 +231,10 @@ def special_register(frame: Frame, name: str) -> Array:
 
 
 def clock(frame: Frame, name: str) -> Array:
+    """Fiction: it counts the steps of the batch, and what it slept (isa/clocks.py)."""
     if name == "%clock_hi":
         return _scalar(0)
-    elapsed = frame.steps + frame.slept_ns
+    elapsed = frame.elapsed_ns
     if name.startswith("%clock"):
         elapsed *= CYCLES_PER_STEP
     long = np.full((1, 1), elapsed, np.uint64)

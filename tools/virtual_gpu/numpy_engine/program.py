@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.isa.bulk_copies import is_bulk
 from astra_chat.tools.virtual_gpu.isa.mbarriers import is_poll
+from astra_chat.tools.virtual_gpu.lowering.clock_waits import clock_waits
 from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,
@@ -83,6 +84,8 @@ class Block:
     mix: BlockCost
     first: Instruction | None
     """For messages about the block; None where it has no instruction."""
+    wait: int
+    """Number of the loop that waits for a clock, or 0: clock_waits.py."""
 
     @property
     def only_leaves(self) -> bool:
@@ -199,12 +202,11 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
         deciding_loads(blocks) if prepared.looks else frozenset(), float_stores(blocks),
     )  # fmt: skip
     params = {p.name: p.offset for p in kernel.params}
-    pairs = zip(blocks, block_costs(blocks), strict=True)
     twins = Twins(unit, blocks)
-    translated = tuple(
-        _block(unit, twins, block, cost, rejoined)
-        for (block, cost), rejoined in zip(pairs, post_dominators(blocks), strict=True)
+    facts = zip(
+        blocks, block_costs(blocks), clock_waits(blocks), post_dominators(blocks), strict=True
     )
+    translated = tuple(_block(unit, twins, *fact) for fact in facts)
     numbers, unset = twins.numbers, twins.unset
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes,
@@ -245,14 +247,14 @@ def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str,
 
 
 def _block(
-    unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost, rejoined: frozenset[int]
+    unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost, wait: int, rejoined: frozenset[int]
 ) -> Block:
     steps: list[Step] = []
     for instruction in block.body:
         steps += twins.steps(instruction, Code(unit, instruction).translate())
     steps += twins.at_end(block)
     end = _end(unit, block, rejoined)
-    return Block(tuple(steps), end, mix, next(iter(block.instructions), None))
+    return Block(tuple(steps), end, mix, next(iter(block.instructions), None), wait)
 
 
 def _end(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> End:

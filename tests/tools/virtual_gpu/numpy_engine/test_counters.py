@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
-from astra_chat.tools.virtual_gpu.types import Counters
+from astra_chat.tools.virtual_gpu.types import Counters, Fault
 from tests.tools.virtual_gpu.numpy_engine.conftest import Bench, at_256
 
 
@@ -90,7 +90,7 @@ def test_sectors_of_any_order(index: str, sectors: int) -> None:
     assert counters.global_load_sectors == counters.unique_load_sectors == sectors
 
 
-def stored(body: str, apart: int) -> Counters:
+def stored(body: str, apart: int, **options: Any) -> Counters:
     """Counters of one warp of 32 that stores to %rd2, `apart` bytes from lane to lane."""
     bench = Bench(
         parse(
@@ -100,7 +100,7 @@ def stored(body: str, apart: int) -> Counters:
             f"add.s64 %rd2, %rd0, %rd1; {body} ret; }}"
         )
     )
-    return bench.launch("kernel", 1, 32, at_256(np.zeros(1024, np.uint32))).counters
+    return bench.launch("kernel", 1, 32, at_256(np.zeros(1024, np.uint32)), **options).counters
 
 
 STORES = [f"st.global.u32 [%rd2+{4 * word}], %r0;" for word in range(8)]
@@ -177,6 +177,34 @@ def test_a_wait_for_a_clock_ends_and_takes_its_time(
     steps = 1000 - slept_ns
     assert steps <= counters.critical_path_instructions <= steps + 40
     assert counters.critical_path_sleep_ns == slept_ns
+
+
+def wait(more: str, condition: str) -> str:
+    return f""".reg .pred %p<2>; mov.u64 %rd4, %globaltimer; LOOP: {more}
+    mov.u64 %rd5, %globaltimer; sub.u64 %rd5, %rd5, %rd4;
+    setp.lt.u64 %p1, {condition}; @%p1 bra LOOP;
+    st.global.u32 [%rd2], %r0;"""
+
+
+@pytest.mark.parametrize("wait_us", [300, 20_000_000])
+@pytest.mark.parametrize("more", ["", "nanosleep.u32 50;"])
+def test_a_long_wait_for_a_clock_ends_soon_and_costs_its_time(wait_us: int, more: str) -> None:
+    """From 10 us on each instruction of such a loop sleeps 1/1024 of the time waited so far."""
+    counters = stored(wait(more, f"%rd5, {wait_us * 1000}"), 4)
+    assert counters.critical_path_instructions < 30_000
+    taken_us = 1e-3 * (counters.critical_path_sleep_ns + counters.critical_path_instructions)
+    assert wait_us <= taken_us <= 1.01 * wait_us
+
+
+def test_a_loop_that_looks_at_memory_takes_its_instructions() -> None:
+    counters = stored(wait("ld.global.u32 %r2, [%rd0];", "%rd5, 20000"), 4)
+    assert counters.critical_path_instructions >= 20_000 and not counters.critical_path_sleep_ns
+
+
+def test_an_endless_wait_for_a_clock_is_told() -> None:
+    with pytest.raises(Fault, match="more than 100000 instructions") as caught:
+        stored(wait("", f"%rd5, {2**64 - 1}"), 4, instruction_budget=100_000 * 8192)
+    assert caught.value.kind == "timeout"
 
 
 def test_early_return_lowers_efficiency(compiled: Any) -> None:

@@ -1,0 +1,79 @@
+"""Loops that only wait for a clock: while they turn, nothing but time passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.tools.virtual_gpu.isa.clocks import CLOCKS
+from astra_chat.tools.virtual_gpu.lowering.block_order import components
+from astra_chat.tools.virtual_gpu.lowering.control_flow import (
+    BasicBlock,
+    Branch,
+    Jump,
+    destinations,
+    sources,
+)
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Special
+
+_EFFECTS = frozenset(
+    "ld st atom red cp mbarrier wmma ldmatrix stmatrix bar barrier membar fence trap brkpt vprintf "
+    "malloc free __assertfail".split()
+)
+
+
+def clock_waits(blocks: Sequence[BasicBlock]) -> list[int]:
+    """By basic block, the number of the innermost such loop that it is part of, from 1; else 0.
+
+    A loop waits for a clock if a branch out of it depends on one, and nothing in it touches memory.
+    """
+    loops = [0] * len(blocks)
+    quiet = {n for n, block in enumerate(blocks) if _is_quiet(block)}
+    for number, loop in enumerate(_waiting_loops(blocks, quiet), start=1):
+        for index in loop:
+            loops[index] = number
+    return loops
+
+
+def _waiting_loops(blocks: Sequence[BasicBlock], among: set[int]) -> list[set[int]]:
+    """The first block of a loop is its head, as blocks are in weak topological order."""
+    graph = [
+        [t for t in block.successors if t in among] if n in among else []
+        for n, block in enumerate(blocks)
+    ]
+    found: list[set[int]] = []
+    for loop in map(set, components(graph)):
+        if len(loop) == 1 and not loop.intersection(*(graph[n] for n in loop)):
+            continue
+        inner = _waiting_loops(blocks, loop - {min(loop)})
+        found += inner or ([loop] if _waits([blocks[n] for n in loop], loop) else [])
+    return found
+
+
+def _is_quiet(block: BasicBlock) -> bool:
+    constant = {"param", "const"}
+    return isinstance(block.end, Jump | Branch) and all(
+        i.family not in _EFFECTS or (i.family == "ld" and constant.intersection(i.modifiers))
+        for i in block.body
+    )
+
+
+def _waits(loop: Sequence[BasicBlock], members: set[int]) -> bool:
+    body = [instruction for block in loop for instruction in block.body]
+    timed: set[str] = set()
+    while new := {
+        name
+        for i in body
+        if _reads_clock(i) or timed & sources(i)
+        for name in destinations(i)
+    } - timed:  # fmt: skip
+        timed |= new
+    return any(
+        isinstance(block.end, Branch)
+        and block.end.guard.register.name in timed
+        and not members.issuperset(block.successors)
+        for block in loop
+    )
+
+
+def _reads_clock(instruction: Instruction) -> bool:
+    return any(isinstance(o, Special) and o.name in CLOCKS for o in instruction.operands)
