@@ -66,17 +66,21 @@ class VirtualGpu:
         engine: Engine = "auto",
         compiled: Mapping[str, Path] | None = None,
         prints: bool = False,
+        adds_up: bool = False,
     ) -> None:
         """A launch worth more than `sample_instructions` (of single threads) runs a sample of its
         blocks; None runs all. The C engine, which `auto` takes for large launches, affords more.
 
         `compiled`: libraries for it by kernel, where this process may not start a compiler.
-        prints: what kernels print is in the reports; else it is dropped.
+        prints: what kernels print is in the reports; else it is dropped. adds_up: `auto` takes the
+        C engine also for a kernel of many small launches.
         """
         self.spec = spec
         self.memory = Memory()
         self.memory.track_writes(True)
-        self._engines = Engines(engine, compiled, sample_instructions, prints=prints)
+        self._engines = Engines(
+            engine, compiled, sample_instructions, prints=prints, adds_up=adds_up
+        )
         self._counters = counters
         self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
@@ -271,5 +275,6 @@ class VirtualGpu:
         )  # fmt: skip
         if launch.meeting_place:
             self._see_meeting_place(launch)
-        whole = self.parts.completed
-        self._reports = [*(whole.get(id(r), r) for r in self._reports), report]
+        if whole := self.parts.completed:
+            self._reports = [whole.get(id(r), r) for r in self._reports]
+        self._reports.append(report)

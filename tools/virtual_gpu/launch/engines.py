@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -19,6 +20,7 @@ from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.launch.sampling import Run, run_sampled
 from astra_chat.tools.virtual_gpu.memory.block_races import block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.numpy_engine.batch import MIN_LANES
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, PtxSyntaxError, parse
 from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, PtxUnsupported
@@ -45,12 +47,18 @@ class Engines:
         budget: int | None,
         *,
         prints: bool = False,
+        adds_up: bool = False,
     ) -> None:
         """`compiled` gives libraries by kernel, and then nothing is compiled here: a kernel without
         one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled. Without `prints`
-        what kernels print is dropped."""
+        what kernels print is dropped. adds_up: when `auto` chooses, what NumPy ran of a kernel in
+        earlier launches counts."""
         self._engine, self._compiled, self._budget = engine, compiled, budget
         self._prints, self._seed = prints, 0
+        self._adds_up = adds_up
+        self._interpreted: Counter[tuple[int, str, bool]] = Counter()
+        """Instructions of single threads that NumPy ran, or had time for, of a kernel so far."""
+        self._compiling: dict[tuple[int, str, bool], Compiling] = {}
         self.notes: dict[str, str] = {}
         """By kernel, why it ran on NumPy although C was asked for."""
 
@@ -129,7 +137,11 @@ class Engines:
             if small and (program := self._program(module, launch)):
                 return partial(on_c, program), self._c_budget
             if not small and self._compiled is None:
-                compiling = Compiling(lambda: self._program(module, launch))
+                key = _key(module, launch)
+                compiling = self._compiling.get(key) or Compiling(
+                    lambda: self._program(module, launch)
+                )
+                self._compiling[key] = compiling
                 return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
             return on_numpy, self._budget
 
@@ -139,8 +151,11 @@ class Engines:
             )
             if self._engine == "c" and (program := self._program(module, launch)):
                 return sampled(partial(on_c, program), self._c_budget, counters)
+            if self._engine == "auto" and self._worth_compiling(module, launch):
+                run, budget = for_the_rest(C_WORTH_INSTRUCTIONS)
+                return sampled(run, budget, counters)
             then = for_the_rest if self._engine == "auto" else None
-            return sampled(on_numpy, self._budget, counters, then)
+            return self._added(module, sampled(on_numpy, self._budget, counters, then))
 
         return of
 
@@ -154,9 +169,9 @@ class Engines:
     ) -> LaunchReport:
         """A cooperative launch: whatever it costs, all its blocks run, and all at once."""
         reference = numpy_engine.translate(module, launch.kernel, cooperative=True)
-        worth = (
-            launch.grid.count * launch.block.count >= C_WORTH_THREADS
-            and numpy_engine.count(reference) <= C_LARGEST_KERNEL
+        large = launch.grid.count * launch.block.count >= C_WORTH_THREADS
+        worth = numpy_engine.count(reference) <= C_LARGEST_KERNEL and (
+            large or self._worth_compiling(module, launch)
         )
         if self._engine == "c" or (self._engine == "auto" and worth):
             program = self._program(module, launch)
@@ -165,10 +180,24 @@ class Engines:
                     program, launch, memory, module_globals=addresses, counters=counters,
                     prints=self._prints,
                 )  # fmt: skip
-        return numpy_engine.run(
+        report = numpy_engine.run(
             reference, launch, memory, module_globals=addresses, counters=counters,
             prints=self._prints,
         )  # fmt: skip
+        return self._added(module, report)
+
+    def _worth_compiling(self, module: Module, launch: Launch) -> bool:
+        """Whether the launches so far would have paid for the compiler."""
+        worth = self._interpreted[_key(module, launch)] >= C_WORTH_INSTRUCTIONS
+        return worth and launch.kernel not in self.notes
+
+    def _added(self, module: Module, report: LaunchReport) -> LaunchReport:
+        """A small launch costs NumPy as much as one of some thousand threads."""
+        if self._adds_up:
+            least = report.counters.critical_path_instructions * MIN_LANES
+            cost = max(report.counters.lane_instructions, least)
+            self._interpreted[_key(module, report.launch)] += cost
+        return report
 
     @property
     def _c_budget(self) -> int | None:
@@ -189,6 +218,11 @@ class Engines:
         except (PtxUnsupported, MissingDependency, OSError) as error:
             self.notes[launch.kernel] = str(error)
         return None
+
+
+def _key(module: Module, launch: Launch) -> tuple[int, str, bool]:
+    """The modules of a VirtualGpu live as long as it."""
+    return id(module), launch.kernel, bool(launch.meeting_place)
 
 
 def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:

@@ -32,7 +32,9 @@ class Recording:
         self._warned: set[str] = set()
         self._keep_going = keep_going
         self._frees_fail = False
-        self._gpu = VirtualGpu(spec(gpu), sample_instructions=None, engine=engine, prints=True)
+        self._gpu = VirtualGpu(
+            spec(gpu), sample_instructions=None, engine=engine, prints=True, adds_up=True
+        )
         self._host = ProgramHost(
             self._gpu, GuardedMemory(runtime), self._launched, self._stopped, keep_going=keep_going
         )

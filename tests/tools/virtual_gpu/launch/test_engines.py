@@ -70,6 +70,24 @@ def test_large_launches_go_on_in_c(
     assert not report.sampled and report.counters.global_store_bytes == 4 * N
 
 
+@pytest.mark.parametrize("adds_up", [True, False])
+def test_a_kernel_of_many_launches_moves_to_c(
+    calls: Any, ran: list[str], monkeypatch: pytest.MonkeyPatch, adds_up: bool
+) -> None:
+    """64 threads cost NumPy as much as 8192: two launches of some 20 instructions are 400,000."""
+    monkeypatch.setattr(engines, "C_WORTH_INSTRUCTIONS", 200_000)
+    gpu = VirtualGpu(spec("h200"), adds_up=adds_up)
+    library = gpu.load(calls.library, calls.ptx, calls.resources)
+    data = device_array(256).view(np.float32)
+    data[:] = 1
+    at = ctypes.c_void_p(gpu.register(data, "data"))
+    library.set_factor(ctypes.c_float(3))
+    for _ in range(4):
+        assert library.run_chevron(at, at, 64, None) == 0
+    assert ran == ["numpy_engine"] * 2 + (["c_engine"] if adds_up else ["numpy_engine"]) * 2
+    assert (data == 81).all() and len({r.counters.lane_instructions for r in gpu.reports()}) == 1
+
+
 def test_the_c_engine_affords_a_larger_sample(calls: Any, ran: list[str]) -> None:
     few = scaled(calls, engine="numpy", sample_instructions=N)[1]
     many = scaled(calls, engine="c", sample_instructions=N)[1]
