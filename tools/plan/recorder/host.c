@@ -280,8 +280,8 @@ static int symbol(int module, const char *name, uint64_t *address, uint64_t *byt
     return cudaErrorInvalidSymbol;
 }
 
-static int touch(uint64_t address, uint64_t bytes, int write) {
-    (void)write;
+static int touch(uint64_t address, uint64_t bytes, int access) {
+    (void)access;
     return known_memory(address, bytes) ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -134,7 +134,7 @@ int vcudart_fill_rows(const struct cudaMemsetParams *fill) {
     const size_t height = fill->height ? fill->height : 1;
     int error = cudaSuccess;
     for (size_t y = 0; y < height && !error; ++y)
-        error = bytes ? vcudart_host.touch((uint64_t)(uintptr_t)(row + y * fill->pitch), bytes, 1) : cudaSuccess;
+        error = bytes ? vcudart_host.touch((uint64_t)(uintptr_t)(row + y * fill->pitch), bytes, VCUDART_WRITE) : cudaSuccess;
     if (error)
         return error;
     vcudart_host.open(1);

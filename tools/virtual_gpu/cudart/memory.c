@@ -112,13 +112,13 @@ EXPORT cudaError_t cudaHostGetDevicePointer(void **out, void *pointer, unsigned 
     (void)flags;
     RETURN_IF_BLOCKED;
     *out = pointer;
-    return vcudart_result(vcudart_host.touch(number(pointer), 0, 0));
+    return vcudart_result(vcudart_host.touch(number(pointer), 0, VCUDART_READ));
 }
 
 EXPORT cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
 
 static int is_device(const void *pointer) {
-    return vcudart_host.touch(number(pointer), 0, 0) == cudaSuccess;
+    return vcudart_host.touch(number(pointer), 0, VCUDART_READ) == cudaSuccess;
 }
 
 void vcudart_asked_to_copy(const void *to, const void *from, enum cudaMemcpyKind kind, cudaStream_t stream) {
@@ -140,10 +140,12 @@ static int permitted(const void *to, const void *from, size_t bytes, enum cudaMe
     int to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     int from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     int error = cudaSuccess;
+    to_device = to_device || (automatic && is_device(to));
     if (from_device || (automatic && is_device(from)))
-        error = vcudart_host.touch(number(from), bytes, 0);
-    if (!error && (to_device || (automatic && is_device(to))))
-        error = vcudart_host.touch(number(to), bytes, 1);
+        error = vcudart_host.touch(number(from), bytes,
+                                   to_device || vcudart_capturing() ? VCUDART_READ : VCUDART_TO_HOST);
+    if (!error && to_device)
+        error = vcudart_host.touch(number(to), bytes, VCUDART_WRITE);
     return error;
 }
 
@@ -189,7 +191,7 @@ PER_THREAD(cudaMemcpyAsync, _ptsz)
 
 EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
     RETURN_IF_BLOCKED;
-    int error = bytes ? vcudart_host.touch(number(pointer), bytes, 1) : cudaSuccess;
+    int error = bytes ? vcudart_host.touch(number(pointer), bytes, VCUDART_WRITE) : cudaSuccess;
     if (!error && bytes && vcudart_capturing()) {
         error = vcudart_host.note(number(pointer), 0, bytes, 0, value);
         return vcudart_result(error ? error : vcudart_captured(cudaGraphNodeTypeMemset, NULL, NULL));

@@ -26,13 +26,16 @@ struct vcudart_function {
     int32_t binary_version;
 };
 
+/* Repeated in runtime/host.py. TO_HOST: of a copy to the host, which is done at once. */
+enum vcudart_access { VCUDART_READ, VCUDART_WRITE, VCUDART_TO_HOST };
+
 struct vcudart_host {
     int (*launch)(int module, const char *kernel, const uint32_t *grid, const uint32_t *block,
                   uint64_t dynamic_shared_bytes, void **args, int cooperative);
     int (*allocate)(uint64_t bytes, uint64_t *address);
     int (*release)(uint64_t address);
-    /* May a copy touch these bytes of device memory? A write counts as coverage. */
-    int (*touch)(uint64_t address, uint64_t bytes, int write);
+    /* May a copy touch these bytes of device memory? enum vcudart_access; a write counts as coverage. */
+    int (*touch)(uint64_t address, uint64_t bytes, int access);
     int (*symbol)(int module, const char *name, uint64_t *address, uint64_t *bytes);
     int (*function)(int module, const char *kernel, struct vcudart_function *out);
     int (*set_attribute)(int module, const char *kernel, int attribute, int value);

@@ -95,6 +95,12 @@ class Buffer:
             flags = items_of(self.written.view(np.uint8), size, self.address)[0]
             flags[index] = np.ones(size, np.uint8).view(_ITEM[size])[0]
 
+    def is_unwritten(self, start: int, nbytes: int) -> bool:
+        """Whether nothing has written to any of these bytes, as far as that is known."""
+        if not self.starts_uninitialized or self.written is None:
+            return False
+        return not self.written[start : start + nbytes].any()
+
     def mark_span(self, start: int, nbytes: int) -> None:
         """Notes a store to bytes in a row."""
         if self.written is not None:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from astra_chat.tools.virtual_gpu.runtime.calls import (
     pack_params,
 )
 from astra_chat.tools.virtual_gpu.runtime.fat_binary import device_code
+from astra_chat.tools.virtual_gpu.runtime.host import Access
 from astra_chat.tools.virtual_gpu.runtime.printf import text_of
 from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX, disassemble
 from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUnsupported
@@ -33,6 +34,8 @@ from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUns
 HOST_LINK_BYTES_PER_S = 25e9
 """What copies between host and device are taken to reach: PCIe 4.0 x16."""
 COPY_LATENCY_NS = 5_000
+DEVICE_TO_HOST = 2
+"""Of enum cudaMemcpyKind."""
 
 Launched = Callable[[LaunchReport, Estimate], None]
 
@@ -46,20 +49,26 @@ class ProgramHost(CallsOnGpu):
         memory: GuardedMemory,
         launched: Launched,
         stopped: Callable[[str, bool], None],
+        warned: Callable[[str, str], None],
         *,
         keep_going: bool = False,
     ) -> None:
         """stopped: called with what stopped the first kernel, and whether the virtual GPU does
         not support something, at once: the program may not end well. keep_going: a fault is no
-        error for the program, and each is told, once a place."""
+        error for the program, and each is told, once a place. warned: called with the place and the
+        words of a warning."""
         super().__init__(gpu)
-        self._guard, self._launched, self._stopped = memory, launched, stopped
+        self._guard, self._launched, self._stopped, self._warned = memory, launched, stopped, warned
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
         self._seen: set[str] = set()
         self._folder = tempfile.TemporaryDirectory(prefix="astra-program-")
         self._ns = 0.0
         self._touched = 0
+        self._to_host: list[tuple[int, int]] = []
+        """Address and bytes of each row that is about to be copied to the host."""
         self._broken = False
+        self._incomplete = False
+        """Something did not run, and what it would have written is missing."""
         self._keep_going, self._told = keep_going, set[tuple[str, str]]()
         self._recording: list[Callable[[], int]] | None = None
         self._graphs: dict[int, list[Callable[[], int]]] = {}
@@ -150,16 +159,41 @@ class ProgramHost(CallsOnGpu):
             self.release(address)
         return super().forget()
 
-    def touch(self, address: int, nbytes: int, write: bool) -> int:
+    def touch(self, address: int, nbytes: int, access: Access) -> int:
         self._touched = max(self._touched, nbytes)
-        return super().touch(address, nbytes, write)
+        error = super().touch(address, nbytes, access)
+        if error:
+            self._to_host.clear()
+        elif access == Access.TO_HOST:
+            self._to_host.append((address, nbytes))
+        return error
 
     def open(self, on: bool) -> int:
         self._guard.open(on)
+        if on:
+            self._see_unwritten(self._to_host)
+            self._to_host = []
         if not on:
             self._ns += COPY_LATENCY_NS + 1e9 * self._touched / HOST_LINK_BYTES_PER_S
             self._touched = 0
         return 0
+
+    def _see_unwritten(self, rows: Sequence[tuple[int, int]]) -> None:
+        """Tells of a copy to the host that takes nothing but memory that nothing wrote. Where a
+        part was written the rest may be padding, or room that was not needed."""
+        buffers = [self._memory.find(address) for address, _ in rows]
+        unwritten = bool(rows) and all(
+            buffer is not None and buffer.is_unwritten(address - buffer.address, nbytes)
+            for buffer, (address, nbytes) in zip(buffers, rows, strict=True)
+        )
+        if unwritten and not self._incomplete:
+            total = sum(nbytes for _, nbytes in rows)
+            place = self._memory.place(rows[0][0])
+            self._warned(
+                f"copy from {place.partition(' of ')[2]}",
+                f"uninitialized_copy: a copy to the host of {total} bytes that nothing wrote, at"
+                f" {place}",
+            )
 
     def now(self) -> int:
         return round(self._ns)
@@ -167,6 +201,7 @@ class ProgramHost(CallsOnGpu):
     def broke(self, error: BaseException) -> int:
         if not isinstance(error, Fault | PtxUnsupported | PtxSyntaxError):
             traceback.print_exception(error)  # ours
+        self._incomplete = True
         if self._keep_going and isinstance(error, Fault):
             return self._pass_over(error)
         if not self._broken:
@@ -183,6 +218,7 @@ class ProgramHost(CallsOnGpu):
         return 0
 
     def refuse(self, what: str) -> int:
+        self._incomplete = True
         self._stopped(str(CallUnsupported(what)), True)
         return super().refuse(what)
 
@@ -202,6 +238,8 @@ class ProgramHost(CallsOnGpu):
 
     def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
         def do() -> int:
+            if kind == DEVICE_TO_HOST:
+                self._see_unwritten([(source, nbytes)])
             with self._guard:
                 if source:
                     ctypes.memmove(to, source, nbytes)

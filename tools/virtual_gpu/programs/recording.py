@@ -36,8 +36,9 @@ class Recording:
             spec(gpu), sample_instructions=None, engine=engine, prints=True, adds_up=True
         )
         self._host = ProgramHost(
-            self._gpu, GuardedMemory(runtime), self._launched, self._stopped, keep_going=keep_going
-        )
+            self._gpu, GuardedMemory(runtime), self._launched, self._stopped, self._warn,
+            keep_going=keep_going,
+        )  # fmt: skip
         self._gpu.use(self._host)
         self._gpu.attach(runtime)
 
@@ -53,9 +54,7 @@ class Recording:
     def _launched(self, done: LaunchReport, estimate: Estimate) -> None:
         launch = done.launch
         for where, message in warnings_of([done]).items():
-            if where not in self._warned:
-                self._warned.add(where)
-                self._say({"what": "warning", "message": message})
+            self._warn(where, message)
         self._say({
             "what": "launch", "kernel": launch.kernel,
             "grid": [launch.grid.x, launch.grid.y, launch.grid.z],
@@ -63,6 +62,11 @@ class Recording:
             "estimated_us": estimate.us, "limiter": estimate.limiter, "why": estimate.why,
             "counters": vars(done.counters),
         })  # fmt: skip
+
+    def _warn(self, where: str, message: str) -> None:
+        if where not in self._warned:
+            self._warned.add(where)
+            self._say({"what": "warning", "message": message})
 
     def _stopped(self, message: str, unsupported: bool) -> None:
         self._frees_fail = not self._keep_going

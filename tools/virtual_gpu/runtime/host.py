@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import Dim3
+
+
+class Access(IntEnum):
+    """enum vcudart_access: what a copy does with device memory."""
+
+    READ = 0
+    WRITE = 1
+    TO_HOST = 2
+    """A read of a copy to the host, which is done at once."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Host(Protocol):
 
     def release(self, address: int) -> int: ...
 
-    def touch(self, address: int, nbytes: int, write: bool) -> int:
+    def touch(self, address: int, nbytes: int, access: Access) -> int:
         """Whether a copy may read or write there; a write is coverage."""
 
     def symbol(self, module: int, name: str) -> tuple[int, int, int]:

@@ -87,6 +87,17 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
     assert done.leaked == (), "cudaFree fails after it"
 
 
+def test_a_copy_to_the_host_of_what_nothing_wrote_is_told() -> None:
+    """Padding, and room that was not needed, are not."""
+    first, second = run("copies").warnings
+    assert first == (
+        "uninitialized_copy: a copy to the host of 1024 bytes that nothing wrote, at offset 0 of"
+        " cudaMalloc number 6 (4096 bytes)"
+    )
+    assert "150 bytes" in second and "at offset 2048 of cudaMalloc number 7" in second
+    assert not run("copies", "after a fault", keep_going=True).warnings
+
+
 @pytest.mark.parametrize("engine", ["numpy", "c"])
 def test_a_use_after_free_names_the_buffer(engine: str) -> None:
     done = run("broken", "u", engine=engine)
