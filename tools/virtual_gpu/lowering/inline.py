@@ -128,7 +128,7 @@ class _Inliner:
             names |= {
                 p.name: f"{p.name}${self._copies}" for p in (*function.returns, *function.params)
             }
-            body = _renamed(function, call, names, f"${self._copies}", None)
+            body = self._renamed(function, call, names, None)
             self._declare(function, names)
             frame = frame_of(function, body, names)
             self._outlined[callee] = _Outlined(
@@ -214,7 +214,7 @@ class _Inliner:
         formal = (*function.returns, *function.params)
         actual = (*results.items, *arguments.items)
         symbols = self._bind(call, formal, actual) | self._fresh_names(function)
-        copy = _renamed(function, call, symbols, f"${self._copies}", after)
+        copy = self._renamed(function, call, symbols, after)
         self._declare(function, symbols)
         saved = Register(f"$top${self._copies}", "b64")
         allocates = any(
@@ -265,32 +265,35 @@ class _Inliner:
         renamed = labels | own | set(function.targets)
         return shared | {name: f"{name}${self._copies}" for name in renamed}
 
-
-def _renamed(
-    function: Function, call: Instruction, symbols: dict[str, str], suffix: str, after: str | None
-) -> list[Statement]:
-    """A copy of the body; `ret` jumps to `after`, or stays. What is no line of a .cu gets the
-    call's."""
-    registers: dict[str, Register] = {}
-    body: list[Statement] = []
-    for statement in function.body:
-        if isinstance(statement, Label):
-            body.append(dataclasses.replace(statement, name=symbols[statement.name]))
-            continue
-        for register in _mentioned(statement):
-            fresh = Register(register.name + suffix, register.type)
-            registers.setdefault(register.name, fresh)
-        guard = statement.guard
-        if guard is not None:
-            guard = Guard(registers[guard.register.name], guard.negated)
-        if statement.family == "ret" and after is not None:
-            operands: tuple[Operand, ...] = (Symbol(after),)
-            statement = dataclasses.replace(statement, opcode="bra")
-        else:
-            operands = tuple(rename(o, registers, symbols) for o in statement.operands)
-        source = statement.source if ".cu:" in statement.source else call.source
-        body.append(dataclasses.replace(statement, operands=operands, guard=guard, source=source))
-    return body
+    def _renamed(
+        self, function: Function, call: Instruction, symbols: dict[str, str], after: str | None
+    ) -> list[Statement]:
+        """The next copy of the body; `ret` jumps to `after`, or stays. What is no line of the
+        program's own files gets the call's."""
+        suffix = f"${self._copies}"
+        registers: dict[str, Register] = {}
+        body: list[Statement] = []
+        for statement in function.body:
+            if isinstance(statement, Label):
+                body.append(dataclasses.replace(statement, name=symbols[statement.name]))
+                continue
+            for register in _mentioned(statement):
+                fresh = Register(register.name + suffix, register.type)
+                registers.setdefault(register.name, fresh)
+            guard = statement.guard
+            if guard is not None:
+                guard = Guard(registers[guard.register.name], guard.negated)
+            if statement.family == "ret" and after is not None:
+                operands: tuple[Operand, ...] = (Symbol(after),)
+                statement = dataclasses.replace(statement, opcode="bra")
+            else:
+                operands = tuple(rename(o, registers, symbols) for o in statement.operands)
+            own = statement.source.partition(":")[0] in self._module.sources
+            source = statement.source if own else call.source
+            body.append(
+                dataclasses.replace(statement, operands=operands, guard=guard, source=source)
+            )
+        return body
 
 
 def _mentioned(instruction: Instruction) -> Iterator[Register]:

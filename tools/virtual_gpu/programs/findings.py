@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,9 +25,11 @@ class Finding:
     kernel: str
     """Mangled name; "" where there is none."""
     file: str
-    """As nvcc's line information names it; "" where there is none."""
+    """As messages name it; "" where there is none."""
     line: int
     """0 where there is none."""
+    path: str = ""
+    """Of the file where it was built, if that is known."""
 
     @property
     def kernel_name(self) -> str:
@@ -36,24 +38,31 @@ class Finding:
 
 
 def findings_of(
-    faults: Iterable[str], warnings: Iterable[str], leaked: Iterable[int]
+    faults: Iterable[str],
+    warnings: Iterable[str],
+    leaked: Iterable[int],
+    paths: Mapping[str, str],
 ) -> tuple[Finding, ...]:
-    """The findings of a run, faults first."""
+    """The findings of a run, faults first. paths: of source files, by message."""
     unfreed = list(leaked)
     leaks = [f"leak: {len(unfreed)} buffers were not freed, {sum(unfreed)} bytes"] * bool(unfreed)
     return (
-        *(_finding("error", message) for message in faults),
-        *(_finding("warning", message) for message in (*warnings, *leaks)),
+        *(_finding("error", message, paths.get(message, "")) for message in faults),
+        *(_finding("warning", each, paths.get(each, "")) for each in (*warnings, *leaks)),
     )
 
 
-def _finding(level: Level, message: str) -> Finding:
+def _finding(level: Level, message: str, path: str) -> Finding:
     kind = match[1] if (match := _KIND.match(message)) else "_".join(message.split()[:2])
     kernel = match[1] if (match := _KERNEL.search(message)) else ""
+    return Finding(level, kind, message, kernel, *place_of(message), path)
+
+
+def place_of(message: str) -> tuple[str, int]:
+    """File and line of a finding; "" and 0 where it has none."""
     _, _, where = message.partition("(kernel ")
     place = _PLACE.search(where) or _PLACE.search(message)
-    file, line = (place[1], int(place[2])) if place else ("", 0)
-    return Finding(level, kind, message, kernel, file, line)
+    return (place[1], int(place[2])) if place else ("", 0)
 
 
 def plain_name(mangled: str) -> str:

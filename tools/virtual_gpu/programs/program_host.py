@@ -6,7 +6,7 @@ import ctypes
 import os
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +61,8 @@ class ProgramHost(CallsOnGpu):
         self._guard, self._launched, self._stopped, self._warned = memory, launched, stopped, warned
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
         self._seen: set[str] = set()
+        self.sources: Mapping[str, str] = {}
+        """Paths of the last launch's sources, by the names that messages give them."""
         self._folder = tempfile.TemporaryDirectory(prefix="astra-program-")
         self._ns = 0.0
         self._touched = 0
@@ -86,11 +88,13 @@ class ProgramHost(CallsOnGpu):
         if self._recording is not None:
             return self._note_launch(module, kernel, grid, block, dynamic, args, cooperative)
         ended = len(self._gpu.reports())
+        loaded, _ = self._find(module, kernel)
+        self.sources = loaded.module.sources if loaded else {}
         with self._guard:
             error = super().launch(module, kernel, grid, block, dynamic, args, cooperative)
         for report in self._gpu.reports()[ended:]:
             self._print(report)
-            loaded = self._gpu.loaded(module)
+            assert loaded is not None  # it ran
             warm = kernel in self._seen
             launch_estimate = estimate([report], loaded.resources, self.spec, warm=warm)
             self._seen.add(kernel)

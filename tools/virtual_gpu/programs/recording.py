@@ -11,6 +11,7 @@ from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import warnings_of
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.programs.findings import place_of
 from astra_chat.tools.virtual_gpu.programs.program_host import ProgramHost
 from astra_chat.tools.virtual_gpu.types import Engine, LaunchReport
 
@@ -66,8 +67,13 @@ class Recording:
     def _warn(self, where: str, message: str) -> None:
         if where not in self._warned:
             self._warned.add(where)
-            self._say({"what": "warning", "message": message})
+            self._say({"what": "warning", **self._told(message)})
 
     def _stopped(self, message: str, unsupported: bool) -> None:
         self._frees_fail = not self._keep_going
-        self._say({"what": "refused" if unsupported else "fault", "message": message})
+        what = "refused" if unsupported else "fault"
+        self._say({"what": what, **self._told(message)})
+
+    def _told(self, message: str) -> dict[str, str]:
+        """With the path of the source file that it names."""
+        return {"message": message, "path": self._host.sources.get(place_of(message)[0], "")}

@@ -22,7 +22,7 @@ SCHEMA = (
 def as_json(
     run: ProgramRun, gpu: str, found: Sorted, exit_code: int, folders: Sequence[Path]
 ) -> dict[str, Any]:
-    """folders: where the sources may lie, which line information names by their last part."""
+    """folders: where sources may lie that are no longer where they were built."""
     kernels: dict[str, dict[str, Any]] = {}
     for launch in run.launches:
         row = kernels.setdefault(launch["kernel"], {"launches": 0, "estimated_us": 0.0})
@@ -46,7 +46,7 @@ def as_json(
 def _row(finding: Finding, folders: Sequence[Path], *, suppressed: bool) -> dict[str, Any]:
     return {
         "level": finding.level, "finding": finding.kind, "message": finding.message,
-        "kernel": finding.kernel, "file": path_of(finding.file, folders), "line": finding.line,
+        "kernel": finding.kernel, "file": path_of(finding, folders), "line": finding.line,
         "suppressed": suppressed,
     }  # fmt: skip
 
@@ -85,7 +85,7 @@ def _result(finding: Finding, kinds: list[str], folders: Sequence[Path]) -> dict
     location: dict[str, Any] = {}
     if finding.line:
         location["physicalLocation"] = {
-            "artifactLocation": {"uri": path_of(finding.file, folders)},
+            "artifactLocation": {"uri": path_of(finding, folders)},
             "region": {"startLine": finding.line},
         }
     if finding.kernel:
@@ -94,14 +94,15 @@ def _result(finding: Finding, kinds: list[str], folders: Sequence[Path]) -> dict
     return {**result, "locations": [location]} if location else result
 
 
-def path_of(file: str, folders: Sequence[Path]) -> str:
-    """The file from the working folder on, where it lies under it."""
-    for folder in folders if file else []:
-        if (path := (folder / file).absolute()).is_file():
-            return (
-                path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-            ).as_posix()
-    return file
+def path_of(finding: Finding, folders: Sequence[Path]) -> str:
+    """The finding's file from the working folder on, where it lies under it."""
+    paths = [Path(finding.path)] if finding.path else []
+    paths += [(folder / finding.file).absolute() for folder in folders if finding.file]
+    for path in paths:
+        if path.is_file():
+            inside = path.is_relative_to(Path.cwd())
+            return (path.relative_to(Path.cwd()) if inside else path).as_posix()
+    return finding.file
 
 
 def write_report(path: Path, content: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class ProgramRun:
     """Bytes of each buffer that was not freed."""
     ended: str
     """"" or how it ended if not by itself."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Of the source files of findings, by message."""
 
     @property
     def exit_code(self) -> int:
@@ -58,7 +60,7 @@ class ProgramRun:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return findings_of(self.faults, self.warnings, self.leaked)
+        return findings_of(self.faults, self.warnings, self.leaked, self.paths)
 
 
 def run_program(
@@ -142,4 +144,5 @@ def run_of(rows: Iterable[Mapping[str, Any]], code: int, ended: str = "") -> Pro
     return ProgramRun(
         code, tuple(by_kind["launch"]), tuple(row["message"] for row in by_kind["fault"]), refused,
         tuple(row["message"] for row in by_kind["warning"]), tuple(last.get("leaked", ())), ended,
+        {row["message"]: row["path"] for row in (*by_kind["fault"], *by_kind["warning"])},
     )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.virtual_gpu.ptx.constants import constant, decimal, starts, whole
 from astra_chat.tools.virtual_gpu.ptx.cursor import Cursor
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import Place, SourceFiles
 from astra_chat.tools.virtual_gpu.ptx.declarations import params, variables
 from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
@@ -34,7 +35,6 @@ _REGISTER_TYPES = frozenset(
 )
 _MAX_REGISTERS = 1 << 20
 """Of one name: nvcc comes nowhere near."""
-_Place = tuple[int, int, int]
 
 
 @dataclass
@@ -57,14 +57,14 @@ class BodyParser:
     twice, too.
     """
 
-    def __init__(self, cursor: Cursor, function: Function, files: dict[int, str]) -> None:
+    def __init__(self, cursor: Cursor, function: Function, files: SourceFiles) -> None:
         self._cursor, self._function, self._files = cursor, function, files
         self._scopes = [_Scope(0)]
         self._scopes[0].names.update(p.name for p in (*function.params, *function.returns))
         self._used: dict[str, int] = {}
         self._calls = False
-        self._parents: dict[_Place, _Place] = {}
-        self._places: set[_Place] = set()
+        self._parents: dict[Place, Place] = {}
+        self._places: set[Place] = set()
         self.named_lines: set[str] = set()
         """Labels of the debug section that .loc names."""
         self._source = ""
@@ -172,7 +172,7 @@ class BodyParser:
         cursor.expect(";")
 
     def _location(self) -> None:
-        """.loc 2 608 5, function_name $L, inlined_at 1 8 73: remembers the innermost .cu line."""
+        """.loc 2 608 5, function_name $L, inlined_at 1 8 73: remembers the line."""
         cursor = self._cursor
         place = self._place()
         while cursor.accept(","):
@@ -189,21 +189,16 @@ class BodyParser:
             else:
                 raise cursor.error(f"{token.text!r} of a .loc", token)
         self._places.add(place)
-        self._source = self._describe(place)
+        chain: list[Place] = []
+        at: Place | None = place
+        while at is not None and at not in chain:
+            chain.append(at)
+            at = self._parents.get(at)
+        self._source = self._files.describe(chain)
 
-    def _place(self) -> _Place:
+    def _place(self) -> Place:
         cursor = self._cursor
         return cursor.natural(), cursor.natural(), cursor.natural()
-
-    def _describe(self, place: _Place) -> str:
-        seen: list[_Place] = []
-        at: _Place | None = place
-        while at is not None and at not in seen:
-            seen.append(at)
-            at = self._parents.get(at)
-        own = [p for p in seen if self._files.get(p[0], "").endswith(".cu")]
-        file, line, _ = (own or seen[-1:])[0]
-        return f"{self._files.get(file, '?')}:{line}"
 
     def _label(self) -> None:
         cursor = self._cursor

@@ -2,13 +2,73 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from astra_chat.tools.virtual_gpu.ptx.constants import literal, starts
 from astra_chat.tools.virtual_gpu.ptx.cursor import Cursor
+from astra_chat.tools.virtual_gpu.ptx.lexer import Token
 
 _WIDTHS = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
 _MAX_FILES = 1 << 32
+Place = tuple[int, int, int]
+"""Number of a file, line, column."""
+_LIBRARIES = re.compile(
+    r"^/(usr|opt)/|/site-packages/|/targets/[^/]+/include/"
+    r"|/include/(cccl|cooperative_groups|crt|cub|cuda|nv|thrust)/"
+    r"|/include/(cooperative_groups|cuda_|curand|device_|mma|sm_)[^/]*$"
+)
+"""Paths of headers of the toolkit and the system."""
+
+
+class SourceFiles:
+    """The files of a module, by number, and how messages name lines in them."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        """`.file` stands at the end of the text; the lines of instructions need it before."""
+        self._paths = {
+            int(number.text): posixpath.normpath(path.text.strip('"'))
+            for token, number, path in zip(tokens, tokens[1:], tokens[2:], strict=False)
+            if token.text == ".file" and number.text.isdigit() and path.kind == "string"
+        }
+        self._names: dict[int, str] = {}
+        self._own = {n for n, path in self._paths.items() if not _LIBRARIES.search(path)}
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Paths of the program's own files, by the names that messages give them."""
+        return {self._name(number): self._paths[number] for number in sorted(self._own)}
+
+    def describe(self, chain: Sequence[Place]) -> str:
+        """chain: a line, the line of the call that it is inlined at, and so on. The first of them
+        that is the program's own, with the calls that led there where it is in a header."""
+        own = [place for place in chain if place[0] in self._own]
+        if not own:
+            return self._at(chain[-1])
+        in_header = not self._paths[own[0][0]].endswith(".cu")
+        calls = list(dict.fromkeys(map(self._at, own))) if in_header else [self._at(own[0])]
+        return ", inlined at ".join(calls)
+
+    def _at(self, place: Place) -> str:
+        return f"{self._name(place[0])}:{place[1]}"
+
+    def _name(self, number: int) -> str:
+        if number not in self._names:
+            self._names[number] = self._shortest_name(number) if number in self._paths else "?"
+        return self._names[number]
+
+    def _shortest_name(self, number: int) -> str:
+        """The last part of the path, or as many as tell it from the program's other files."""
+        parts = PurePosixPath(self._paths[number]).parts
+        others = {self._paths[n] for n in self._own} - {self._paths[number]}
+        for taken in range(1, len(parts)):
+            name = "/".join(parts[-taken:])
+            if not any(f"/{other}".endswith(f"/{name}") for other in others):
+                return name
+        return self._paths[number]
 
 
 @dataclass(frozen=True)

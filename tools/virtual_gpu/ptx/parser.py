@@ -7,11 +7,10 @@ engine that translates a kernel refuses them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from astra_chat.tools.virtual_gpu.ptx.body import BodyParser
 from astra_chat.tools.virtual_gpu.ptx.cursor import Cursor
-from astra_chat.tools.virtual_gpu.ptx.debug_lines import Section, file_entry, section
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import Section, SourceFiles, file_entry, section
 from astra_chat.tools.virtual_gpu.ptx.declarations import params, variables
 from astra_chat.tools.virtual_gpu.ptx.directives import kernel_directives, linkage
 from astra_chat.tools.virtual_gpu.ptx.header import head
@@ -42,7 +41,7 @@ class _ModuleParser:
     def __init__(self, text: str) -> None:
         self._cursor = Cursor(text, tokenize(text))
         self._module = Module("", {}, {}, {}, {})
-        self._files: dict[int, str] = {}
+        self._files = SourceFiles(self._cursor.tokens)
         self._known_files: set[int] = set()
         self._sections: dict[str, Section] = {}
         self._named_lines: set[str] = set()
@@ -50,13 +49,13 @@ class _ModuleParser:
     def parse(self) -> Module:
         cursor = self._cursor
         self._module.target, options = head(cursor)
-        self._scan_files()
         while not cursor.ended:
             self._declaration()
         if "debug" in options and ".debug_info" not in self._sections:
             raise PtxSyntaxError("a debug target without .debug_info")
         self._check_names()
         self._check_sizes()
+        self._module.sources.update(self._files.own)
         return self._module
 
     def _check_names(self) -> None:
@@ -90,14 +89,6 @@ class _ModuleParser:
                     f"kernel {name}: {kernel.param_bytes} bytes of parameters;"
                     f" there are {MAX_PARAM_BYTES}"
                 )
-
-    def _scan_files(self) -> None:
-        """`.file` stands at the end of the text; the lines of instructions need it before."""
-        tokens = self._cursor.tokens
-        for index, token in enumerate(tokens[:-2]):
-            number, path = tokens[index + 1], tokens[index + 2]
-            if token.text == ".file" and number.text.isdigit() and path.kind == "string":
-                self._files[int(number.text)] = PurePosixPath(path.text.strip('"')).name
 
     def _declaration(self) -> None:
         cursor = self._cursor

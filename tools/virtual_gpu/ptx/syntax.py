@@ -99,7 +99,8 @@ class Instruction:
     line: int
     """In the PTX text, from 1."""
     source: str = ""
-    """Where it comes from: "silu.cu:16", empty without -lineinfo."""
+    """Where it comes from: "silu.cu:16" or, in a header, "row.cuh:4, inlined at silu.cu:16"; empty
+    without -lineinfo."""
     text: str = ""
 
     @property
@@ -214,6 +215,8 @@ class Module:
     """Variables of module scope in .global and .const."""
     shared: dict[str, Variable]
     """Variables of module scope in .shared."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Paths of the program's own files, by the names that Instruction.source gives them."""
 
 
 def type_bits(type_name: str) -> int:

@@ -106,7 +106,7 @@ def test_calls_are_inlined_with_names_of_their_own() -> None:
 def test_lines_of_headers_become_the_line_of_the_call() -> None:
     """A function of the toolkit that was not inlined: the fault belongs to who called it."""
     function = ".func g()\n{ .loc 2 409 1\n trap; ret; }\n"
-    files = '.file 1 "/x/k.cu"\n.file 2 "/toolkit/intrinsics.hpp"\n'
+    files = '.file 1 "/x/k.cu"\n.file 2 "/usr/local/cuda/include/intrinsics.hpp"\n'
     found = blocks(".loc 1 50 3\n { call.uni g; } ret;", function + files)
     assert [i.source for b in found for i in b.body] == ["k.cu:50"]
 

@@ -105,6 +105,25 @@ def run(folder: Path, *options: str, suppressions: str = "") -> tuple[int, Any, 
     return code, json.loads(json_file.read_text()), json.loads(sarif.read_text())
 
 
+def test_a_fault_in_a_header_has_its_path_and_the_calls_that_led_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "include/row.cuh": "__device__ inline void put(int* to) {\n  to[threadIdx.x + 1] = 1;\n}\n",
+        "src/app.cu": '#include "row.cuh"\n__global__ void k(int* to) { put(to); }\n'
+        "int main() { int* to; cudaMalloc(&to, 128); k<<<1, 32>>>(to); }\n",
+    }.items():
+        Path(name).parent.mkdir()
+        Path(name).write_text(text)
+    assert main(["run", "src/app.cu", "-Iinclude", "--sarif", "out.sarif"]) == 1
+    (result,) = json.loads(Path("out.sarif").read_text())["runs"][0]["results"][:1]
+    assert "row.cuh:2, inlined at app.cu:2, block" in result["message"]["text"]
+    (place,) = (location["physicalLocation"] for location in result["locations"])
+    assert place["artifactLocation"] == {"uri": "include/row.cuh"}
+    assert place["region"] == {"startLine": 2}
+
+
 def test_all_findings_with_their_places(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, report, sarif = run(tmp_path, "--keep-going")
     found = {(f["level"], f["finding"], f["line"]) for f in report["findings"]}

@@ -15,7 +15,7 @@ TAIL = '.file 1 "a.cu"\n.file 2 "b.h", 5, 6\n.section .debug_str { $n: .b8 1, 25
 
 def test_lines_and_sections() -> None:
     (instruction,) = parse(HEAD + BODY + TAIL).kernels["k"].body
-    assert instruction.source == "a.cu:16"  # type: ignore[union-attr]
+    assert instruction.source == "b.h:8, inlined at a.cu:16"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.tools.virtual_gpu.lowering.inline import inline
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, PtxSyntaxError, parse
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
@@ -129,6 +130,28 @@ def test_lines_and_sources() -> None:
     assert [i.source for i in instructions] == ["silu.cu:13", "silu.cu:16", "silu.cu:16"]
     assert [i.line for i in instructions] == [8, 11, 13]
     assert instructions[0].text == "mov.u32 %r1, 1"
+
+
+def test_lines_of_own_headers_come_with_the_calls_that_led_there() -> None:
+    parsed = module(
+        ".func f()\n{\n.reg .b32 %r<3>;\n.loc 3 9 1\nmov.u32 %r1, 1;\n.loc 4 5 1\n"
+        "mov.u32 %r1, 2;\nret;\n}\n.visible .entry k()\n{\n.reg .b32 %r<3>;\n.loc 1 16 5\n"
+        ".loc 2 7 5, function_name $L, inlined_at 1 16 5\n"
+        ".loc 4 3 5, function_name $L, inlined_at 2 7 5\nmov.u32 %r1, 2;\n"
+        ".loc 3 8 1, function_name $L, inlined_at 2 7 5\nmov.u32 %r1, 3;\n"
+        ".loc 1 17 1\n{ call.uni f; }\n}\n"
+        '.file 1 "/work/silu.cu"\n.file 2 "/work/a/row.cuh"\n.file 3 "/work/b/row.cuh"\n'
+        '.file 4 "/usr/local/cuda/bin/../targets/x86_64-linux/include/cuda_fp16.hpp"\n'
+        ".section .debug_str\n{\n$L:\n.b8 0\n}\n"
+    )
+    kernel = parsed.kernels["k"]
+    lines = [s.source for s in inline(parsed, kernel).body if isinstance(s, Instruction)]
+    outer = "a/row.cuh:7, inlined at silu.cu:16"
+    # Lines of the toolkit's functions are those of the call.
+    assert lines[:4] == [outer, f"b/row.cuh:8, inlined at {outer}", "b/row.cuh:9", "silu.cu:17"]
+    assert parsed.sources == {
+        "silu.cu": "/work/silu.cu", "a/row.cuh": "/work/a/row.cuh", "b/row.cuh": "/work/b/row.cuh"
+    }  # fmt: skip
 
 
 def test_unknown_opcodes_pass() -> None:
