@@ -10,8 +10,11 @@ from astra_chat.tools.virtual_gpu.lowering.block_order import weak_topological_o
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Guard,
+    Immediate,
     Instruction,
     Label,
+    Operand,
+    Register,
     Symbol,
     registers_of,
 )
@@ -61,8 +64,8 @@ class Suspend:
 
 @dataclass(frozen=True)
 class GridPoll:
-    """Before an instruction by which blocks of a cooperative launch wait for each other: lanes go
-    on once no other lane can."""
+    """Before an instruction by which lanes wait for others that they do not meet at a barrier, in a
+    cooperative launch or for a lock: they go on once no other lane can."""
 
     instruction: Instruction
     target: int
@@ -109,10 +112,12 @@ class BasicBlock:
 def control_flow(flat: FlatKernel, kernel: str, *, cooperative: bool = False) -> list[BasicBlock]:
     """Reachable basic blocks in weak topological order; block 0 is the entry.
 
-    cooperative: all thread blocks run at once, and loops that wait for others pause.
+    cooperative: all thread blocks run at once, and loops that wait for others pause; otherwise
+    only those that take a lock do.
     Raises PtxUnsupported for a branch whose target is unknown.
     """
-    blocks = _Builder(flat, kernel, _waits(flat) if cooperative else frozenset()).build()
+    waits = _waits(flat, is_polling_load if cooperative else _takes_locks(flat))
+    blocks = _Builder(flat, kernel, waits).build()
     order = weak_topological_order([block.successors for block in blocks])
     place = {old: new for new, old in enumerate(order)}
     ordered = [blocks[old] for old in order]
@@ -132,8 +137,8 @@ def unreached_instructions(flat: FlatKernel) -> list[Instruction]:
     return [i for number, block in enumerate(blocks) if number not in seen for i in block.body]
 
 
-def _waits(flat: FlatKernel) -> frozenset[int]:
-    """Ids of the instructions in loops that look for what another block does."""
+def _waits(flat: FlatKernel, waits: Callable[[Instruction], bool]) -> frozenset[int]:
+    """Ids of such instructions in loops: they look for what another thread does."""
     labels = {s.name: at for at, s in enumerate(flat.body) if isinstance(s, Label)}
     loops: set[int] = set()
     for at, statement in enumerate(flat.body):
@@ -141,8 +146,8 @@ def _waits(flat: FlatKernel) -> frozenset[int]:
             to = statement.operands[0] if statement.operands else None
             start = labels.get(to.name, at) if isinstance(to, Symbol) else at
             loops.update(range(start, at))
-    waiting = (flat.body[at] for at in loops)
-    return frozenset(id(s) for s in waiting if isinstance(s, Instruction) and is_polling_load(s))
+    looped = (flat.body[at] for at in loops)
+    return frozenset(id(s) for s in looped if isinstance(s, Instruction) and waits(s))
 
 
 def is_polling_load(instruction: Instruction) -> bool:
@@ -153,6 +158,32 @@ def is_polling_load(instruction: Instruction) -> bool:
     if instruction.family == "atom":
         return bool(spaces & {"cas", "exch"})
     return instruction.family == "ld" and bool(spaces & {"volatile", "relaxed", "acquire"})
+
+
+def _takes_locks(flat: FlatKernel) -> Callable[[Instruction], bool]:
+    """Whether it is an atomicCAS or atomicExch with constants, as a lock is taken.
+
+    An update in a loop stores what it computed: no lane waits for another there.
+    """
+    constants: set[str] = set()
+    computed: set[str] = set()
+    for statement in flat.body:
+        if isinstance(statement, Instruction):
+            moved = statement.family == "mov" and isinstance(statement.operands[1], Immediate)
+            (constants if moved else computed).update(destinations(statement))
+
+    def is_constant(operand: Operand) -> bool:
+        if isinstance(operand, Register):
+            return operand.name in constants - computed
+        return isinstance(operand, Immediate)
+
+    def takes_a_lock(instruction: Instruction) -> bool:
+        values = max(("cas" in instruction.modifiers) * 2, "exch" in instruction.modifiers)
+        if instruction.family != "atom" or not values:
+            return False
+        return all(is_constant(operand) for operand in instruction.operands[-values:])
+
+    return takes_a_lock
 
 
 def destinations(instruction: Instruction) -> set[str]:

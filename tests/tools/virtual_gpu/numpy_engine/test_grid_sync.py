@@ -72,9 +72,10 @@ def test_a_block_may_wait_for_a_later_one(compiled: Any, aligned: Any) -> None:
     assert np.array_equal(out, np.tile(7 * np.arange(THREADS, dtype=np.int32), BLOCKS))
 
 
-def test_warps_take_turns_at_a_lock(compiled: Any, aligned: Any) -> None:
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_warps_take_turns_at_a_lock(cooperative: bool, compiled: Any, aligned: Any) -> None:
     lock, total = aligned(np.zeros(1, np.uint32)), aligned(np.zeros(2, np.uint32))
-    compiled("grid.cu").launch("takes_turns", BLOCKS, THREADS, lock, total, cooperative=True)
+    compiled("grid.cu").launch("takes_turns", BLOCKS, THREADS, lock, total, cooperative=cooperative)
     expected = 0
     for _ in range(BLOCKS * 2):
         expected = 3 * expected + 1
