@@ -8,6 +8,7 @@ control_flow       basic blocks and the terminators between them
 block_order        order of basic blocks in which divergent lanes reconverge
 post_dominators    basic blocks through which all lanes of one come later
 clock_waits        loops that only wait for a clock
+waits              loads and atomics in loops that wait for other threads
 regions            basic blocks that ptxas merges: predication and unrolling
 float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something

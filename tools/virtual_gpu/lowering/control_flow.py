@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from astra_chat.tools.virtual_gpu.isa.mbarriers import has_no_result, is_poll
 from astra_chat.tools.virtual_gpu.lowering.block_order import weak_topological_order
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
+from astra_chat.tools.virtual_gpu.lowering.waits import is_polling_load, looped, takes_locks
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Guard,
-    Immediate,
     Instruction,
     Label,
-    Operand,
-    Register,
     Symbol,
     registers_of,
 )
@@ -116,7 +114,7 @@ def control_flow(flat: FlatKernel, kernel: str, *, cooperative: bool = False) ->
     only those that take a lock do.
     Raises PtxUnsupported for a branch whose target is unknown.
     """
-    waits = _waits(flat, is_polling_load if cooperative else _takes_locks(flat))
+    waits = looped(flat, is_polling_load if cooperative else takes_locks(flat))
     blocks = _Builder(flat, kernel, waits).build()
     order = weak_topological_order([block.successors for block in blocks])
     place = {old: new for new, old in enumerate(order)}
@@ -135,55 +133,6 @@ def unreached_instructions(flat: FlatKernel) -> list[Instruction]:
         seen.update(new)
         reached += new
     return [i for number, block in enumerate(blocks) if number not in seen for i in block.body]
-
-
-def _waits(flat: FlatKernel, waits: Callable[[Instruction], bool]) -> frozenset[int]:
-    """Ids of such instructions in loops: they look for what another thread does."""
-    labels = {s.name: at for at, s in enumerate(flat.body) if isinstance(s, Label)}
-    loops: set[int] = set()
-    for at, statement in enumerate(flat.body):
-        if isinstance(statement, Instruction) and statement.family == "bra":
-            to = statement.operands[0] if statement.operands else None
-            start = labels.get(to.name, at) if isinstance(to, Symbol) else at
-            loops.update(range(start, at))
-    looped = (flat.body[at] for at in loops)
-    return frozenset(id(s) for s in looped if isinstance(s, Instruction) and waits(s))
-
-
-def is_polling_load(instruction: Instruction) -> bool:
-    """It is to see what another block stores in the meantime, as a loop that waits makes it."""
-    spaces = {m.partition("::")[0] for m in instruction.modifiers}
-    if spaces & {"shared", "local"}:
-        return False
-    if instruction.family == "atom":
-        return bool(spaces & {"cas", "exch"})
-    return instruction.family == "ld" and bool(spaces & {"volatile", "relaxed", "acquire"})
-
-
-def _takes_locks(flat: FlatKernel) -> Callable[[Instruction], bool]:
-    """Whether it is an atomicCAS or atomicExch with constants, as a lock is taken.
-
-    An update in a loop stores what it computed: no lane waits for another there.
-    """
-    constants: set[str] = set()
-    computed: set[str] = set()
-    for statement in flat.body:
-        if isinstance(statement, Instruction):
-            moved = statement.family == "mov" and isinstance(statement.operands[1], Immediate)
-            (constants if moved else computed).update(destinations(statement))
-
-    def is_constant(operand: Operand) -> bool:
-        if isinstance(operand, Register):
-            return operand.name in constants - computed
-        return isinstance(operand, Immediate)
-
-    def takes_a_lock(instruction: Instruction) -> bool:
-        values = max(("cas" in instruction.modifiers) * 2, "exch" in instruction.modifiers)
-        if instruction.family != "atom" or not values:
-            return False
-        return all(is_constant(operand) for operand in instruction.operands[-values:])
-
-    return takes_a_lock
 
 
 def destinations(instruction: Instruction) -> set[str]:

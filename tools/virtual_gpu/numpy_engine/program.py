@@ -21,7 +21,6 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     Suspend,
     Switch,
     control_flow,
-    is_polling_load,
     local_registers,
 )
 from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
@@ -36,6 +35,7 @@ from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
     reached_arrays,
 )
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
+from astra_chat.tools.virtual_gpu.lowering.waits import is_polling_load
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import (
     block_costs,
