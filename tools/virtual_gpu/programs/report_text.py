@@ -26,7 +26,7 @@ def describe(run: ProgramRun, gpu: str, *, profile: bool, findings: Sorted | Non
     return "\n".join([
         *lines,
         f"virtual {gpu}: {len(run.launches)} launches, estimated {total:.1f} us,"
-        f" {_verdict(found, bool(run.refused))}; exit code {run.code}",
+        f" {_verdict(found, bool(run.refused))}; the program's exit code {run.code}",
     ])  # fmt: skip
 
 

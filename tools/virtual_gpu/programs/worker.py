@@ -35,16 +35,17 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
         ctypes.CDLL(request["runtime"]), say, gpu=request["gpu"], engine=request["engine"],
         keep_going=request["keep_going"],
     )  # fmt: skip
+    name = request["arguments"][0]
     try:
         program = ctypes.CDLL(request["library"], mode=ctypes.RTLD_LOCAL)
     except OSError as error:
         call = missing_call(error)
         recording.refuse(
-            str(CallUnsupported(f"the CUDA call {call}", call)) if call else str(error)
+            str(CallUnsupported(f"the CUDA call {call}", call)) if call else _why(error, name)
         )
         return 3 if call else 2
     if not hasattr(program, "main"):
-        recording.refuse("the program has no main()")
+        recording.refuse(f"{name}: there is no main()")
         return 2
     libc = ctypes.CDLL(None)
     # A program may call exit() too.
@@ -56,6 +57,33 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     code = program.main(len(argv), argv_array)
     libc.exit(code)
     return int(code)
+
+
+def _why(error: OSError, name: str) -> str:
+    """Why a program does not load, without the library's own path."""
+    _, lacking, symbol = str(error).partition("undefined symbol: ")
+    if not lacking:
+        return f"{name}: {error}"
+    return (
+        f"{name}: {demangled(symbol.split(',')[0].strip())} is used and not defined; name the file"
+        " or the library (-l) that has it"
+    )
+
+
+def demangled(symbol: str) -> str:
+    """A C++ name as it is written, by the C++ runtime; the symbol where that does not know it."""
+    try:
+        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except (OSError, AttributeError):
+        return symbol
+    demangle.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    text = demangle(symbol.encode(), None, None, ctypes.byref(status))
+    if not text:
+        return symbol
+    name = ctypes.string_at(text).decode(errors="replace")
+    ctypes.CDLL(None).free(ctypes.c_void_p(text))
+    return name
 
 
 if __name__ == "__main__":

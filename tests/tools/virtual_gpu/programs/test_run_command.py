@@ -136,7 +136,7 @@ def test_all_findings_with_their_places(tmp_path: Path, capfd: pytest.CaptureFix
     assert (code, report["exit_code"], report["program"]["exit_code"]) == (1, 1, 0)
     out, err = capfd.readouterr()
     assert out == "done\n"
-    assert err.splitlines()[-1].endswith("2 errors, 1 warning; exit code 0")
+    assert err.splitlines()[-1].endswith("2 errors, 1 warning; the program's exit code 0")
     jsonschema.validate(sarif, SARIF)
     (results,) = [run["results"] for run in sarif["runs"]]
     (beyond,) = [r for r in results if "cudaMalloc number 1" in r["message"]["text"]]
