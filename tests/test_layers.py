@@ -197,6 +197,8 @@ def test_the_virtual_gpu_stands_alone() -> None:
     allowed = (
         "astra_chat.tools.virtual_gpu",
         "astra_chat.tools.system.cache",
+        "astra_chat.tools.system.cubin",
+        "astra_chat.tools.system.elf",
         "astra_chat.tools.system.toolkit",
         "astra_chat.tools.errors",
         "astra_chat.tools.gpu_specs",

@@ -15,7 +15,6 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from astra_chat.tools.plan.cubin import read_cubin
 from astra_chat.tools.plan.model import (
     TENSOR_MAP_BYTES,
     Address,
@@ -28,6 +27,7 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.task.folder import Task
 
 INVALID_VALUE = 1

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from math import prod
 
 from astra_chat.tools.gpu_specs import GpuSpec
-from astra_chat.tools.plan.cubin import Cubin, CubinKernel
 from astra_chat.tools.plan.model import (
     MAX_NODES,
     MAX_PARAMETER_BYTES,
@@ -28,6 +27,7 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.plan.stand_ins import Buffers
+from astra_chat.tools.system.cubin import Cubin, CubinKernel
 from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.types import Dim3
 

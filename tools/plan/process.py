@@ -10,7 +10,6 @@ from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import GpuSpec
-from astra_chat.tools.plan.cubin import Cubin, CubinKernel
 from astra_chat.tools.plan.programs import ensure_recorder, ensure_stub
 from astra_chat.tools.plan.report import (
     Denied,
@@ -23,6 +22,7 @@ from astra_chat.tools.plan.report import (
 from astra_chat.tools.sandbox import seccomp
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
+from astra_chat.tools.system.cubin import Cubin, CubinKernel
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Finished, Stop, run_limited, signal_name
 from astra_chat.tools.system.toolkit import find_toolkit

@@ -20,7 +20,6 @@ from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.plan.audit import audit
-from astra_chat.tools.plan.cubin import Cubin, read_cubin
 from astra_chat.tools.plan.model import (
     MAX_FACTS,
     MAX_PARAMETER_BYTES,
@@ -38,7 +37,8 @@ from astra_chat.tools.plan.stand_ins import (
     draw_variables,
     usual_buffers,
 )
-from astra_chat.tools.policy.elf import ElfError
+from astra_chat.tools.system.cubin import Cubin, read_cubin
+from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values

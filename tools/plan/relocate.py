@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from astra_chat.tools.plan import report
-from astra_chat.tools.plan.cubin import Cubin
 from astra_chat.tools.plan.model import (
     POINTER_BYTES,
     TENSOR_MAP_BYTES,
@@ -30,6 +29,7 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Addresses, Buffers
+from astra_chat.tools.system.cubin import Cubin
 
 EARLIER = (
     "differs between two calls with the same arguments: it depends on earlier calls, on the"

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.plan.cubin import CubinVariable
+from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case

@@ -7,5 +7,4 @@ cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 binary_audit     symbols, constructors, sections and driver calls of the build
 machine_code     special registers that the machine code reads
 ptx_audit        precision, cache policy and the driver's registers in the PTX
-elf              reads ELF: sections, symbols, relocations
 """

@@ -19,9 +19,10 @@ from typing import Literal
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
-from astra_chat.tools.policy import elf, machine_code, ptx_audit, rules
-from astra_chat.tools.policy.elf import Elf, Symbol
+from astra_chat.tools.policy import machine_code, ptx_audit, rules
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
+from astra_chat.tools.system import elf
+from astra_chat.tools.system.elf import Elf, Symbol
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
 

@@ -1,10 +1,12 @@
-"""The machine: processes, toolkit, devices, cache, locks, set-up.
+"""The machine: processes, toolkit, devices, object files, cache, locks, set-up.
 
 subprocesses  child processes: environment, limits, and a kill that reaches the group
 process_tree  memory and processor time of a process and all below it
 memory_watch  how much memory a child holds, with all that it started
 toolkit       finds the CUDA toolkit, the host compiler and NVIDIA's tools
 devices       which device a run uses: a real GPU by NVML, else the virtual one
+elf           reads ELF: sections, symbols, relocations
+cubin         what a launch must fit to: kernels and variables of a cubin
 gpu_lock      one GPU, one measurement: a lock that all Astra processes see
 cache_size    what lies in the cache, its limit, and what goes first
 cache         build outputs by content hash, published by one atomic rename

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.policy.elf import CUDA_ENTRY, Elf, ElfError
+from astra_chat.tools.system.elf import CUDA_ENTRY, Elf, ElfError
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
 _CONTAINER = struct.Struct("<IHHQ")

@@ -8,7 +8,6 @@ import pytest
 
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.audit import audit
-from astra_chat.tools.plan.cubin import Cubin, CubinKernel, CubinVariable, Parameter
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
     CopyNode,
@@ -21,6 +20,7 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Argument, Buffer, Buffers
+from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinVariable, Parameter
 
 H200, A100 = spec("h200"), spec("a100")
 KERNEL = CubinKernel(

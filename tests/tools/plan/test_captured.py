@@ -17,9 +17,9 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import captured as module
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.captured import Capture, Captures, capture_plans
-from astra_chat.tools.plan.cubin import read_cubin
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan, Node
 from astra_chat.tools.plan.record import record
+from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Device

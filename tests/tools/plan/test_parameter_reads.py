@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.plan.cubin import Cubin, read_cubin
 from astra_chat.tools.plan.parameter_reads import unread_parameters
+from astra_chat.tools.system.cubin import Cubin, read_cubin
 from astra_chat.tools.system.toolkit import find_toolkit
 
 SOURCE = """

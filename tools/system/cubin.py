@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
 
-from astra_chat.tools.policy import elf
-from astra_chat.tools.policy.elf import Elf, ElfError, Section
+from astra_chat.tools.system import elf
+from astra_chat.tools.system.elf import Elf, ElfError, Section
 
 MACHINE_CUDA = 0xBE
 RESERVED_SHARED, RESERVED_SHARED_BYTES = ".nv.shared.reserved.0", 1024

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.policy import elf
-from astra_chat.tools.policy.elf import Elf, ElfError
+from astra_chat.tools.system import elf
+from astra_chat.tools.system.elf import Elf, ElfError
 from astra_chat.tools.system.toolkit import find_compiler
 
 SOURCE = """

@@ -10,8 +10,8 @@ import pytest
 
 from astra_chat.tools.build.nvcc import parse_ptxas
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.plan.cubin import Cubin, Parameter, read_cubin
-from astra_chat.tools.policy.elf import ElfError
+from astra_chat.tools.system.cubin import Cubin, Parameter, read_cubin
+from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.toolkit import find_tool, find_toolkit
 
 SOURCE = """
