@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.check.causes import Explained, explained
 from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.scores import SuiteScore
 from astra_chat.tools.mutation.scoring import Scorer
@@ -17,7 +19,13 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
-from astra_chat.tools.types import Device
+from astra_chat.tools.types import Device, Wrong, is_float
+
+UNDECIDED = (
+    'if several results are legal, say so: judged = { by = "accept" } and accept(), or canonical(),'
+    " which sorts what has no order and sets what the kernel may leave unwritten to 0"
+    " (docs/own-kernel.md, section 8)"
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,10 @@ class TaskReport:
     """The task's cases, with the seeds that it states."""
     failed: tuple[str, ...]
     """Cases that the baseline fails, how, and why."""
+    not_tried: int
+    """Further ones of the task's cases, after the baseline had failed several."""
     hidden: int
+    hidden_not_tried: int
     hidden_failed: tuple[str, ...]
     """Drawn cases that the baseline fails: legal by the contract, so the contract is too wide, or
     reference and baseline say different things."""
@@ -40,19 +51,24 @@ class TaskReport:
     """Trivial outputs that pass a whole family of values."""
     seed: str
     """Draws the same cases again."""
+    disagreement: tuple[str, ...] = ()
+    """What is wrong on the first case that the baseline fails, and what to do about it."""
     bugs: SuiteScore | None = None
     """Seeded bugs of the baseline that the check cases detect; None: not tried."""
 
     @property
     def fit(self) -> bool:
-        return not self.failed and not self.hidden_failed and not self.undetected
+        not_tried = self.not_tried + self.hidden_not_tried
+        return not (self.failed or self.hidden_failed or not_tried or self.undetected)
 
     def lines(self) -> list[str]:
         """The report as text."""
+        stated = _of(self.cases, len(self.failed), "check cases", self.not_tried)
+        unfit = len(self.hidden_failed) + len(self.left_out)
+        drawn = _of(self.hidden, unfit, "drawn ones", self.hidden_not_tried)
         lines = [
-            f"baseline: correct on {self.cases - len(self.failed)} of {self.cases} check cases and"
-            f" {self.hidden - len(self.hidden_failed) - len(self.left_out)} of {self.hidden} drawn"
-            " ones",
+            *self.disagreement,
+            f"baseline: correct on {stated} and {drawn}",
             *(f"  {text}" for text in (*self.failed, *self.hidden_failed)),
             *(f"  left out: {text}" for text in self.left_out),
         ]
@@ -91,7 +107,8 @@ def check_task(
         drawn = draw(task, device.kind, seed.of("hidden cases").random())
         oracle_cases = oracle.oracle_cases([*task.check, *drawn], stop)
         own, hidden = oracle_cases[: len(task.check)], oracle_cases[len(task.check) :]
-        failed, hidden_failed = checker.learn(own, tell), checker.learn(hidden, tell)
+        failed, not_tried = _parted(checker.learn(own, tell))
+        hidden_failed, hidden_not_tried = _parted(checker.learn(hidden, tell))
         passed = [t.case for t in own if checker.baseline_errors.knows(t.case)]
         why, hidden_why = (
             explained(task, checker, oracle, stop, some, passed) for some in (failed, hidden_failed)
@@ -103,12 +120,50 @@ def check_task(
     finally:
         oracle.close()
     return TaskReport(
-        cases=len(own), failed=tuple(map(str, why)), hidden=len(hidden),
+        cases=len(own), failed=tuple(map(str, why)), not_tried=not_tried,
+        hidden=len(hidden), hidden_not_tried=hidden_not_tried,
         hidden_failed=tuple(map(str, _unexcused(hidden_why))),
         left_out=tuple(str(one) for one in hidden_why if one.by_values),
         trials=tuple(all_trials), seed=seed.text, undetected=tuple(undetected(all_trials)),
-        bugs=bugs,
+        disagreement=tuple(_disagreement(task, failed, _unexcused(hidden_why))), bugs=bugs,
     )  # fmt: skip
+
+
+def _of(cases: int, failed: int, which: str, not_tried: int) -> str:
+    """How many cases are right, of how many that were tried."""
+    tried = cases - not_tried
+    more = f" ({not_tried} more not tried)" if not_tried else ""
+    return f"{tried - failed} of {tried} {which}{more}"
+
+
+def _parted(failed: Sequence[Failed]) -> tuple[list[Failed], int]:
+    """Those that the baseline failed, and the number of those that it was not tried on."""
+    tried = [one for one in failed if one.tried]
+    return tried, len(failed) - len(tried)
+
+
+def _disagreement(
+    task: Task, failed: Sequence[Failed], hidden_why: Sequence[Explained]
+) -> Iterator[str]:
+    """What is wrong on the first failing case, as text, and what the contract can say about it."""
+    first = next(iter([*failed, *(one.failed for one in hidden_why)]), None)
+    if first is None or first.outcome is None:
+        return
+    yield f"baseline.cu does not do what reference.py says: {describe(first.outcome)}"
+    if isinstance(first.outcome, Wrong) and _undecided(task, first.outcome):
+        yield f"  {UNDECIDED}"
+    if not failed:
+        yield (
+            "  task.toml declares this legal: narrow what the cases below name (its dims, its"
+            " values, its dtypes), or correct reference.py"
+        )
+
+
+def _undecided(task: Task, wrong: Wrong) -> bool:
+    """Whether it may be one of several legal results: integers that must be equal differ."""
+    (arg,) = (arg for arg in task.args if arg.name == wrong.argument)
+    differs = wrong.reason in ("value", "unwritten") and arg.judged_by(wrong.case) == "exact"
+    return differs and not is_float(arg.dtype_of(wrong.case))
 
 
 def _unexcused(failed: Sequence[Explained]) -> list[Explained]:

@@ -9,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from astra_chat.tools.task.folder import Task
-    from astra_chat.tools.task_validation import TaskReport
     from astra_chat.tools.types import Device
 
 
@@ -73,21 +72,3 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     if not isinstance(report.result, Built):
         raise BadInput(f"{folder}/baseline.cu: {describe_build(report)}")
     return task
-
-
-def advice(task: Task, device: Device, report: TaskReport) -> list[str]:
-    """What to do about a report that is not clean."""
-    from astra_chat.tools.descriptions import describe
-    from astra_chat.tools.judge import Judge
-
-    lines = []
-    if report.failed:
-        with Judge(task, device, trust=True) as judge:  # the report has just run this kernel
-            outcome = judge.check(task.baseline).outcome
-        lines.append(f"baseline.cu does not do what reference.py says: {describe(outcome)}")
-    elif report.hidden_failed:
-        lines.append(
-            "the baseline fails on cases that task.toml declares legal: narrow what the cases name"
-            " (its dims, its values, its dtypes), or correct reference.py"
-        )
-    return lines

@@ -86,7 +86,7 @@ def check(
 ) -> None:
     """Check that a task is fit to judge by: its baseline is correct, and trivial outputs and seeded
     bugs are detected."""
-    from astra_chat.cli.new import advice, complete_task
+    from astra_chat.cli.new import complete_task
     from astra_chat.tools.entropy import Entropy
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task_validation import check_task
@@ -94,7 +94,7 @@ def check(
     picked = pick_device(device, gpu)
     found = complete_task(task, picked, trust)
     report = check_task(found, picked, mutants=mutants, trust=trust, entropy=Entropy(seed))
-    lines = [*report.lines(), *advice(found, picked, report)]
+    lines = report.lines()
     if as_json:
         head = {"schema": REPORT_SCHEMA, "task": found.name, "fit": report.fit}
         print(json.dumps({**head, "lines": lines}, indent=2))

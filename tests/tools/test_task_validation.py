@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.task.folder import BUILTIN, Task, Tolerance, find_task, load_task, task_names
-from astra_chat.tools.task_validation import check_task
+from astra_chat.tools.task_validation import TaskReport, check_task
 from astra_chat.tools.types import Device
+from tests.tools.kept_places import keep
 
 
 def small(task: Task) -> Task:
@@ -63,3 +65,27 @@ def test_a_scalar_that_the_reference_ignores_makes_the_task_unfit(
     assert not report.failed and report.hidden_failed and not report.fit
     assert any("correct with eps = 1e-06 instead of" in line for line in report.hidden_failed)
     assert report.lines()[-1] == "not fit to judge by"
+
+
+def test_cases_that_were_not_tried_are_not_counted_as_wrong() -> None:
+    report = TaskReport(
+        cases=3, failed=(), not_tried=0, hidden=21, hidden_not_tried=17,
+        hidden_failed=("one", "two", "three"), left_out=("four",), trials=(), undetected=(),
+        seed="00",
+    )  # fmt: skip
+    words = "baseline: correct on 3 of 3 check cases and 0 of 4 drawn ones (17 more not tried)"
+    assert report.lines()[0] == words and not report.fit
+    assert not replace(report, hidden_failed=(), left_out=()).fit, "nobody knows"
+
+
+@pytest.mark.second_tier
+def test_a_reference_that_knows_one_of_several_results_is_told_before_the_cases(
+    tmp_path: Path, device: Device
+) -> None:
+    """The places behind the last kept one are not written, and nothing says so."""
+    report = check_task(keep(tmp_path, ""), device)
+    assert not report.fit and report.cases == 2
+    first, hint, counts, *_ = report.lines()
+    assert first.startswith("baseline.cu does not do what reference.py says: wrong on n=")
+    assert "never written: places[" in first and "canonical()" in hint
+    assert counts.startswith("baseline: correct on 0 of 2 check cases and")

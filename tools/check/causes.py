@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.check.checker import Checker
-from astra_chat.tools.check.error_norms import Failed
+from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

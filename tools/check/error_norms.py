@@ -149,17 +149,6 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
     return nearest, nearest & (got != rounded(expected, dtype))
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A case on which the baseline's own errors cannot be learned."""
-
-    case: Case
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.case.label}: {self.reason}"
-
-
 class BaselineErrors:
     """What the baseline's own errors are, and what they allow a candidate."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from astra_chat.tools.check.compare import compare_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.floats import (
     Array,
     as_bytes,
@@ -22,6 +23,7 @@ from astra_chat.tools.check.floats import (
 )
 from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
@@ -82,6 +84,29 @@ def undetected(trials: Sequence[Trial]) -> list[str]:
         for (argument, output), group in always.items()
         if all(t.passed and t.right for t in group)
     ]
+
+
+def require_telling(
+    task: Task,
+    oracle_cases: Sequence[OracleCase],
+    baseline_errors: BaselineErrors,
+    failed: Sequence[Failed],
+) -> None:
+    """Raises BadInput where cases that the baseline passes let a trivial output pass. `failed`: the
+    task's own cases that it fails; the fault may be there."""
+    weak = undetected(trials(task, oracle_cases, baseline_errors))
+    if not weak:
+        return
+    if failed:
+        raise BadInput(
+            f"{task.folder}: the baseline fails {len(failed)} of {len(task.check)} check cases, the"
+            f" first {failed[0]}; the others cannot tell work from no work: {weak[0]}; astra-chat"
+            " tasks check says more"
+        )
+    raise BadInput(
+        f"{task.folder / 'task.toml'}: the check cases of {task.name} cannot tell work from no"
+        f" work: {weak[0]}; tighten the tolerance or change the cases"
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.new import advice, complete_task
+from astra_chat.cli.new import complete_task
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task_validation import check_task
@@ -86,7 +86,7 @@ def test_a_baseline_that_disagrees_is_told_by_its_first_element(tmp_path: Path) 
     found = complete_task(task(tmp_path, reference=wrong), DEVICE)
     report = check_task(found, DEVICE)
     assert not report.fit
-    words = "\n".join(advice(found, DEVICE, report))
+    words = report.lines()[0]
     assert words.startswith("baseline.cu does not do what reference.py says: wrong on")
     assert "expected" in words
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from astra_chat.tools.check import trivial_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
+from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.check.trivial_outputs import Trial, require_telling, trials, undetected
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, Tolerance, find_task, task_names
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import Case, Crashed
 
 
 @pytest.fixture(params=task_names())
@@ -75,3 +78,16 @@ def test_zeros_are_right_where_one_product_is_just_above_the_smallest_number() -
     zeros = {t.case.values: t for t in made if t.output == "all zeros"}
     assert zeros["tiny"].passed and zeros["tiny"].right and not zeros["normal"].passed
     assert not any("all zeros" in words for words in undetected(made))
+
+
+def test_cases_that_the_baseline_fails_are_blamed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few cases are left then, and zeros may be right on them."""
+    task = find_task("silu_and_mul")
+    case, errors = task.check[0], BaselineErrors(task)
+    passed = Trial(case, "out", "all zeros", right=True, passed=True)
+    monkeypatch.setattr(trivial_outputs, "trials", lambda *_: [passed])
+    with pytest.raises(BadInput, match=r"task\.toml: the check cases .*: out: all zeros is right"):
+        require_telling(task, [], errors, [])
+    failed = [Failed(case, Crashed(case=case, message="it ended"))]
+    with pytest.raises(BadInput, match=r"fails 1 of .*: the baseline crashed; the others"):
+        require_telling(task, [], errors, failed)
