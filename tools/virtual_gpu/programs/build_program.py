@@ -40,9 +40,9 @@ def build_program(
         if not any(flag.startswith(prefixes) for flag in flags)
     ]  # fmt: skip
     command = [
-        str(toolkit.nvcc), *defaults, *for_virtual_gpu(flags, spec), f"-ccbin={toolkit.cxx}",
-        "-shared", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}", "-cudart=none", f"-L{runtime}",
-        "-o", str(library), *map(str, sources), "-lvcudart",
+        str(toolkit.nvcc), f"-L{runtime}", *defaults, *for_virtual_gpu(flags, spec),
+        f"-ccbin={toolkit.cxx}", "-shared", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
+        "-cudart=none", "-o", str(library), *map(str, sources), "-lvcudart",
     ]  # fmt: skip
     run_nvcc(command, ", ".join(source.name for source in sources))
     return library

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
+from astra_chat.tools.virtual_gpu.programs.library_calls import NotAnswered, gemm, random
 from astra_chat.tools.virtual_gpu.ptx.parser import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_VALUE,
@@ -50,15 +51,17 @@ class ProgramHost(CallsOnGpu):
         launched: Launched,
         stopped: Callable[[str, bool], None],
         warned: Callable[[str, str], None],
+        answered: Callable[[str], None],
         *,
         keep_going: bool = False,
     ) -> None:
         """stopped: called with what stopped the first kernel, and whether the virtual GPU does
         not support something, at once: the program may not end well. keep_going: a fault is no
         error for the program, and each is told, once a place. warned: called with the place and the
-        words of a warning."""
+        words of a warning. answered: called with the name of a library's call."""
         super().__init__(gpu)
         self._guard, self._launched, self._stopped, self._warned = memory, launched, stopped, warned
+        self._answered = answered
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
         self._seen: set[str] = set()
         self.sources: Mapping[str, str] = {}
@@ -219,6 +222,19 @@ class ProgramHost(CallsOnGpu):
         if place not in self._told:
             self._told.add(place)
             self._stopped(str(fault), False)
+        return 0
+
+    def answer(self, kind: str, call: str, words: Sequence[int]) -> int:
+        call = call.removesuffix("_v2")
+        try:
+            with self._guard:
+                if kind == "gemm":
+                    gemm(self._memory, call, words, self._warned)
+                else:
+                    random(self._memory, call, words)
+        except NotAnswered as form:
+            return self.refuse(str(form))
+        self._answered(call)
         return 0
 
     def refuse(self, what: str) -> int:

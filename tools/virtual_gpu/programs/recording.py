@@ -38,7 +38,7 @@ class Recording:
         )
         self._host = ProgramHost(
             self._gpu, GuardedMemory(runtime), self._launched, self._stopped, self._warn,
-            keep_going=keep_going,
+            self._answered, keep_going=keep_going,
         )  # fmt: skip
         self._gpu.use(self._host)
         self._gpu.attach(runtime)
@@ -68,6 +68,9 @@ class Recording:
         if where not in self._warned:
             self._warned.add(where)
             self._say({"what": "warning", **self._told(message)})
+
+    def _answered(self, call: str) -> None:
+        self._say({"what": "answered", "call": call})
 
     def _stopped(self, message: str, unsupported: bool) -> None:
         self._frees_fail = not self._keep_going

@@ -39,6 +39,7 @@ def as_json(
             *(_row(f, folders, suppressed=True) for f in found.suppressed),
         ],
         "unused_suppressions": [str(s) for s in found.unused],
+        "answered_on_host": dict(run.answered),
         "kernels": [{"kernel": name, **row} for name, row in kernels.items()],
     }
 

@@ -21,6 +21,9 @@ def describe(run: ProgramRun, gpu: str, *, profile: bool, findings: Sorted | Non
     lines += [f"unused suppression: {suppression}" for suppression in found.unused]
     if run.ended:
         lines.append(f"the program was {run.ended}")
+    if run.answered:
+        calls = ", ".join(f"{count} {name}" for name, count in run.answered.items())
+        lines.append(f"answered on the host, without an estimate: {calls}")
     total = sum(launch["estimated_us"] for launch in run.launches)
     lines += _profile(run) if profile else []
     return "\n".join([

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,8 @@ class ProgramRun:
     """"" or how it ended if not by itself."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """Of the source files of findings, by message."""
+    answered: Mapping[str, int] = field(default_factory=dict)
+    """How often each call of NVIDIA's libraries was answered on the host."""
 
     @property
     def exit_code(self) -> int:
@@ -145,4 +147,5 @@ def run_of(rows: Iterable[Mapping[str, Any]], code: int, ended: str = "") -> Pro
         code, tuple(by_kind["launch"]), tuple(row["message"] for row in by_kind["fault"]), refused,
         tuple(row["message"] for row in by_kind["warning"]), tuple(last.get("leaked", ())), ended,
         {row["message"]: row["path"] for row in (*by_kind["fault"], *by_kind["warning"])},
+        Counter(row["call"] for row in by_kind["answered"]),
     )  # fmt: skip

@@ -69,6 +69,9 @@ _CALLBACKS: dict[str, Any] = {
     "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
 }
 _READ = ctypes.CFUNCTYPE(_INT, _SIZE)
+_ANSWER = ctypes.CFUNCTYPE(_INT, _NAME, _NAME, ctypes.POINTER(ctypes.c_int64))
+_WORDS = {b"gemm": 21, b"random": 8}
+"""By kind of a library's call: libraries.h."""
 
 
 class _Table(ctypes.Structure):
@@ -78,6 +81,7 @@ class _Table(ctypes.Structure):
         *_CALLBACKS.items(),
         ("attributes", ctypes.c_void_p),  # NULL: see vcudart.h
         ("read", _READ),
+        ("answer", _ANSWER),
     ]
 
 
@@ -96,6 +100,7 @@ class Runtime:
         calls = {name: _guarded(host, getattr(adapters, name)) for name in _CALLBACKS}
         self._table = _Table(*(kind(calls[name]) for name, kind in _CALLBACKS.items()))
         self._table.read = _READ(_guarded(host, host.read, failed=NO_MODULE))
+        self._table.answer = _ANSWER(_guarded(host, adapters.answer))
         self._device = _device(host.spec)
         self.attach()
 
@@ -228,6 +233,9 @@ class _Adapters:
     def limit_heap(self, nbytes: int) -> int:
         return self._host.limit_heap(nbytes)
 
+    def answer(self, kind: bytes, call: bytes, words: Any) -> int:
+        return self._host.answer(kind.decode(), call.decode(), words[: _WORDS[kind]])
+
     def refuse(self, what: bytes) -> int:
         return self._host.refuse(what.decode())
 
@@ -253,8 +261,22 @@ def _guarded(
     return safe
 
 
+_LIBRARIES = (
+    "cuda",
+    "__cuda",
+    "cublas",
+    "curand",
+    "cufft",
+    "cusolver",
+    "cusparse",
+    "cudnn",
+    "nccl",
+)
+
+
 def missing_call(error: OSError) -> str:
-    """The CUDA call that a library lacks which does not load; "" if it lacks something else."""
+    """The call of CUDA or one of its libraries that a library lacks which does not load; "" if it
+    lacks something else."""
     _, _, rest = str(error).partition("undefined symbol: ")
     name = rest.split(",")[0].strip()
-    return name if name.startswith(("cuda", "__cuda")) else ""
+    return name if name.startswith(_LIBRARIES) else ""

@@ -13,7 +13,9 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.cache import in_cache, new_entry
 
 LIBRARY = "libvcudart.so"
-STAND_INS = ("libcudart.so", "libcudart_static.a")
+STAND_INS = (
+    "libcudart.so", "libcudart_static.a", "libcublas.so", "libcublasLt.so", "libcurand.so",
+)  # fmt: skip
 """Linker scripts that lead to it by the names of NVIDIA's."""
 COMPILE_TIMEOUT_S = 120.0
 EMPTY: Mapping[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -98,6 +99,9 @@ class Host(Protocol):
 
     def read(self, fat_binary: int) -> int:
         """The number of the module in the fat binary at this address; -1 where it is refused."""
+
+    def answer(self, kind: str, call: str, words: Sequence[int]) -> int:
+        """A call of one of NVIDIA's libraries: "gemm" or "random", its name, its arguments."""
 
     def broke(self, error: BaseException) -> int:
         """Notes an exception of one of the others; it must not cross C."""

@@ -87,6 +87,21 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
     assert done.leaked == (), "cudaFree fails after it"
 
 
+def test_products_and_random_numbers_of_libraries_are_made_on_the_host(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    words = ["run", str(PROGRAMS / "libraries.cu"), "-lcublas", "-lcurand", "--", "wrong ones too"]
+    assert main(words) == 1
+    out, err = capfd.readouterr()
+    assert out == "0 wrong products\n0 wrong draws\nstatus 13, cudaErrorIllegalAddress\n"
+    for told in (
+        "out_of_bounds: matrix C of 4 x 4 elements of 4 bytes", "32 bytes, offset 0 (host code, c",
+        "uninitialized_read: cublasSgemm reads matrix A, which nothing wrote",
+        "answered on the host, without an estimate: 5 cublasSgemm, 8 cublasGemmEx",
+    ):  # fmt: skip
+        assert told in err
+
+
 def test_a_copy_to_the_host_of_what_nothing_wrote_is_told() -> None:
     """Padding, and room that was not needed, are not."""
     first, second = run("copies").warnings

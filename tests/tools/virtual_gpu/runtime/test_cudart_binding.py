@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -107,6 +107,9 @@ class Recorder:
     def refuse(self, what: str) -> int:
         self._ask("refuse", what)
         return 801
+
+    def answer(self, kind: str, call: str, words: Sequence[int]) -> int:
+        return self._ask("answer", kind, call, words)
 
     def broke(self, error: BaseException) -> int:
         self.broken.append(error)
@@ -283,5 +286,6 @@ def test_what_is_lacking_is_named(toolkit: Toolkit, tmp_path: Path) -> None:
 def test_the_missing_call_is_read_from_the_linkers_words() -> None:
     words = "./k.so: undefined symbol: cudaGraphLaunch"
     assert missing_call(OSError(words)) == "cudaGraphLaunch"
+    assert missing_call(OSError("./k.so: undefined symbol: cublasSgemv_v2")) == "cublasSgemv_v2"
     assert missing_call(OSError("./k.so: undefined symbol: sqrtf")) == ""
     assert missing_call(OSError("./k.so: cannot open shared object file")) == ""
