@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from astra_chat.tools.check.atomic_order import wrong_in_another_order
 from astra_chat.tools.check.causes import Explained, explained
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.failed import Failed
@@ -21,6 +22,10 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Device, Wrong, is_float
 
+ORDERED = (
+    "the baseline's result depends on the order of atomics, which no GPU promises, and reference.py"
+    " allows one order; in the reverse of it the baseline is"
+)
 UNDECIDED = (
     'if several results are legal, say so: judged = { by = "accept" } and accept(), or canonical(),'
     " which sorts what has no order and sets what the kernel may leave unwritten to 0"
@@ -52,14 +57,16 @@ class TaskReport:
     seed: str
     """Draws the same cases again."""
     disagreement: tuple[str, ...] = ()
-    """What is wrong on the first case that the baseline fails, and what to do about it."""
+    """What is wrong on the first case that the baseline fails, or fails when atomics come in
+    another order, and what to do about it."""
     bugs: SuiteScore | None = None
     """Seeded bugs of the baseline that the check cases detect; None: not tried."""
 
     @property
     def fit(self) -> bool:
         not_tried = self.not_tried + self.hidden_not_tried
-        return not (self.failed or self.hidden_failed or not_tried or self.undetected)
+        found = self.disagreement or self.failed or self.hidden_failed or self.undetected
+        return not (found or not_tried)
 
     def lines(self) -> list[str]:
         """The report as text."""
@@ -103,19 +110,24 @@ def check_task(
     seed = entropy.evaluation("the task")
     try:
         oracle.require_sound(stop)
-        checker = Checker(Runner(task, device, stop), oracle, entropy)
+        runner = Runner(task, device, stop)
+        checker = Checker(runner, oracle, entropy)
         drawn = draw(task, device.kind, seed.of("hidden cases").random())
         oracle_cases = oracle.oracle_cases([*task.check, *drawn], stop)
         own, hidden = oracle_cases[: len(task.check)], oracle_cases[len(task.check) :]
         failed, not_tried = _parted(checker.learn(own, tell))
         hidden_failed, hidden_not_tried = _parted(checker.learn(hidden, tell))
-        passed = [t.case for t in own if checker.baseline_errors.knows(t.case)]
+        right = [t for t in own if checker.baseline_errors.knows(t.case)]
+        passed = [t.case for t in right]
         why, hidden_why = (
             explained(task, checker, oracle, stop, some, passed) for some in (failed, hidden_failed)
         )
+        disagreement = list(_disagreement(task, failed, _unexcused(hidden_why)))
+        if not disagreement and (wrong := wrong_in_another_order(runner, right)):
+            disagreement = [f"{ORDERED}: {describe(wrong)}", *_hint(task, wrong)]
         all_trials = trials(task, own, checker.baseline_errors)
         bugs = None
-        if mutants and not failed and not _unexcused(hidden_why):
+        if mutants and not disagreement:
             bugs = Scorer(task, oracle, task.baseline, stop, mutants, tell, entropy).suite()
     finally:
         oracle.close()
@@ -125,7 +137,7 @@ def check_task(
         hidden_failed=tuple(map(str, _unexcused(hidden_why))),
         left_out=tuple(str(one) for one in hidden_why if one.by_values),
         trials=tuple(all_trials), seed=seed.text, undetected=tuple(undetected(all_trials)),
-        disagreement=tuple(_disagreement(task, failed, _unexcused(hidden_why))), bugs=bugs,
+        disagreement=tuple(disagreement), bugs=bugs,
     )  # fmt: skip
 
 
@@ -150,8 +162,8 @@ def _disagreement(
     if first is None or first.outcome is None:
         return
     yield f"baseline.cu does not do what reference.py says: {describe(first.outcome)}"
-    if isinstance(first.outcome, Wrong) and _undecided(task, first.outcome):
-        yield f"  {UNDECIDED}"
+    if isinstance(first.outcome, Wrong):
+        yield from _hint(task, first.outcome)
     if not failed:
         yield (
             "  task.toml declares this legal: narrow what the cases below name (its dims, its"
@@ -159,11 +171,12 @@ def _disagreement(
         )
 
 
-def _undecided(task: Task, wrong: Wrong) -> bool:
-    """Whether it may be one of several legal results: integers that must be equal differ."""
+def _hint(task: Task, wrong: Wrong) -> Iterator[str]:
+    """Where integers that must be equal differ, the result may be one of several legal ones."""
     (arg,) = (arg for arg in task.args if arg.name == wrong.argument)
     differs = wrong.reason in ("value", "unwritten") and arg.judged_by(wrong.case) == "exact"
-    return differs and not is_float(arg.dtype_of(wrong.case))
+    if differs and not is_float(arg.dtype_of(wrong.case)):
+        yield f"  {UNDECIDED}"
 
 
 def _unexcused(failed: Sequence[Explained]) -> list[Explained]:

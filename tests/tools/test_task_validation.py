@@ -11,7 +11,7 @@ import pytest
 from astra_chat.tools.task.folder import BUILTIN, Task, Tolerance, find_task, load_task, task_names
 from astra_chat.tools.task_validation import TaskReport, check_task
 from astra_chat.tools.types import Device
-from tests.tools.kept_places import keep
+from tests.tools.kept_places import CANONICAL, SORTS, keep
 
 
 def small(task: Task) -> Task:
@@ -89,3 +89,15 @@ def test_a_reference_that_knows_one_of_several_results_is_told_before_the_cases(
     assert first.startswith("baseline.cu does not do what reference.py says: wrong on n=")
     assert "never written: places[" in first and "canonical()" in hint
     assert counts.startswith("baseline: correct on 0 of 2 check cases and")
+
+
+@pytest.mark.second_tier
+def test_a_canonical_form_that_knows_one_order_of_atomics_is_told(
+    tmp_path: Path, device: Device
+) -> None:
+    assert SORTS in CANONICAL
+    report = check_task(keep(tmp_path, CANONICAL.replace(SORTS, "")), device)
+    first, hint, counts, *_ = report.lines()
+    assert not report.fit and "order of atomics" in first and "canonical()" in hint
+    assert "is: wrong on n=40 " in first and ": places[" in first
+    assert counts.startswith("baseline: correct on 2 of 2 check cases and")

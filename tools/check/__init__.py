@@ -8,6 +8,7 @@ measured_values        the numbers of a run whose precision is measured
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
 failed                 cases that the baseline fails, and what it did there
+atomic_order           does an oracle know one order of atomics alone?
 causes                 why a baseline fails a legal case: one thing set back to usual
 hidden_cases           cases drawn from the whole legal domain
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there

@@ -56,6 +56,7 @@ def main() -> None:
         spec(request.spec), counters=request.counters, engine=request.engine,
         compiled=request.compiled,
     )  # fmt: skip
+    gpu.memory.descending = request.descending
     lock(reporter.pipe)
     kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
     try:

@@ -132,6 +132,8 @@ class VirtualRequest(Message):
     ptx: Path
     spec: str
     engine: Engine
+    descending: bool
+    """The order of atomics, as of memory/buffers.py."""
     counters: bool
     compiled: dict[str, Path]
     """Libraries of the C engine by kernel."""

@@ -60,6 +60,8 @@ class Runner:
     stop: Stop = field(default_factory=Stop)
     engine: Engine = "auto"
     """Of the virtual GPU."""
+    descending: bool = False
+    """Atomics are served in another order; by its engine numpy alone."""
     least_blocks: int | None = None
     """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
@@ -101,7 +103,7 @@ class Runner:
     def _virtual(self) -> VirtualRequests:
         return VirtualRequests(
             self.task, self.device, self.engine, self.stop, self._libraries,
-            self._long_running,
+            self._long_running, self.descending,
         )  # fmt: skip
 
     def _module(self) -> str:

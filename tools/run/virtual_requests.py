@@ -43,6 +43,7 @@ class VirtualRequests:
     """Of the C engine, by PTX file."""
     long_running: set[Path]
     """PTX files whose kernels NumPy gave up."""
+    descending: bool = False
 
     def afford_more(self, build: Build, run: CaseRun | Failure) -> bool:
         """Whether a call failed for its many instructions, and the C engine, which affords more of
@@ -69,6 +70,7 @@ class VirtualRequests:
             ptx=build.ptx,
             spec=self.device.spec,
             engine=engine,
+            descending=self.descending,
             counters=counters,
             compiled=self._compiled(engine, build, oracle_cases, calls),
             resources={r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources},

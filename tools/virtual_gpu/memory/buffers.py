@@ -117,6 +117,9 @@ class Memory:
         self._tracking = False
         self._heap: Heap | None = None
         self._heap_bytes = DEFAULT_BYTES
+        self.descending = False
+        """Atomics are served from the last thread and block to the first, an order that a GPU may
+        have as well; by the NumPy engine alone."""
 
     @property
     def heap(self) -> Heap:

@@ -1,4 +1,4 @@
-"""atom and red: the lanes of a warp update memory in the order of their numbers."""
+"""atom and red: lanes update memory in the order of their numbers, or in the reverse of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
-from astra_chat.tools.virtual_gpu.memory.buffers import Items
+from astra_chat.tools.virtual_gpu.memory.buffers import Items, Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import halves
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Index,
@@ -89,7 +89,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
         old = np.empty(active.count, dtype)
         for items, index, chosen in _targets(f, site, space, address(f), active):
             mine = [value[chosen] for value in values]
-            old[chosen] = _in_turn(items.view(dtype), index, update, mine)
+            old[chosen] = _in_turn(items.view(dtype), index, update, mine, f.memory)
         if write is not None:
             write(f, spread(old, active, f.shape))
 
@@ -160,13 +160,15 @@ def _touch_shared(f: Frame, site: Site, address: Array, index: Index, lanes: Act
         count(site, address, lanes)
 
 
-def _in_turn(items: Items, index: Index, update: Update, values: list[Array]) -> Array:
+def _in_turn(
+    items: Items, index: Index, update: Update, values: list[Array], memory: Memory
+) -> Array:
     """Applies the update lane by lane where addresses repeat; returns what each lane found.
 
     Round k serves the k-th lane of every address, so the addresses of one round differ.
     """
     old = np.empty(index.size, items.dtype)
-    for turn in _turns(index):
+    for turn in _turns(index, memory.descending):
         at = index[turn]
         old_values = items[at]
         old[turn] = old_values
@@ -176,7 +178,7 @@ def _in_turn(items: Items, index: Index, update: Update, values: list[Array]) ->
     return old
 
 
-def _turns(index: Index) -> Iterator[NDArray[Any]]:
+def _turns(index: Index, descending: bool) -> Iterator[NDArray[Any]]:
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -185,6 +187,8 @@ def _turns(index: Index) -> Iterator[NDArray[Any]]:
         yield np.arange(index.size)
         return
     rank = np.arange(index.size) - np.repeat(starts, sizes)
+    if descending:
+        rank = np.repeat(sizes - 1, sizes) - rank
     by_rank = np.argsort(rank, kind="stable")
     for turn in np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]):
         yield order[turn]

@@ -75,7 +75,10 @@ def run(
         block_races = block_races_of(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
-    for start in range(0, chosen.size, step):
+    starts = range(0, chosen.size, step)
+    if memory.descending and not program.in_order:
+        starts = starts[::-1]
+    for start in starts:
         frame = _frame(
             program,
             launch,

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.types import Dim3
 
 Array = NDArray[Any]
@@ -136,6 +137,19 @@ def test_atomics(bench: Any, rng: np.random.Generator) -> None:
     assert list(sums[8:]) == [v.max(), v.min(), np.bitwise_xor.reduce(v), v.sum()]
     assert floats[0] == v.sum() and big[0] == int(v.sum()) << 20
     assert sorted(order[:n]) == list(range(n)) and order[n] == n
+
+
+@pytest.mark.parametrize("blocks", [3, 300])
+def test_atomics_come_in_the_reverse_order_where_that_is_asked(bench: Any, blocks: int) -> None:
+    """Of lanes, warps and blocks that run together, and of batches of blocks."""
+    n, memory = blocks * 128, Memory()
+    memory.descending = True
+    order = np.zeros(n + 1, np.uint32)
+    bench.launch(
+        "atomics", blocks, 128, np.zeros(12, np.int32), np.zeros(1, np.float32), order,
+        np.zeros(1, np.uint64), np.zeros(n, np.int32), np.int32(n), memory=memory,
+    )  # fmt: skip
+    assert np.array_equal(order[:n], np.arange(n)[::-1]) and order[n] == n
 
 
 def test_the_last_block_sees_all_others(bench: Any, rng: np.random.Generator) -> None:
