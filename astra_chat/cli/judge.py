@@ -111,8 +111,9 @@ def check(
             text_of(kernel), [read_case(judge.task, text) for text in case or []]
         )
     again = reproduce_command(
-        evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust)
-    )
+        evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
+        scalars=judge.task.scalars,
+    )  # fmt: skip
     end(show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again))
 
 
@@ -142,7 +143,7 @@ def time(
         evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
     again = reproduce_command(
         evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
-        _options(gpu=gpu, cases=cases, baseline=baseline, final=final),
+        _options(gpu=gpu, cases=cases, baseline=baseline, final=final), judge.task.scalars,
     )  # fmt: skip
     passed = show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again)
     end(passed and fast_enough(evaluation, fail_if is FailIf.SLOWER, min_ratio))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from astra_chat.tools.evaluation import Evaluation
+    from astra_chat.tools.task.contract import Scalar
 
 
 def reproduce_command(
@@ -16,12 +17,13 @@ def reproduce_command(
     kernel: str,
     options: Sequence[str] = (),
     timing: Sequence[str] | None = None,
+    scalars: Sequence[Scalar] = (),
 ) -> str:
     """`astra-chat check TASK KERNEL --case ... --seed ...`, as a shell takes it; empty where the
     failure needs no case or the evaluation has no seed.
 
     `options` are for any command. `timing` is for a failure while the kernel was timed: the
-    options of `astra-chat time`; None where it was only checked.
+    options of `astra-chat time`; None where it was only checked. `scalars` are the task's.
     """
     from astra_chat.tools.task.case_text import case_text
 
@@ -29,7 +31,7 @@ def reproduce_command(
     if case is None or not evaluation.seed:
         return ""
     if timing is None or evaluation.steps[-1].name == "check":
-        own = ["--case", case_text(case)]
+        own = ["--case", case_text(case, scalars)]
         words = ["astra-chat", "check", task, kernel, *options, *own]
     else:
         words = ["astra-chat", "time", task, kernel, *options, *timing]

@@ -128,6 +128,8 @@ def _contract(task: Task) -> Iterator[str]:
     for dtype, tolerance in task.tolerance.items():
         yield f"  {dtype}: rtol {tolerance.rtol:g}, atol {tolerance.atol:g}"
     yield f"nvcc flags: {' '.join(task.flags)}"
-    yield f"check cases: {len(task.check)}, the first {case_text(task.check[0])}"
+    yield f"check cases: {len(task.check)}, the first {case_text(task.check[0], task.scalars)}"
     yield "timed cases:"
-    yield from (f"  {case_text(case)}, weight {weight:g}" for case, weight in task.bench)
+    yield from (
+        f"  {case_text(case, task.scalars)}, weight {weight:g}" for case, weight in task.bench
+    )

@@ -132,7 +132,8 @@ def outcome_text(outcome: Outcome) -> Text:
     text = Text(describe(outcome), style=STYLES.get(verdict(outcome), "bold red"))
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if isinstance(correct, Correct):
-        text.append(f"; worst error {correct.worst:.0%} of what is allowed", style="")
+        share = f"; within the tolerance everywhere, the worst error at {correct.worst:.0%} of it"
+        text.append(share, style="")
         for note in correct.sampled:
             text.append(f"\n  sampled: {note}", style="dim")
     return text

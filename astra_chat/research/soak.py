@@ -149,8 +149,9 @@ def judged(kernels: Sequence[Honest], folder: Path) -> Iterator[Judgement]:
                 file = folder / f"{evaluation.candidate}.cu"
                 file.write_text(kernel.source)
                 again = reproduce_command(
-                    evaluation, str(task.folder), str(file), ("--device", "virtual")
-                )
+                    evaluation, str(task.folder), str(file), ("--device", "virtual"),
+                    scalars=task.scalars,
+                )  # fmt: skip
                 words = f"{describe(evaluation.outcome)}\n{again}"
             kind = evaluation.outcome.kind
             yield Judgement(kernel.name, kernel.task, evaluation.seed, kind, words)

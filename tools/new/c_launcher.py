@@ -24,9 +24,10 @@ from astra_chat.tools.new.draft import (
     head,
     is_no_size,
     pointer,
+    usual_in,
     variables_of,
 )
-from astra_chat.tools.new.layout import contiguous, layout_of
+from astra_chat.tools.new.layout import GUESSED, contiguous, layout_of, with_stride
 from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import BadSource, Function, Parameter, Piece, functions
 from astra_chat.tools.new.stated import comment_shapes, stated
@@ -40,7 +41,6 @@ INTEGERS = re.compile(
 )
 FLOATS = ("float", "double", "const float", "const double")
 _LAUNCHES = ("<<<", "cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchKernelExC")
-_STRIDE = r"(?:{t}_(?:\w+_)?stride(?:_(\w+))?|stride_{t}(?:_?(\w+))?|ld{t})"
 
 
 @dataclass
@@ -107,6 +107,9 @@ def draft_of(
         if set(reading.codes) - {"T"}
         else _variables(tensors, letters)
     )
+    if USUAL in variables.values():
+        told = usual_in([source, *headers.values()])
+        variables = {v: told if d == USUAL else d for v, d in variables.items()}
     dims = tuple(layout.dims)
     draft = Draft(
         entry=entry, tensors=tuple(tensors), dims=dims, scalars=(*numbers, *reading.scalars),
@@ -227,9 +230,9 @@ def _access(parameter: Parameter, uses: Uses) -> tuple[str, str]:
 
 def _take_strides(reading: _Reading) -> None:
     """Integers that are distances in a tensor: x_stride, stride_x, x_stride_0, ldx."""
+    tensors = [t.name for t in reading.tensors]
     for place, tensor in enumerate(reading.tensors):
-        pattern = re.compile(_STRIDE.format(t=re.escape(tensor.name)))
-        own = [n for n in reading.integers if pattern.fullmatch(n.name)]
+        own = [n for n in reading.integers if with_stride(n.name, tensors) == tensor.name]
         if not own:
             continue
         inner = bool(re.search(r"(_|^)(last|inner|d|col)$", own[-1].name)) and len(own) > 1
@@ -258,7 +261,7 @@ def _kernel_comments(uses: Uses, source: str, pieces: Sequence[Piece]) -> Iterat
 def _shaped(tensor: Tensor, shape: tuple[str, ...], doubts: Mapping[str, str]) -> Tensor:
     own = [*tensor.doubts, doubts.get(tensor.name, "")]
     if not shape:
-        own.append("is this its shape?")
+        own.append(GUESSED)
     strides = tensor.strides
     if shape and strides and len(strides) != len(shape):
         free = strides.count("free")

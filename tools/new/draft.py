@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.new.accesses import Uses
@@ -19,6 +19,12 @@ MOST_AXES = 4
 
 USUAL: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32")
 """Of a type variable whose dtypes the source does not tell."""
+_USUAL_NAMED: dict[DTypeName, re.Pattern[str]] = {
+    "float16": re.compile(r"\b(__|nv_)half\b|<\s*half\s*[,>]|\bhalf\*"),
+    "bfloat16": re.compile(r"\b(__)?nv_bfloat16\b"),
+    "float32": re.compile(r"<\s*float\s*[,>]|\bfloat\s*\*"),
+}
+"""How a source names an element type; "half" alone may be a number."""
 C_TYPES: dict[DTypeName, str] = {
     "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16",
     "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2", "int8": "int8_t",
@@ -217,6 +223,13 @@ def variables_of(
         return tuple(tensors), {}, True
     named = (t if t.dtype != main else _with_dtype(t, "T") for t in tensors)
     return tuple(named), {"T": (main,)}, True
+
+
+def usual_in(sources: Iterable[str]) -> tuple[DTypeName, ...]:
+    """Of USUAL those that these sources name, where a 16-bit one is among them; else all."""
+    text = "\n".join(sources)
+    named = tuple(dtype for dtype in USUAL if _USUAL_NAMED[dtype].search(text))
+    return named if set(named) - {"float32"} else USUAL
 
 
 def _with_dtype(tensor: Tensor, dtype: str) -> Tensor:

@@ -17,7 +17,7 @@ from astra_chat.tools.new.draft import (
 )
 from astra_chat.tools.new.framework import Export, exports
 from astra_chat.tools.new.host_function import DECLARED, Facts, facts_of
-from astra_chat.tools.new.layout import Layout, expression, layout_of, strides_of
+from astra_chat.tools.new.layout import GUESSED, Layout, expression, layout_of, strides_of
 from astra_chat.tools.new.named_sizes import with_names
 from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import (
@@ -200,7 +200,7 @@ def _tensor(
     asked = facts.strides.get(tensor.name, set())
     strides = strides_of(shape, asked) if shape else ()
     if not shape:
-        doubts.append("is this its shape?")
+        doubts.append(GUESSED)
         rank = said.ranks.get(tensor.name) or max((a + 2 for a in asked if a >= 0), default=0)
         strides = ("free",) * (rank - 1) + ("1",) if asked and rank > 1 else ()
     elif strides.count("free") > len({a % len(shape) for a in asked}):

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from astra_chat.tools.new.stated import Shape, Stated
 
 _NAME = re.compile(r"[a-z_]\w*")
+_STRIDE = r"(?:{t}_(?:\w+_)?stride(?:_(\w+))?|stride_{t}(?:_?(\w+))?|ld{t})"
 FUNCTIONS = ("ceil_div", "min", "max")
-GUESSED = "is this its shape?"
+GUESSED = "is this its shape? (// [rows, d] behind its parameter in the kernel file states it)"
 SEVERAL = "is this its shape? A comment names several"
 OPEN = "is this its shape? A comment leaves its first extents open"
 
@@ -206,6 +207,13 @@ def contiguous(shape: Shape) -> Shape:
         strides.append("*".join(inner) or "1")
         inner.insert(0, extent if re.fullmatch(r"\w+", extent) else f"({extent})")
     return tuple(reversed(strides))
+
+
+def with_stride(parameter: str, tensors: Sequence[str]) -> str:
+    """The tensor in which a parameter of this name is a distance: x_stride, stride_x, x_stride_0,
+    ldx; "" where there is none. The longest name counts: key_cache_stride is not key's."""
+    found = (t for t in tensors if re.fullmatch(_STRIDE.format(t=re.escape(t)), parameter))
+    return max(found, key=len, default="")
 
 
 def strides_of(shape: Shape, asked: set[int]) -> Shape:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.tools.new.c_launcher import plain, signature, types
 from astra_chat.tools.new.draft import MARK
+from astra_chat.tools.new.layout import with_stride
 from astra_chat.tools.new.source import code, functions, pieces
 from astra_chat.tools.task.folder import REQUIRED_FILES, Task
 from astra_chat.tools.task.launcher import prototype
@@ -42,6 +44,31 @@ def launcher_problem(task: Task) -> str | None:
     if types(got) == types(expected):
         return None
     return (
-        f"baseline.cu, line {launcher.line}: {task.entry} takes ({', '.join(got)}), but task.toml"
-        f" describes {wanted}"
+        f"baseline.cu, line {launcher.line}: {_difference(task, got, expected)}: {task.entry} takes"
+        f" ({', '.join(got)}), but task.toml describes {wanted}"
     )
+
+
+def _difference(task: Task, got: Sequence[str], expected: Sequence[str]) -> str:
+    """The parameters that only one of two launchers has; else those of other types; else none are,
+    and the order is another."""
+    ours, theirs = (dict(_named(parameter) for parameter in side) for side in (got, expected))
+    tensors = [arg.name for arg in task.args]
+    words = []
+    for name in (name for name in ours if name not in theirs):
+        tensor = with_stride(name, tensors)
+        free = f' (strides = ["free", ...] of {tensor}?)' if tensor else ""
+        words.append(f"task.toml has no {name}{free}")
+    words += [f"baseline.cu has no {name}" for name in theirs if name not in ours]
+    if not words:
+        words = [
+            f"{name} is {kind}, not {theirs[name]}"
+            for name, kind in ours.items()
+            if theirs[name] != kind
+        ]
+    return "; ".join(words) or "the order of parameters is another"
+
+
+def _named(parameter: str) -> tuple[str, str]:
+    kind, name = parameter.rsplit(" ", 1)
+    return name, kind

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.task_file import case_fields
 from astra_chat.tools.types import Case
 
+_TYPES: dict[str, type[float]] = {"float": float, "bool": bool, "int64_t": int}
 
-def case_text(case: Case) -> str:
-    """One line of TOML that `read_case` reads as the same case."""
+
+def case_text(case: Case, scalars: Sequence[Scalar] = ()) -> str:
+    """One line of TOML that `read_case` reads as the same case; `scalars` are the task's, of which
+    bools are written as true and false, and integers without a point."""
     fields = case.model_dump(exclude_defaults=True)
+    kinds = {scalar.name: scalar.type for scalar in scalars}
+    for name, value in fields.get("scalars", {}).items():
+        fields["scalars"][name] = _TYPES[kinds.get(name, "float")](value)
     flat = {**fields.pop("dims"), **fields.pop("types", {}), **fields}
     return _inline(flat)
 
@@ -56,7 +64,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _form(task: Task) -> str:
-    return f"write it as in task.toml: '{case_text(task.check[0])}'"
+    return f"write it as in task.toml: '{case_text(task.check[0], task.scalars)}'"
 
 
 def _inline(table: dict[str, Any]) -> str:

@@ -160,7 +160,12 @@ def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:
             groups = math.prod(-(-n // size) for n, size in zip(shape, group, strict=True))
             scales = math.prod(by_name[arg.judged.scale].shape_of(case))
             if groups != scales and arg.present(case):
-                what = f"{groups} groups of codes, {scales} scales with {case.dims}"
+                extents = ", ".join(f"{name} = {extent}" for name, extent in case.dims.items())
+                blocks = ", ".join(f'"{extent}"' for extent in arg.judged.group)
+                what = (
+                    f"group = [{blocks}] makes {groups} groups of '{arg.name}', but its scale"
+                    f" '{arg.judged.scale}' has {scales} numbers, with {extents}"
+                )
                 yield ("args", at, "judged"), what
                 break
 

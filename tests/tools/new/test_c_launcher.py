@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import draft_of
-from astra_chat.tools.new.draft import USUAL
+from astra_chat.tools.new.draft import USUAL, usual_in
 from tests.tools.new.samples import draft, launcher
 
 
@@ -66,6 +66,30 @@ def test_a_launcher_without_a_stream_is_marked() -> None:
         "COMPLETE: go takes no stream" in draft_of(launcher("float* y, int n"), "m", None).baseline
     )
     assert "COMPLETE" not in draft("silu_launcher.cu").baseline
+
+
+def test_a_stride_belongs_to_the_tensor_of_the_longest_name() -> None:
+    source = launcher(
+        "const float* key, float* key_cache, int rows, int d, int key_stride, int key_cache_stride,"
+        " cudaStream_t s"
+    )
+    found = draft_of(source, "m", None)
+    assert [t.stride_names for t in found.tensors] == [("key_stride",), ("key_cache_stride",)]
+    assert found.dims == ("rows", "d")
+
+
+@pytest.mark.parametrize(
+    ("types", "dtypes"),
+    [
+        ("__half* y; __nv_bfloat16* x;", ("float16", "bfloat16")),
+        ("f<half>(); f<float>();", ("float16", "float32")),
+        ("int half = n / 2; float* sums;", USUAL),
+    ],
+)
+def test_dtypes_are_guessed_from_those_that_the_source_names(
+    types: str, dtypes: tuple[str, ...]
+) -> None:
+    assert usual_in(["// no type", types]) == dtypes
 
 
 def test_a_row_stride_belongs_to_its_tensor() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.case_text import case_text, read_case
+from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import find_task, load_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
@@ -30,6 +31,13 @@ def test_every_case_of_a_task_comes_back(name: str) -> None:
 
 def test_the_form_is_that_of_task_toml() -> None:
     assert case_text(CASE) == '{ tokens = 3, d = 24, dtype = "float16", seed = 7 }'
+
+
+def test_scalars_are_written_as_their_types() -> None:
+    case = CASE.model_copy(update={"scalars": {"neox": 0.0, "step": 3.0, "eps": 1.0}})
+    kinds = [Scalar(name=n, type=t, value=1) for n, t in (("neox", "bool"), ("step", "int64_t"))]
+    text = case_text(case, kinds)
+    assert "scalars = { neox = false, step = 3, eps = 1.0 }" in text
 
 
 def test_pads_and_scalars_come_back() -> None:
