@@ -64,6 +64,24 @@ def test_the_five_minutes_of_its_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.second_tier
+def test_kernels_of_an_extension_run_from_pytest(tmp_path: Path) -> None:
+    page = (ROOT / "docs/virtual-gpu-alone.md").read_text()
+    ((cuda, test),) = re.findall(r"```c\+\+\n(.*?)```.*?```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "test_scale.py").write_text(test)
+    (build,) = re.findall(r"astra-vgpu-nvcc (-shared .*)", page)
+    for condition, code in (("i < n", 0), ("i <= n", 1)):
+        (tmp_path / "scale.cu").write_text(cuda.replace("i < n", condition))
+        compiler = ("-m", "astra_chat.tools.virtual_gpu.programs.nvcc_command")
+        built = python(*compiler, *build.split(), path=ROOT, folder=tmp_path)
+        assert built.returncode == 0, built.stderr
+        done = python("-m", "pytest", "-q", "test_scale.py", path=ROOT, folder=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert ("of 4 bytes at" in done.stderr) == bool(code)
+    assert "cudaHostRegister of 4000 bytes, offset 4000" in done.stderr
+    assert "see the report" in done.stdout
+
+
+@pytest.mark.second_tier
 def test_its_own_distribution_runs_a_program(tmp_path: Path) -> None:
     """Unpacked instead of installed, so that nothing else of this environment is changed."""
     project = tmp_path / "packaging" / "vgpu"

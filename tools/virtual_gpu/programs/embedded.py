@@ -6,6 +6,7 @@ ASTRA_VGPU_GPU and ASTRA_VGPU_OPTIONS (those of `run` that are about running and
 from __future__ import annotations
 
 import argparse
+import atexit
 import ctypes
 import os
 import re
@@ -81,6 +82,9 @@ def _start(asked: argparse.Namespace) -> None:
             if result != code:
                 _exit(result, "")
 
+    if sys.orig_argv:  # a Python process: when C would call, the interpreter is gone
+        atexit.register(ended, 0, None)
+        return
     at_exit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ended)
     _kept.extend((recording, at_exit))
     ctypes.CDLL(None).on_exit(at_exit, None)
