@@ -11,7 +11,7 @@ from astra_chat.tools.new.stated import Shape, Stated
 _NAME = re.compile(r"[a-z_]\w*")
 _STRIDE = r"(?:{t}_(?:\w+_)?stride(?:_(\w+))?|stride_{t}(?:_?(\w+))?|ld{t})"
 FUNCTIONS = ("ceil_div", "min", "max")
-GUESSED = "is this its shape? (// [rows, d] behind its parameter in the kernel file states it)"
+GUESSED = "is this its shape? (// [rows, d] behind its parameter states it)"
 SEVERAL = "is this its shape? A comment names several"
 OPEN = "is this its shape? A comment leaves its first extents open"
 

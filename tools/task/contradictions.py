@@ -164,7 +164,7 @@ def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:
                 blocks = ", ".join(f'"{extent}"' for extent in arg.judged.group)
                 what = (
                     f"group = [{blocks}] makes {groups} groups of '{arg.name}', but its scale"
-                    f" '{arg.judged.scale}' has {scales} numbers, with {extents}"
+                    f" '{arg.judged.scale}' holds {scales}, with {extents}"
                 )
                 yield ("args", at, "judged"), what
                 break

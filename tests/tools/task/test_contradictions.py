@@ -50,7 +50,7 @@ WRONG = [
     (WRITTEN, CODES.format(["1", "1"], "bias"), "group has 2 extents, 'cache' 3 axes"),
     (WRITTEN, CODES.format(["1", "1", "8"], "bias"), "codes have 8 bits: 'cache' is float16"),
     (WRITTEN, INT8.format(["1", "1", "8"], "bias"),
-     "64 groups of 'cache', but its scale 'bias' has 2 numbers, with tokens = "),
+     "64 groups of 'cache', but its scale 'bias' holds 2, with tokens = "),
     (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "a group of 0 with"),
     ('access = "readwrite"', 'access = "read"', "no argument is written"),
     ('float32 = { rtol', 'bfloat16 = { rtol', "missing for float32"),
