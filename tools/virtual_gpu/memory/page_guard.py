@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 _OPEN = mmap.PROT_READ | mmap.PROT_WRITE
 _CLOSED = 0
+_GAP_BYTES = 64 << 20  # at most: address space after each buffer, which takes no memory
+_GAPS = 10_000  # at most: each divides a mapping, of which Linux gives a process 65,530
 
 
 class GuardedMemory:
@@ -26,10 +28,13 @@ class GuardedMemory:
         runtime.vcudart_watch()
 
     def allocate(self, nbytes: int, name: str) -> NDArray[np.uint8]:
-        """Fresh pages, closed to the host: uint8 [nbytes]. Raises MemoryError."""
+        """Fresh pages, closed to the host: uint8 [nbytes]. Raises MemoryError.
+
+        A gap as long as the buffer follows: what leaves it does not meet its neighbour."""
         pages = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        gap = min(max(pages, 1 << 20), _GAP_BYTES) if len(self._maps) < _GAPS else 0
         try:
-            room = mmap.mmap(-1, pages)
+            room = mmap.mmap(-1, pages + gap)
         except OSError as error:
             raise MemoryError(str(error)) from None
         array: NDArray[np.uint8] = np.frombuffer(room, np.uint8, nbytes)
@@ -37,7 +42,9 @@ class GuardedMemory:
         self._maps[address] = room, pages
         self._names[address] = name, nbytes
         self._watch(address, name)
-        self._protect(address, pages, _OPEN if self._depth else _CLOSED)
+        self._protect(address, pages + gap, _CLOSED)
+        if self._depth:
+            self._protect(address, pages, _OPEN)
         return array
 
     def release(self, address: int) -> None:
@@ -58,7 +65,7 @@ class GuardedMemory:
     def _watch(self, address: int, name: str) -> None:
         self._runtime.vcudart_guard(
             ctypes.c_uint64(address), ctypes.c_uint64(self._names[address][1]),
-            ctypes.c_uint64(self._maps[address][1]), name.encode(),
+            ctypes.c_uint64(len(self._maps[address][0])), name.encode(),
         )  # fmt: skip
 
     def open(self, on: bool) -> None:
