@@ -234,7 +234,7 @@ static void tear_down(struct worker *k) {
   free(k->flying);
   for (uint32_t i = 0; i < k->warp_count; i++) free_warp(&k->warps[i]);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->longest), free(k->arrivals);
-  free(k->writer), free(k->reader), free(k->filled), free(k->uninitialized);
+  free(k->writer), free(k->reader), free(k->adder), free(k->filled), free(k->uninitialized);
   free(k->paused);
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
   free(k->touched), free(k->atomics), free(k->local_touched);

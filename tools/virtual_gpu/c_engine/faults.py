@@ -63,7 +63,7 @@ _ERRORS = {
     _SIZE: machine.MISALIGNED, _IN_VAIN: machine.LAUNCH_TIMEOUT, _GRID: machine.LAUNCH_TIMEOUT,
 }  # fmt: skip
 _SPACES = ("global", "shared", "local", "param")
-_RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once")
+_RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once", "changed atomically")
 """By enum verb of shared_memory_races.c."""
 
 

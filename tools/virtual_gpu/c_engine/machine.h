@@ -28,7 +28,7 @@ struct worker {
   uint32_t warp_count;
   struct arrival *arrivals;
   size_t arrived, room;
-  uint64_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
+  uint64_t *writer, *reader, *adder; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch, granule_bits;
   uint32_t *flying; /* by word of shared memory: copies in flight to it; null until the first */
   int64_t in_flight;
@@ -73,6 +73,7 @@ void block_races_restart(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values, const uint8_t *after);
+void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed);
 void next_epoch(struct worker *k);
 void copies_forget(struct warp *w);
 void copies_free(struct warp *w);

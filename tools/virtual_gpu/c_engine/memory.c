@@ -312,3 +312,18 @@ void atomic_places(struct warp *w, const struct site *site, enum space space, co
                    uint8_t **place) {
   if (m) access(w, site, space, address, m, place, atomic_part);
 }
+
+/* After an atomic operation: `found` is what the lanes found at `place`. */
+void atomic_done(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                 uint8_t *const *place, const void *found) {
+  if (!w->worker->writer || w->worker->order || w->launch->reserved_at) return;
+  uint64_t inner[LANES] ALIGNED;
+  uint32_t shared = 0, changed = 0;
+  LANES_OF(m, l) {
+    if (space == GENERIC && address[l] >> 56 != SHARED_WINDOW) continue;
+    inner[l] = address[l] & (((uint64_t)1 << 56) - 1);
+    shared |= (uint32_t)1 << l;
+    changed |= (uint32_t)(memcmp(place[l], (const uint8_t *)found + l * site->size, site->size) != 0) << l;
+  }
+  if (shared) race_update(w, site, inner, shared, changed);
+}

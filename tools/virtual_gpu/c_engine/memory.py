@@ -289,11 +289,13 @@ def atomic(code: Code) -> None:
     places, old = code.results("uint64_t"), code.results(raw)
     kind = COUNT_ATOMIC if adds_one(code.instruction) else FLOAT_ATOMIC if "f" in type_name else 1
     site = site_of(code, bits // 8, writes=True, ordered=kind, blind=how == "exch")
+    among = f"w, {site}, {c_space(space)}, {where}, who, (uint8_t **)X{places}"
+    done = f"atomic_done({among}, X{old});" if space in ("", "shared") else ""
     code.warp(
-        f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {c_space(space)}, {where}, "
-        f"who, (uint8_t **)X{places}); for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "
+        f"{{ const uint32_t who = {active}; atomic_places({among}); "
+        f"for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "
         f"{raw} *place = ({raw} *)X{places}[l]; const {raw} found = *place; X{old}[l] = found; "
-        f"*place = {_update(how, type_name, sources)}; }} }}"
+        f"*place = {_update(how, type_name, sources)}; }} {done} }}"
     )
     if returns:
         code.write(0, f"b{bits}", f"x{old}")

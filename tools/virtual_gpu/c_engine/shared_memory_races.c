@@ -3,13 +3,14 @@
  *
  * A stamp, from its lowest bit: which instruction (16), lane (5), several lanes (1), how often the warp's lanes had met
  * (16), warp (5), several warps (1), how many barriers of the block had opened (20). */
+#include <stdlib.h>
 #include <string.h>
 #include "machine.h"
 
 #define BIT(n) ((uint64_t)1 << (n))
 enum { LANE = 16, SEVERAL = 21, SYNC = 22, WARP = 38, MANY = 43, EPOCH = 44 };
 enum { UNKNOWN_SITE = 0xFFFF, MAX_SYNCS = 0xFFFF };
-enum verb { READ, WROTE, AT_ONCE };
+enum verb { READ, WROTE, AT_ONCE, CHANGED };
 
 /* Of two stamps, xor: of different warps since the same barrier; of different lanes of a warp that has not met since. */
 static int between(uint64_t apart) { return apart - BIT(WARP) < BIT(EPOCH) - BIT(WARP); }
@@ -23,6 +24,7 @@ void next_epoch(struct worker *k) {
   const size_t bytes = (k->launch->shared_limit / k->launch->race_granule + 1) * sizeof *k->writer;
   memset(k->writer, 0, bytes);
   memset(k->reader, 0, bytes);
+  if (k->adder) memset(k->adder, 0, bytes);
   k->epoch = 1;
 }
 
@@ -53,6 +55,12 @@ static void race(struct warp *w, const struct site *site, uint32_t lane, uint64_
 #define GRANULES(l, at) \
   for (uint64_t at = address[l] >> k->granule_bits; at < (address[l] + site->size) >> k->granule_bits; at++)
 
+/* Of atomic operations that changed something. */
+static void not_added(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at, uint64_t mine) {
+  const uint64_t added = w->worker->adder[at];
+  if (between(added ^ mine) || within(added ^ mine)) race(w, site, lane, address, added, CHANGED);
+}
+
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   struct worker *k = w->worker;
   const uint64_t here = stamp_of(w, site);
@@ -60,7 +68,25 @@ void race_read(struct warp *w, const struct site *site, const uint64_t *address,
     const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
     if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
       race(w, site, l, address[l], k->writer[at], WROTE);
+    if (k->adder) not_added(w, site, l, address[l], at, mine);
     k->reader[at] = mine | (uint64_t)between(read) << MANY | (uint64_t)within(read) << SEVERAL;
+  }
+}
+
+/* An atomic operation was done; `changed`: whose place holds another value than found. */
+void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed) {
+  struct worker *k = w->worker;
+  const uint64_t here = stamp_of(w, site);
+  if (!k->adder) k->adder = calloc(w->launch->shared_limit / w->launch->race_granule + 1, sizeof *k->adder);
+  if (!k->adder) abort();
+  LANES_OF(m, l) GRANULES(l, at) {
+    const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
+    if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
+      race(w, site, l, address[l], k->writer[at], WROTE);
+    if (!(changed >> l & 1)) continue;
+    if (between(read) || within(read)) race(w, site, l, address[l], k->reader[at], READ);
+    const uint64_t added = k->adder[at] ^ mine;
+    k->adder[at] = mine | (uint64_t)between(added) << MANY | (uint64_t)within(added) << SEVERAL;
   }
 }
 
@@ -107,6 +133,7 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
       if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
         race(w, site, l, address[l], k->writer[at], WROTE);
       if (between(read) || within(read)) race(w, site, l, address[l], k->reader[at], READ);
+      if (k->adder) not_added(w, site, l, address[l], at, mine);
     }
   }
   LANES_OF(changed, l) GRANULES(l, at) {

@@ -174,6 +174,8 @@ void store(struct warp *w, const struct site *site, enum space space, const uint
            const void *data);
 void atomic_places(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
                    uint8_t **place);
+void atomic_done(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                 uint8_t *const *place, const void *found);
 
 /* Asynchronous copies; wanted: bytes that are read, null for all. */
 void copy_begin(struct warp *w, const struct site *reads, const struct site *writes, const uint64_t *target,

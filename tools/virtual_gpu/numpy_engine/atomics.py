@@ -32,6 +32,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     resolved_space,
     space_of,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
 
 Update = Callable[[Array, Array, Array], Array]
 """(old, operand, second operand) -> new"""
@@ -87,9 +88,11 @@ def _atomic(code: Code, *, returns: bool) -> Step:
             return
         values = [select(read(f), active, f.shape) for read in operands]
         old = np.empty(active.count, dtype)
-        for items, index, chosen in _targets(f, site, space, address(f), active):
+        for items, index, chosen, shared in _targets(f, site, space, address(f), active):
             mine = [value[chosen] for value in values]
-            old[chosen] = _in_turn(items.view(dtype), index, update, mine, f.memory)
+            old[chosen] = found = _in_turn(items.view(dtype), index, update, mine, f.memory)
+            if shared is not None and type(f.races) is RaceCheck and not f.shared.reserved_at:
+                f.races.update(f, site, index, shared, items[index] != found.view(items.dtype))
         if write is not None:
             write(f, spread(old, active, f.shape))
 
@@ -110,8 +113,9 @@ def _typed(code: Code, how: str, type_name: str) -> Update:
 
 def _targets(
     f: Frame, site: Site, space: str, address: Array, active: Active
-) -> Iterator[tuple[Items, Index, NDArray[Any]]]:
-    """(items, index into them, which active lanes) for each place that the addresses lead to."""
+) -> Iterator[tuple[Items, Index, NDArray[Any], Active | None]]:
+    """(items, index into them, which active lanes, these lanes of shared memory) for each place
+    that the addresses lead to."""
     if space:
         parts: Any = [(space, address, active)]
     else:
@@ -126,7 +130,7 @@ def _targets(
             for region in global_regions(f, site, addresses, lanes):
                 _touch(f, site, region, addresses, lanes)
                 chosen = positions if region.chosen is None else positions[region.chosen]
-                yield region.items, region.index, chosen
+                yield region.items, region.index, chosen, None
         else:
             arena = arena_of(f, where)
             index = arena.locate(f, site, inner, lanes)
@@ -135,7 +139,7 @@ def _targets(
                     # So tiles of several warps meet: a missed race is better than a false positive.
                     f.races.advance(lanes.mask.any(axis=1))
                 _touch_shared(f, site, inner, index, lanes)
-            yield arena.items(site.size), index, positions
+            yield arena.items(site.size), index, positions, lanes if where == "shared" else None
 
 
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:

@@ -6,6 +6,7 @@ everything that its lanes do together (shuffles, votes, tensor cores): since Vol
 warp need not run in lockstep.
 
 Storing the value that is already there is not a race: no order of the accesses can be observed.
+Atomic operations do not race with one another, but with ordinary accesses they do.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MANY = _ONE << np.uint64(43)
 """Several warps."""
 UNKNOWN_SITE = 0xFFFF
 _MAX_SYNCS = 0xFFFF
-Verb = Literal["read", "wrote", "at once"]
+Verb = Literal["read", "wrote", "at once", "changed atomically"]
 """What the earlier access did; "at once": both are stores of one instruction."""
 
 
@@ -53,6 +54,8 @@ class RaceCheck:
         self._granule = granule
         self._writer: Stamps = np.zeros(granules, np.uint64)
         self._reader: Stamps = np.zeros(granules, np.uint64)
+        self._adder: Stamps | None = None
+        """Of atomic operations that changed something, as of readers; from the first one on."""
         warp, lane = np.divmod(np.arange(shape[1], dtype=np.uint64)[None, :], np.uint64(WARP_LANES))
         first = (_ONE << _EPOCH) | (warp << _WARP) | (lane << _LANE)
         self._stamps: Stamps = np.broadcast_to(first, shape).copy()
@@ -86,19 +89,30 @@ class RaceCheck:
             clash = _writers_clash(writers, mine)
             if clash.any():
                 raise self._fault(f, site, index, active, int(np.argmax(clash)), writers, "wrote")
-            self._note_readers(granules, mine)
+            if self._adder is not None:
+                adders = self._adder[granules]
+                if (clash := _clash(adders, mine)).any():
+                    lane = int(np.argmax(clash))
+                    raise self._fault(f, site, index, active, lane, adders, "changed atomically")
+            _note_all(self._reader, granules, mine)
 
-    def _note_readers(self, granules: Index, mine: Stamps) -> None:
-        stamp = _joined(mine, self._reader[granules])
-        self._reader[granules] = stamp
-        last = self._reader[granules]
-        lost = last != stamp
-        if lost.any():
-            where, last, mine = granules[lost], last[lost], mine[lost]
-            apart = last ^ mine
-            inside, outside = _within(apart), _between(apart)
-            self._reader[where[inside]] = last[inside] | _SEVERAL
-            self._reader[where[outside]] = last[outside] | _MANY
+    def update(
+        self, f: Frame, site: Site, index: Index, active: Active, changed: NDArray[np.bool_]
+    ) -> None:
+        """An atomic operation was done; `changed`: whose place holds another value than found."""
+        if self._adder is None:
+            self._adder = np.zeros_like(self._writer)
+        mine = self._mine(f, site, active)
+        for granules in self._granules(site, index):
+            writers, readers = self._writer[granules], self._reader[granules]
+            met: tuple[tuple[Stamps, NDArray[np.bool_], Verb], ...] = (
+                (writers, _writers_clash(writers, mine), "wrote"),
+                (readers, _clash(readers, mine) & changed, "read"),
+            )
+            for stamps, clash, verb in met:
+                if clash.any():
+                    raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
+            _note_all(self._adder, granules[changed], mine[changed])
 
     def write(
         self,
@@ -120,11 +134,14 @@ class RaceCheck:
             earlier, readers = self._writer[granules], self._reader[granules]
             self._writer[granules] = mine
             last = self._writer[granules]
-            met: tuple[tuple[Stamps, NDArray[np.bool_], Verb], ...] = (
+            met: list[tuple[Stamps, NDArray[np.bool_], Verb]] = [
                 (earlier, _writers_clash(earlier, mine) & changed, "wrote"),
                 (readers, _clash(readers, mine) & changed, "read"),
                 (last, _clash(last, mine) & overwritten, "at once"),
-            )
+            ]
+            if self._adder is not None:
+                adders = self._adder[granules]
+                met.append((adders, _clash(adders, mine) & changed, "changed atomically"))
             for stamps, clash, verb in met:
                 if clash.any():
                     raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
@@ -187,7 +204,7 @@ def race_message(
     mine, others = thread // WARP_LANES, other // WARP_LANES
     if many or mine != others:
         warps_text = "several warps" if many else f"warp {others}"
-        did = "read" if verb == "read" else "wrote"
+        did = "wrote" if verb == "at once" else verb
         message = f"warp {mine} {does}s {size} bytes that {warps_text} {did} since the last barrier"
     elif verb == "at once":
         message = (
@@ -229,6 +246,20 @@ def _writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
     if clash.any():
         clash &= _between(writers ^ mine) | ((writers & _SEVERAL) == 0)
     return clash
+
+
+def _note_all(noted: Stamps, granules: Index, mine: Stamps) -> None:
+    """Notes that these lanes, which do not race with one another, were there."""
+    stamp = _joined(mine, noted[granules]) if granules.size else mine
+    noted[granules] = stamp
+    last = noted[granules]
+    lost = last != stamp
+    if lost.any():
+        where, last, mine = granules[lost], last[lost], mine[lost]
+        apart = last ^ mine
+        inside, outside = _within(apart), _between(apart)
+        noted[where[inside]] = last[inside] | _SEVERAL
+        noted[where[outside]] = last[outside] | _MANY
 
 
 def _joined(mine: Stamps, known: Stamps) -> Stamps:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
+from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
-from astra_chat.tools.virtual_gpu.types import Fault
+from astra_chat.tools.virtual_gpu.types import Dim3, Fault, Launch
 from tests.tools.virtual_gpu.numpy_engine.conftest import Bench
 
 HEAD = (
@@ -75,6 +79,51 @@ CASES = [
 @pytest.mark.parametrize(("body", "expected"), CASES, ids=range(len(CASES)))
 def test_between_warps(body: str, expected: bool) -> None:
     assert race(body) == expected
+
+
+ADD = "atom.shared.add.u32 %r4, [tile], "
+ATOMICS = [
+    # A store or a read of another warp, and no barrier between, in either order.
+    (f"@%p0 st.shared.u32 [tile], 0; @%p1 {ADD} 1;", True),
+    (f"@%p0 st.shared.u32 [tile], 0; bar.sync 0; @%p1 {ADD} 1;", False),
+    (f"st.shared.u32 [tile], 0; bar.sync 0; @%p0 {ADD} 1; @%p1 ld.shared.u32 %r5, [tile];", True),
+    (f"st.shared.u32 [tile], 0; bar.sync 0; @%p1 ld.shared.u32 %r5, [tile]; @%p0 {ADD} 1;", True),
+    (f"st.shared.u32 [tile], 0; bar.sync 0; @%p0 {ADD} 1; @%p1 st.shared.u32 [tile], 7;", True),
+    (f"st.shared.u32 [tile], 0; bar.sync 0; {ADD} 1; bar.sync 0; ld.shared.u32 %r5, [tile];"
+     " bar.sync 0; st.shared.u32 [tile], 0;", False),
+    # Bytes of a word; elsewhere.
+    (f"st.shared.u32 [tile], 0; bar.sync 0; @%p0 {ADD} 1; @%p1 ld.shared.u8 %r5, [tile+3];", True),
+    (f"st.shared.u32 [tile], 0; bar.sync 0; @%p0 {ADD} 1; @%p1 ld.shared.u8 %r5, [tile+4];", False),
+    # What changes nothing is as good as none.
+    (f"st.shared.u32 [tile], 0; bar.sync 0; @%p0 {ADD} 0; @%p1 ld.shared.u32 %r5, [tile];", False),
+    # Within a warp.
+    (f"setp.eq.u32 %p2, %r0, 3; @%p2 st.shared.u32 [tile], 0; @%p0 {ADD} 1;", True),
+    (f"@%p0 st.shared.u32 [tile], 0; bar.warp.sync -1; @%p0 {ADD} 1;", False),
+    (f"@%p0 st.shared.u32 [tile], 0; bar.warp.sync -1; @%p0 {ADD} 1; @%p0 ld.shared.u32 %r5,"
+     " [tile];", True),
+    (f"@%p0 st.shared.u32 [tile], 0; bar.warp.sync -1; @%p0 {ADD} 1; bar.warp.sync -1;"
+     " @%p0 ld.shared.u32 %r5, [tile];", False),
+    # A lane and what it did itself.
+    (f"setp.eq.u32 %p2, %r0, 3; @%p2 st.shared.u32 [tile], 0; @%p2 {ADD} 1;"
+     " @%p2 ld.shared.u32 %r5, [tile]; @%p2 st.shared.u32 [tile], 0;", False),
+    # Through a generic pointer.
+    (".reg .b64 %d<3>; mov.u64 %d0, tile; cvta.shared.u64 %d1, %d0; st.shared.u32 [tile], 0;"
+     " bar.sync 0; @%p0 atom.add.u32 %r4, [%d1], 1; @%p1 ld.shared.u32 %r5, [tile];", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "expected"), ATOMICS, ids=range(len(ATOMICS)))
+@pytest.mark.parametrize("engine", [numpy_engine, c_engine])
+def test_atomics_and_other_accesses(engine: ModuleType, body: str, expected: bool) -> None:
+    module = parse(f"{HEAD}{body} ret; }}")
+    memory = Memory()
+    launch = Launch("kernel", Dim3(2), Dim3(128), 0, bytes(8))
+    try:
+        engine.run(engine.translate(module, "kernel"), launch, memory)
+    except Fault as fault:
+        assert expected and fault.kind == "race", str(fault)
+    else:
+        assert not expected
 
 
 WITHIN = [
