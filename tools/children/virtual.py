@@ -18,7 +18,7 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
-from astra_chat.tools.policy.ptx_audit import waiting_kernels
+from astra_chat.tools.policy.ptx_audit import kernels_with_global_atomics, waiting_kernels
 from astra_chat.tools.run.protocol import (
     CallRequest,
     CaseReport,
@@ -42,8 +42,9 @@ WHOLE_BYTES = 2**20
 """Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
 of a sample, and what was never written is not compared."""
 TOGETHER = 20
-"""So many times more instructions are affordable where outputs are judged as a whole: ten seconds.
-"""
+"""So many times more instructions are affordable where outputs are judged as a whole, or blocks add
+to one another's results: ten seconds."""
+TOO_LARGE = "so large a launch of blocks that add to one another's results"
 NOTHING: Mask = np.zeros(0, np.bool_)
 
 
@@ -64,8 +65,9 @@ def main() -> None:
     except (PtxUnsupported, PtxSyntaxError) as lack:
         reporter.send("case", **_fault(lack).numbered(0))
         return
-    waiting, state = waiting_kernels(ptx.read_text()), ModuleVariables(replayer.variables)
-    run = _Run(task, request, gpu, replayer, waiting, state)
+    text, state = ptx.read_text(), ModuleVariables(replayer.variables)
+    waiting, adding = waiting_kernels(text), kernels_with_global_atomics(text)
+    run = _Run(task, request, gpu, replayer, waiting, adding, state)
     for index, call in enumerate(request.calls):
         reporter.send("start", index=index)
         reporter.send("case", **run.call(call).numbered(index))
@@ -103,6 +105,8 @@ class _Run:
     replayer: VirtualReplayer
     waiting: frozenset[str]
     """Kernels that wait for the work ahead of them."""
+    adding: frozenset[str]
+    """Kernels whose blocks may change one another's results."""
     state: ModuleVariables
     arrays: list[Bytes] = field(default_factory=list)
     """The arguments' buffers of the call before."""
@@ -114,7 +118,8 @@ class _Run:
         whole = self.task.least_bytes(call.case) <= WHOLE_BYTES
         # A candidate must not know which blocks of a sample are compared.
         blocks = self.request.seed.of("blocks").bits(64)
-        most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together else 1)
+        adding = next((n.kernel for n in call.launches.kernels if n.kernel in self.adding), "")
+        most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
         self.gpu.afford(None if whole else most, blocks)
         self.arrays = _buffers(self.task, call, self.arrays)
         if found := _unwaited(call.launches, self.waiting):
@@ -148,6 +153,8 @@ class _Run:
             if found:
                 return found
             sampled = any(report.sampled for report in self.gpu.reports())
+            if sampled and adding:
+                return _fault(PtxUnsupported(TOO_LARGE, kernel=adding, opcode="atom", line=0))
             if name := self.state.restored(compared=not sampled):
                 return CaseReport(changed=name)
             for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):

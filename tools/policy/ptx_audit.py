@@ -44,6 +44,10 @@ nvcc makes of cuda::access_property, and what CUTLASS writes. 0x14 would be evic
 KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*(?<!L1::)evict_last[\w.:]*)")
 """The L1 is of no use to the next call: it keeps nothing of global memory across launches."""
 
+_GLOBAL_ATOMIC = re.compile(
+    r"\b(?:atom|red)\.(?![\w.:]*shared)|\bcp\.reduce\.async\.bulk\.global\b"
+)
+"""Also by a generic address, which need not be one of shared memory."""
 
 Statement = tuple[str, str]
 """The predicate that guards it, or "", and the rest."""
@@ -179,10 +183,21 @@ def refused_registers(ptx: str) -> list[tuple[str, int]]:
 def waiting_kernels(ptx: str) -> frozenset[str]:
     """Kernels that wait for the work ahead of them, launched programmatically, somewhere; all of
     them where a function does that they may call."""
+    return _kernels_with(re.compile(r"griddepcontrol\.wait"), ptx)
+
+
+def kernels_with_global_atomics(ptx: str) -> frozenset[str]:
+    """Kernels whose blocks may change one another's results: they add to global memory or count in
+    it; all of them where a function does that they may call."""
+    return _kernels_with(_GLOBAL_ATOMIC, ptx)
+
+
+def _kernels_with(pattern: re.Pattern[str], ptx: str) -> frozenset[str]:
+    """Kernels in whose body this stands; all of them where it stands in a function."""
     parts = re.split(r"(\.entry\s+[\w$%]+|\.func\b)", _bare(ptx))
     bodies = list(zip(parts[1::2], parts[2::2], strict=True))
-    waiting = [head for head, body in bodies if "griddepcontrol.wait" in body]
-    some = [head for head, _ in bodies] if ".func" in waiting else waiting
+    found = [head for head, body in bodies if pattern.search(body)]
+    some = [head for head, _ in bodies] if ".func" in found else found
     return frozenset(head.split()[1] for head in some if head != ".func")
 
 

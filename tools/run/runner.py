@@ -187,9 +187,10 @@ class Runner:
 
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:
         """The calls in one runner process; on the virtual GPU all of them again, from the first
-        that took NumPy too many instructions on, with what its C engine affords."""
+        that took NumPy too many instructions on, with what its C engine affords. A check should not
+        be of a sample: what no block writes would not be seen."""
         for done, run in enumerate(self._in_one_process(batch)):
-            if self._virtual.afford_more(batch.build, run):
+            if self._virtual.afford_more(batch.build, run, whole=batch.mode == "check"):
                 yield from islice(self._in_one_process(batch), done, None)
                 return
             yield run

@@ -24,8 +24,8 @@ from astra_chat.tools.virtual_gpu.types import Engine
 
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
-C_ENGINE_THREADS = 2**25
-"""And so is a call that launches so many threads, of which NumPy runs a million or two a second."""
+C_ENGINE_THREADS = 2**20
+"""And so is a call that launches so many threads: NumPy would run a sample of the blocks only."""
 
 TOO_LONG = "timeout:"
 """How a finding begins whose kernel issued more instructions than an engine affords."""
@@ -45,11 +45,16 @@ class VirtualRequests:
     """PTX files whose kernels NumPy gave up."""
     descending: bool = False
 
-    def afford_more(self, build: Build, run: CaseRun | Failure) -> bool:
-        """Whether a call failed for its many instructions, and the C engine, which affords more of
-        them, runs this build from now on and did not before."""
+    def afford_more(self, build: Build, run: CaseRun | Failure, *, whole: bool) -> bool:
+        """Whether a call failed for its many instructions, or, where it should run `whole`, only a
+        sample of its blocks ran, and the C engine, which affords more instructions, runs this build
+        from now on and did not before."""
         long = isinstance(run, Unsafe) and run.what.startswith(TOO_LONG)
-        if not long or self.engine != "auto" or build.ptx in self.long_running:
+        part = whole and isinstance(run, CaseRun) and run.report.sampled
+        compiled = self.libraries.get(build.ptx)
+        if self.engine != "auto" or build.ptx in self.long_running:
+            return False
+        if not long and (not part or compiled):
             return False
         self.long_running.add(build.ptx)
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
@@ -16,7 +17,8 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.types import Case, Crashed, Refused, Unsafe
+from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported
+from astra_chat.tools.virtual_gpu.types import Engine
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
@@ -40,10 +42,14 @@ def oracle() -> Iterator[Oracle]:
     made.close()
 
 
-def outcomes(oracle: Oracle, source: str, cases: list[Case]) -> list[object]:
+def outcomes(
+    oracle: Oracle, source: str, cases: list[Case], engine: Engine = "auto"
+) -> list[object]:
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
-    runs = Runner(TASK, DEVICE).run(built, oracle.oracle_cases(cases, Stop()), "check")
+    runs = Runner(TASK, DEVICE, engine=engine).run(
+        built, oracle.oracle_cases(cases, Stop()), "check"
+    )
     return list(runs)
 
 
@@ -184,26 +190,42 @@ def test_a_module_variable_that_a_call_changes_is_named(oracle: Oracle, name: st
     assert f"module variable {name} holds something else after" in found.findings[0].what
 
 
-def test_a_counter_that_is_set_back_may_be_kept(oracle: Oracle) -> None:
-    """Also where only a sample of the blocks runs, without the last one, which sets it back."""
-    middle = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
-    source = (
-        HEAD + """
+ADDS = (
+    HEAD + """
     __device__ unsigned left;
-    __global__ void k(float* out) {
-      if (threadIdx.x == 0) out[blockIdx.x] = 1.f;
-      for (int i = 0; i < 1024; ++i) __syncthreads();
+    __global__ void k(float* out, int turns) {
+      if (threadIdx.x == 0) atomicAdd(&out[blockIdx.x / 2], 1.f);
+      for (int i = 0; i < turns; ++i) __syncthreads();
       if (threadIdx.x == 0) atomicInc(&left, gridDim.x - 1);
     }
     """ + SIGNATURE + """{
-      k<<<unsigned(rows), 256, 0, stream>>>((float*)out);
+      cudaMemsetAsync(out, 0, rows * 4, stream);
+      k<<<unsigned(rows), 256, 0, stream>>>((float*)out, TURNS);
       return cudaGetLastError();
     }
     """
-    )  # fmt: skip
-    found = outcomes(oracle, source, [SMALL, middle, SMALL])
-    assert all(isinstance(run, CaseRun) for run in found), found
-    assert [bool(run.report.sampled) for run in found if isinstance(run, CaseRun)] == [0, 1, 0]
+)  # fmt: skip
+"""Blocks add to one another's results; the last one sets a counter back."""
+MIDDLE = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
+
+
+def test_all_blocks_run_where_they_add_to_one_anothers_results(oracle: Oracle) -> None:
+    """More instructions than are run of other launches: a sample of the sums would be wrong."""
+    built = build(TASK, ADDS.replace("TURNS", "192"), DEVICE)
+    assert isinstance(built, Build)
+    runner = Runner(TASK, DEVICE, engine="numpy")
+    (out,) = (arg for arg in TASK.args if arg.written)
+    cases = oracle.oracle_cases([SMALL, MIDDLE, SMALL], Stop())
+    for run in runner.run(built, cases, "check"):
+        assert isinstance(run, CaseRun) and not run.report.sampled
+        sums, half = run.after(out)[0].view(np.float32), run.oracle_case.case.dims["rows"] // 2
+        assert (sums[:half] == 2).all() and not sums[half + 1 :].any()
+
+
+@pytest.mark.second_tier
+def test_sums_of_too_many_blocks_are_unsupported_not_wrong(oracle: Oracle) -> None:
+    (found,) = outcomes(oracle, ADDS.replace("TURNS", "6000"), [MIDDLE], "numpy")
+    assert isinstance(found, Unsupported) and "add to one another" in found.what
 
 
 @pytest.mark.second_tier
@@ -222,12 +244,14 @@ def test_all_blocks_run_where_their_results_are_judged_together(oracle: Oracle) 
     """
     )  # fmt: skip
     (run,) = outcomes(oracle, source, [middle])
+    assert isinstance(run, CaseRun) and not run.report.sampled, "on the C engine"
+    (run,) = outcomes(oracle, source, [middle], "numpy")
     assert isinstance(run, CaseRun) and run.report.sampled
     (oracle_case,) = oracle.oracle_cases([middle], Stop())
     canonical = oracle_case.folder / CANONICAL
     canonical.touch()
     try:
-        (run,) = outcomes(oracle, source, [middle])
+        (run,) = outcomes(oracle, source, [middle], "numpy")
         assert isinstance(run, CaseRun) and not run.report.sampled
     finally:
         canonical.unlink()

@@ -6,6 +6,7 @@ import pytest
 
 from astra_chat.tools.policy.ptx_audit import (
     kept_in_l2,
+    kernels_with_global_atomics,
     refused_registers,
     tensor_or_low_precision,
     tf32,
@@ -18,6 +19,23 @@ def test_kernels_that_wait() -> None:
     hasty = ".visible .entry b() { // griddepcontrol.wait;\n ret; } "
     assert waiting_kernels(waits + hasty) == {"a"}
     assert waiting_kernels(hasty + ".func f() { griddepcontrol.wait; ret; }") == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("body", "adds"),
+    [
+        ("atom.global.add.f32 %f1, [%rd1], %f2;", True),
+        ("red.relaxed.gpu.global.add.u32 [%rd1], 1;", True),
+        ("atom.add.f32 %f1, [%rd1], %f2;", True),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], %r2;", True),
+        ("atom.shared.add.u32 %r1, [%r2], 1;", False),
+        ("atom.acq_rel.cta.shared::cta.cas.b32 %r1, [%r2], 1, 2;", False),
+        ("mov.b32 %r1, %atom; // atom.global.add", False),
+    ],
+)
+def test_kernels_with_global_atomics(body: str, adds: bool) -> None:
+    ptx = f".visible .entry a() {{ {body} ret; }} .visible .entry b() {{ ret; }}"
+    assert kernels_with_global_atomics(ptx) == ({"a"} if adds else set())
 
 
 def test_precision() -> None:
