@@ -107,4 +107,4 @@ def ex2(code: Code) -> None:
 @family("tanh", "half")
 def tanh(code: Code) -> None:
     code.option("approx")
-    _finish(code, "tanh_approx({0})")
+    _finish(code, "tanh_precise({0})")

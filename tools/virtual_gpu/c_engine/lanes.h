@@ -241,7 +241,12 @@ INLINE double high_word(double a) {
   const uint64_t kept = raw & 0x7FF0000000000000u ? raw & 0xFFFFFFFF00000000u : raw & 1ull << 63;
   return f64(nan64(a) ? 0x7FFFFFFF00000000u : kept);
 }
-INLINE float tanh_approx(float a) { return (float)__builtin_tanh((double)a); }
+INLINE float tanh_precise(float a) { return (float)__builtin_tanh((double)a); }
+/* As coarse as a GPU's: 16 places. */
+INLINE float tanh_approx(float a) {
+  const uint32_t raw = bits32(tanh_precise(a)), size = raw & 0x7FFFFFFFu;
+  return f32(size >= 0x00800000u && size < 0x7F800000u ? (raw + 0x80) & 0xFFFFFF00u : raw);
+}
 
 /* -0 is less than +0; NaN only if both are NaN, or, with keep, if any is. */
 #define EXTREMES(width, type, raw, canonical) \

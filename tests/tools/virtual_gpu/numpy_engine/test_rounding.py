@@ -358,18 +358,21 @@ APPROXIMATE: list[tuple[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, An
 
 @pytest.mark.parametrize(("name", "function"), APPROXIMATE)
 @pytest.mark.parametrize("flush", ["", ".ftz"])
-def test_approximations_are_within_an_ulp(
+def test_approximations_are_as_precise_as_said(
     operate: Any, name: str, function: Callable[..., Any], flush: str
 ) -> None:
     if name == "tanh":
         flush = ""  # ptxas knows it without only
     rng = np.random.default_rng(2)
     values = np.exp(rng.uniform(-80, 80, 500)).astype(np.float32)
-    if name in ("ex2", "tanh"):
+    if name == "ex2":
         values = rng.uniform(-60, 60, 500).astype(np.float32)
+    if name == "tanh":
+        values = rng.uniform(-10, 10, 500).astype(np.float32)
     got = operate(f"{name}.approx{flush}.f32", np.float32, values).astype(np.float64)
     expected = function(values.astype(np.float64))
-    assert np.abs((got - expected) / expected).max() < 2.0**-23
+    error = np.abs((got - expected) / expected).max()
+    assert 2.0**-18 < error <= 2.0**-16 if name == "tanh" else error < 2.0**-23
 
 
 @pytest.mark.parametrize(("name", "function"), [("sin", np.sin), ("cos", np.cos)])
