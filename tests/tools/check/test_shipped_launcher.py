@@ -135,4 +135,4 @@ def test_a_baseline_is_captured_once_a_case(monkeypatch: pytest.MonkeyPatch) -> 
             cases = [case.model_copy(update={"seed": seed}) for case in task.check[:2]]
             oracle_cases = oracle.oracle_cases(cases, Stop())
             assert launches_otherwise(runner, baseline, oracle_cases, baseline) is None
-    assert len(started) == 3 and len(runner.host_us) == 2
+    assert len(started) == 3 and len(runner.known.host_us) == 2
