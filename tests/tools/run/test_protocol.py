@@ -44,6 +44,7 @@ def test_a_request_comes_through_the_pipe_as_it_was() -> None:
     request = VirtualRequest(
         task=Path("/task"), ptx=Path("/kernel.ptx"), spec="h200", engine="auto", counters=True,
         compiled={"k": Path("/k.so")}, resources={"k": (32, 0)}, seed=Seed("b"), calls=(call,),
+        descending=False,
     )  # fmt: skip
     sent = json.dumps(request.model_dump(mode="json"))
     assert VirtualRequest.model_validate_json(sent) == request

@@ -64,7 +64,7 @@ class Both:
         except Fault as caught:
             report, fault = None, caught
         after = [buffer.data.copy() for buffer in memory.buffers]
-        if programs[1] is not None:
+        if programs[1] is not None and not memory.descending:  # which only NumPy knows
             for buffer, old in zip(memory.buffers, before, strict=True):
                 if buffer.data.flags.writeable:
                     buffer.data[:] = old
