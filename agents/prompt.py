@@ -158,7 +158,7 @@ def _state(context: ChatContext, state: RunState, where: str) -> Section:
         gone = rounds_without_gain(state.rounds)
         lines.append(f"{gone} rounds in a row without gain; {limits.patience} end the run")
     if state.best is None:
-        lines.append("no candidate is faster than the baseline so far")
+        lines.append("no candidate is accepted as faster than the baseline so far")
     else:
         lines.append(f"best so far, kept: {state.best[0].candidate}, {speed(state.best[1])}")
     return Section("Where the run stands", _bullets(lines))

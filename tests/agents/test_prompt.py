@@ -101,7 +101,7 @@ def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> N
     assert f"- best so far, kept: {candidate_id(VECTOR)}, estimated 1.50x" in text
     assert "closer than 4% are a tie" in text
     first = turn_prompt("planner", context, state_of(baseline_turns()))
-    assert "- no candidate is faster than the baseline so far\n" in first
+    assert "- no candidate is accepted as faster than the baseline so far\n" in first
 
 
 def test_planner_and_profiler_are_told_that_a_round_is_the_last(context: ChatContext) -> None:

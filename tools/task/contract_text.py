@@ -18,9 +18,12 @@ JUDGED_TEXT = {
 }  # fmt: skip
 
 
+SPECIAL = ", and as special values NaN, infinities and the dtype's largest number"
+
+
 def argument_text(arg: Arg) -> str:
     """Name, dtype, shape, access and what else a kernel has to know of an argument."""
-    numbers = f", values up to {arg.largest:g}" if arg.largest else ""
+    numbers = f", values up to {arg.largest:g}{SPECIAL}" if arg.largest else ""
     if arg.range:
         numbers = ", values from {:g} to {:g}".format(*arg.range)
     return (

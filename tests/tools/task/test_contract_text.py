@@ -39,7 +39,8 @@ def test_a_shipped_task_reads_as_before() -> None:
     task = find_task("fused_add_rmsnorm")
     assert argument_text(task.args[0]) == (
         "input: T [tokens, h], readwrite, aligned to 16 bytes, row stride input_stride elements"
-        " (at least one row), values up to 1e+16"
+        " (at least one row), values up to 1e+16, and as special values NaN, infinities and the"
+        " dtype's largest number"
     )
     assert codes_text(task) == "dtype: 0 float32, 1 float16, 2 bfloat16."
     assert types_text(task) == "float16, bfloat16, float32"
