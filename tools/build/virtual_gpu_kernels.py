@@ -7,7 +7,7 @@ what exceeds the limits runs on the NumPy engine, or not at all.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -26,14 +26,19 @@ FILE_BYTES = 2**28
 MODULE = "astra_chat.tools.children.translate"
 
 
-def compile_walled(ptx: Path, engine: Engine, stop: Stop) -> dict[str, Path]:
+def compile_walled(
+    ptx: Path, engine: Engine, stop: Stop, only: Collection[str] | None = None
+) -> dict[str, Path]:
     """Libraries by kernel; empty where the PTX cannot be translated within the limits.
 
-    Raises Cancelled; with engine `c` also MissingDependency for what does not compile.
+    only: these kernels; a compiler takes many seconds for a file of many instantiations. Raises
+    Cancelled; with engine `c` also MissingDependency for what does not compile.
     """
-    from astra_chat.tools.virtual_gpu.launch.engines import compile_sources
+    from astra_chat.tools.virtual_gpu.launch.engines import compile_sources, kernel_of
 
     sources = _sources(ptx, engine, stop)
+    if only is not None:
+        sources = {name: text for name, text in sources.items() if kernel_of(name) in only}
     return compile_sources(sources, engine, partial(_start_walled, stop)) if sources else {}
 
 

@@ -70,8 +70,8 @@ class Runner:
     """All that its runs draw, in the runner process too, derives from this."""
     known: KnownBaseline = field(default_factory=KnownBaseline)
     _pool: ProcessPool = field(default_factory=ProcessPool)
-    _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
-    """Of the C engine, by PTX file."""
+    _libraries: dict[Path, dict[str, Path | None]] = field(default_factory=dict)
+    """Of the C engine, by PTX file and kernel."""
     _long_running: set[Path] = field(default_factory=set)
     _plans: LaunchPlans | None = None
 

@@ -20,6 +20,7 @@ from astra_chat.tools.run.protocol import CallRequest, VirtualRequest
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, Unsafe
+from astra_chat.tools.virtual_gpu.launch.engines import NOT_COMPILED, kernel_of
 from astra_chat.tools.virtual_gpu.types import Engine
 
 C_ENGINE_BYTES = 16 * 2**20
@@ -39,8 +40,8 @@ class VirtualRequests:
     device: Device
     engine: Engine
     stop: Stop
-    libraries: dict[Path, dict[str, Path]]
-    """Of the C engine, by PTX file."""
+    libraries: dict[Path, dict[str, Path | None]]
+    """Of the C engine, by PTX file and kernel; None for what cannot be compiled."""
     long_running: set[Path]
     """PTX files whose kernels NumPy gave up."""
     descending: bool = False
@@ -51,10 +52,12 @@ class VirtualRequests:
         from now on and did not before."""
         long = isinstance(run, Unsafe) and run.what.startswith(TOO_LONG)
         part = whole and isinstance(run, CaseRun) and run.report.sampled
-        compiled = self.libraries.get(build.ptx)
-        if self.engine != "auto" or build.ptx in self.long_running:
-            return False
-        if not long and (not part or compiled):
+        lacks = isinstance(run, CaseRun) and NOT_COMPILED in run.report.on_numpy.values()
+        if (
+            self.engine != "auto"
+            or build.ptx in self.long_running
+            or not (long or (part and lacks))
+        ):
             return False
         self.long_running.add(build.ptx)
         return True
@@ -91,13 +94,24 @@ class VirtualRequests:
         calls: Sequence[CallRequest],
     ) -> dict[str, Path]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
-        sizes = (arg.bytes_of(t.case) for t in oracle_cases for arg in self.task.args)
-        worth = max(sizes) >= C_ENGINE_BYTES or max(map(_threads, calls)) >= C_ENGINE_THREADS
-        if engine == "numpy" or (engine == "auto" and not worth):
+        everything = engine == "c"
+        wanted = {
+            node.kernel
+            for truth, call in zip(oracle_cases, calls, strict=True)
+            if everything or self._worth_compiling(truth, call)
+            for node in (call.plan.kernels if call.plan else ())
+        }
+        if engine == "numpy" or not wanted:
             return {}
-        if build.ptx not in self.libraries:
-            self.libraries[build.ptx] = compile_walled(build.ptx, self.engine, self.stop)
-        return self.libraries[build.ptx]
+        known = self.libraries.setdefault(build.ptx, {})
+        if missing := wanted - {kernel_of(name) for name in known}:
+            known |= dict.fromkeys(missing)
+            known |= compile_walled(build.ptx, self.engine, self.stop, missing)
+        return {name: library for name, library in known.items() if library is not None}
+
+    def _worth_compiling(self, truth: OracleCase, call: CallRequest) -> bool:
+        sizes = (arg.bytes_of(truth.case) for arg in self.task.args)
+        return max(sizes) >= C_ENGINE_BYTES or _threads(call) >= C_ENGINE_THREADS
 
 
 def _threads(call: CallRequest) -> int:

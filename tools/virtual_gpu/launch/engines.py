@@ -33,6 +33,7 @@ C_SPEEDUP = 20
 """So many times more instructions are affordable on the C engine."""
 C_LARGEST_KERNEL = 1000
 """PTX instructions: beyond, compiling takes so long that NumPy continues in the meantime."""
+NOT_COMPILED = "it was not compiled for the C engine"
 GRID_SYNC = "%envreg"
 """Names the registers that tell a kernel where the blocks of a cooperative launch meet."""
 
@@ -214,7 +215,7 @@ class Engines:
             if library := self._compiled.get(_library(launch.kernel, cooperative)):
                 program.use(library)
                 return program
-            self.notes[launch.kernel] = "it was not compiled for the C engine"
+            self.notes[launch.kernel] = NOT_COMPILED
         except (PtxUnsupported, MissingDependency, OSError) as error:
             self.notes[launch.kernel] = str(error)
         return None
@@ -257,6 +258,11 @@ def c_sources(ptx: Path, engine: Engine) -> dict[str, str]:
 def _library(kernel: str, cooperative: bool) -> str:
     """Name of a kernel's compiled form; mangled names have no spaces."""
     return f"{kernel} cooperative" if cooperative else kernel
+
+
+def kernel_of(library: str) -> str:
+    """The kernel of a name that `c_sources` gives."""
+    return library.partition(" ")[0]
 
 
 def compile_sources(
