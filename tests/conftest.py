@@ -12,14 +12,16 @@ from importlib.metadata import version
 
 import pynvml
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import host_tool_versions
 from tests.tiers import split
 
 os.environ.setdefault("ASTRA_SEED", "a57a")
-settings.register_profile("fixed", derandomize=True)
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a busy machine draws slowly
 settings.register_profile("search")
 settings.load_profile("fixed")
 
