@@ -55,21 +55,31 @@ static void race(struct warp *w, const struct site *site, uint32_t lane, uint64_
 #define GRANULES(l, at) \
   for (uint64_t at = address[l] >> k->granule_bits; at < (address[l] + site->size) >> k->granule_bits; at++)
 
-/* Of atomic operations that changed something. */
-static void not_added(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at, uint64_t mine) {
-  const uint64_t added = w->worker->adder[at];
-  if (between(added ^ mine) || within(added ^ mine)) race(w, site, lane, address, added, CHANGED);
+/* Of readers, and of atomic operations that changed something. */
+static void not_met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t known, uint64_t mine,
+                    enum verb verb) {
+  if (between(known ^ mine) || within(known ^ mine)) race(w, site, lane, address, known, verb);
+}
+
+/* Of lanes that wrote the same value, one's own may be among them. */
+static void not_written(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at, uint64_t mine) {
+  const uint64_t known = w->worker->writer[at], apart = known ^ mine;
+  if (between(apart) || (within(apart) && !(known & BIT(SEVERAL)))) race(w, site, lane, address, known, WROTE);
+}
+
+/* The stamp of one more who may be there at once with those before, with what is to be kept of them. */
+static uint64_t joined(uint64_t known, uint64_t mine) {
+  return mine | (uint64_t)between(known ^ mine) << MANY | (uint64_t)within(known ^ mine) << SEVERAL;
 }
 
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   struct worker *k = w->worker;
   const uint64_t here = stamp_of(w, site);
   LANES_OF(m, l) GRANULES(l, at) {
-    const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
-    if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
-      race(w, site, l, address[l], k->writer[at], WROTE);
-    if (k->adder) not_added(w, site, l, address[l], at, mine);
-    k->reader[at] = mine | (uint64_t)between(read) << MANY | (uint64_t)within(read) << SEVERAL;
+    const uint64_t mine = here | (uint64_t)l << LANE;
+    not_written(w, site, l, address[l], at, mine);
+    if (k->adder) not_met(w, site, l, address[l], k->adder[at], mine, CHANGED);
+    k->reader[at] = joined(k->reader[at], mine);
   }
 }
 
@@ -80,13 +90,11 @@ void race_update(struct warp *w, const struct site *site, const uint64_t *addres
   if (!k->adder) k->adder = calloc(w->launch->shared_limit / w->launch->race_granule + 1, sizeof *k->adder);
   if (!k->adder) abort();
   LANES_OF(m, l) GRANULES(l, at) {
-    const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
-    if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
-      race(w, site, l, address[l], k->writer[at], WROTE);
+    const uint64_t mine = here | (uint64_t)l << LANE;
+    not_written(w, site, l, address[l], at, mine);
     if (!(changed >> l & 1)) continue;
-    if (between(read) || within(read)) race(w, site, l, address[l], k->reader[at], READ);
-    const uint64_t added = k->adder[at] ^ mine;
-    k->adder[at] = mine | (uint64_t)between(added) << MANY | (uint64_t)within(added) << SEVERAL;
+    not_met(w, site, l, address[l], k->reader[at], mine, READ);
+    k->adder[at] = joined(k->adder[at], mine);
   }
 }
 
@@ -129,11 +137,10 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
     if (alike(site, before + l * site->size, values + l * site->size)) continue;
     changed |= (uint32_t)1 << l;
     GRANULES(l, at) {
-      const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
-      if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
-        race(w, site, l, address[l], k->writer[at], WROTE);
-      if (between(read) || within(read)) race(w, site, l, address[l], k->reader[at], READ);
-      if (k->adder) not_added(w, site, l, address[l], at, mine);
+      const uint64_t mine = here | (uint64_t)l << LANE;
+      not_written(w, site, l, address[l], at, mine);
+      not_met(w, site, l, address[l], k->reader[at], mine, READ);
+      if (k->adder) not_met(w, site, l, address[l], k->adder[at], mine, CHANGED);
     }
   }
   LANES_OF(changed, l) GRANULES(l, at) {

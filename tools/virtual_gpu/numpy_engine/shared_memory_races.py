@@ -11,7 +11,7 @@ Atomic operations do not race with one another, but with ordinary accesses they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -44,6 +44,8 @@ UNKNOWN_SITE = 0xFFFF
 _MAX_SYNCS = 0xFFFF
 Verb = Literal["read", "wrote", "at once", "changed atomically"]
 """What the earlier access did; "at once": both are stores of one instruction."""
+Met = tuple[Stamps, NDArray[np.bool_], Verb]
+"""Stamps of earlier accesses, which lanes clash with them, and what those did."""
 
 
 class RaceCheck:
@@ -86,14 +88,11 @@ class RaceCheck:
         mine = self._mine(f, site, active)
         for granules in self._granules(site, index):
             writers = self._writer[granules]
-            clash = _writers_clash(writers, mine)
-            if clash.any():
-                raise self._fault(f, site, index, active, int(np.argmax(clash)), writers, "wrote")
+            met: list[Met] = [(writers, _writers_clash(writers, mine), "wrote")]
             if self._adder is not None:
                 adders = self._adder[granules]
-                if (clash := _clash(adders, mine)).any():
-                    lane = int(np.argmax(clash))
-                    raise self._fault(f, site, index, active, lane, adders, "changed atomically")
+                met.append((adders, _clash(adders, mine), "changed atomically"))
+            self._stop_at_first(f, site, index, active, met)
             _note_all(self._reader, granules, mine)
 
     def update(
@@ -105,13 +104,11 @@ class RaceCheck:
         mine = self._mine(f, site, active)
         for granules in self._granules(site, index):
             writers, readers = self._writer[granules], self._reader[granules]
-            met: tuple[tuple[Stamps, NDArray[np.bool_], Verb], ...] = (
+            met: list[Met] = [
                 (writers, _writers_clash(writers, mine), "wrote"),
                 (readers, _clash(readers, mine) & changed, "read"),
-            )
-            for stamps, clash, verb in met:
-                if clash.any():
-                    raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
+            ]
+            self._stop_at_first(f, site, index, active, met)
             _note_all(self._adder, granules[changed], mine[changed])
 
     def write(
@@ -134,7 +131,7 @@ class RaceCheck:
             earlier, readers = self._writer[granules], self._reader[granules]
             self._writer[granules] = mine
             last = self._writer[granules]
-            met: list[tuple[Stamps, NDArray[np.bool_], Verb]] = [
+            met: list[Met] = [
                 (earlier, _writers_clash(earlier, mine) & changed, "wrote"),
                 (readers, _clash(readers, mine) & changed, "read"),
                 (last, _clash(last, mine) & overwritten, "at once"),
@@ -142,9 +139,7 @@ class RaceCheck:
             if self._adder is not None:
                 adders = self._adder[granules]
                 met.append((adders, _clash(adders, mine) & changed, "changed atomically"))
-            for stamps, clash, verb in met:
-                if clash.any():
-                    raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
+            self._stop_at_first(f, site, index, active, met)
             if not changed.all():
                 self._writer[granules] = earlier
                 self._writer[granules[changed]] = mine[changed]
@@ -152,6 +147,14 @@ class RaceCheck:
             alike = changed & _within(last ^ mine)
             if alike.any():
                 self._writer[granules[alike]] |= _SEVERAL
+
+    def _stop_at_first(
+        self, f: Frame, site: Site, index: Index, active: Active, met: Sequence[Met]
+    ) -> None:
+        """Raises Fault for the first of these in which lanes clash."""
+        for stamps, clash, verb in met:
+            if clash.any():
+                raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
 
     def _mine(self, f: Frame, site: Site, active: Active) -> Stamps:
         if id(site) not in self._numbers:
