@@ -34,22 +34,21 @@ def compile_walled(
     only: these kernels; a compiler takes many seconds for a file of many instantiations. Raises
     Cancelled; with engine `c` also MissingDependency for what does not compile.
     """
-    from astra_chat.tools.virtual_gpu.launch.engines import compile_sources, kernel_of
+    from astra_chat.tools.virtual_gpu.launch.engines import compile_sources
 
-    sources = _sources(ptx, engine, stop)
-    if only is not None:
-        sources = {name: text for name, text in sources.items() if kernel_of(name) in only}
+    sources = _sources(ptx, engine, stop, only)
     return compile_sources(sources, engine, partial(_start_walled, stop)) if sources else {}
 
 
-def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
+def _sources(ptx: Path, engine: Engine, stop: Stop, only: Collection[str] | None) -> dict[str, str]:
     """C text by kernel, translated in a child process."""
     with tempfile.TemporaryDirectory(prefix="astra-translate-") as scratch:
         sandbox = SandboxPolicy(
             read=(ptx,), write=(Path(scratch),), memory_bytes=TRANSLATE_MEMORY_BYTES,
             file_bytes=FILE_BYTES,
         )  # fmt: skip
-        request = {"ptx": str(ptx), "engine": engine, "folder": scratch}
+        wanted = None if only is None else sorted(only)
+        request = {"ptx": str(ptx), "engine": engine, "folder": scratch, "only": wanted}
         sources: dict[str, str] = {}
         try:
             with Worker(MODULE, sandbox=sandbox) as worker:

@@ -14,7 +14,7 @@ def main() -> None:
     reporter = Reporter()
     request = reporter.request
     lock(reporter.pipe)
-    sources = c_sources(Path(request["ptx"]), request["engine"])
+    sources = c_sources(Path(request["ptx"]), request["engine"], request["only"])
     for index, (kernel, source) in enumerate(sources.items()):
         (Path(request["folder"]) / f"{index}.c").write_text(source)
         reporter.send("kernel", index=index, kernel=kernel)

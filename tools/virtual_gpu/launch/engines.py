@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -235,9 +235,9 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
     return compile_sources(c_sources(ptx, engine), engine)
 
 
-def c_sources(ptx: Path, engine: Engine) -> dict[str, str]:
-    """The C file of each kernel that the C engine should run, and of each that can wait for its
-    whole grid a second one for cooperative launches; nothing is compiled."""
+def c_sources(ptx: Path, engine: Engine, only: Collection[str] | None = None) -> dict[str, str]:
+    """The C file of each kernel, or of these only, that the C engine should run, and of each that
+    can wait for its whole grid a second one for cooperative launches; nothing is compiled."""
     text = ptx.read_text()
     try:
         module = parse(text)
@@ -245,7 +245,8 @@ def c_sources(ptx: Path, engine: Engine) -> dict[str, str]:
         return {}
     sources: dict[str, str] = {}
     ways = (False, True) if GRID_SYNC in text else (False,)
-    for kernel, cooperative in product(module.kernels, ways):
+    kernels = [kernel for kernel in module.kernels if only is None or kernel in only]
+    for kernel, cooperative in product(kernels, ways):
         try:
             program = c_engine.translate(module, kernel, cooperative=cooperative)
         except PtxUnsupported:
