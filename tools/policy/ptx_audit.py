@@ -194,11 +194,17 @@ def kernels_with_global_atomics(ptx: str) -> frozenset[str]:
 
 def _kernels_with(pattern: re.Pattern[str], ptx: str) -> frozenset[str]:
     """Kernels in whose body this stands; all of them where it stands in a function."""
-    parts = re.split(r"(\.entry\s+[\w$%]+|\.func\b)", _bare(ptx))
-    bodies = list(zip(parts[1::2], parts[2::2], strict=True))
+    bodies = _functions(ptx)
     found = [head for head, body in bodies if pattern.search(body)]
     some = [head for head, _ in bodies] if ".func" in found else found
     return frozenset(head.split()[1] for head in some if head != ".func")
+
+
+@lru_cache(maxsize=1)
+def _functions(ptx: str) -> tuple[tuple[str, str], ...]:
+    """Head and body of each. Kept: several questions are asked of one candidate."""
+    parts = re.split(r"(\.entry\s+[\w$%]+|\.func\b)", _bare(ptx))
+    return tuple(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _first(pattern: re.Pattern[str], ptx: str) -> str | None:

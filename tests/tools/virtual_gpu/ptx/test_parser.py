@@ -140,7 +140,7 @@ def test_lines_of_own_headers_come_with_the_calls_that_led_there() -> None:
         ".loc 4 3 5, function_name $L, inlined_at 2 7 5\nmov.u32 %r1, 2;\n"
         ".loc 3 8 1, function_name $L, inlined_at 2 7 5\nmov.u32 %r1, 3;\n"
         ".loc 1 17 1\n{ call.uni f; }\n}\n"
-        '.file 1 "/work/silu.cu"\n.file 2 "/work/a/row.cuh"\n.file 3 "/work/b/row.cuh"\n'
+        '.file 1 "/src/silu.cu"\n.file 2 "/src/a/row.cuh"\n.file 3 "/src/b/row.cuh"\n'
         '.file 4 "/usr/local/cuda/bin/../targets/x86_64-linux/include/cuda_fp16.hpp"\n'
         ".section .debug_str\n{\n$L:\n.b8 0\n}\n"
     )
@@ -150,7 +150,7 @@ def test_lines_of_own_headers_come_with_the_calls_that_led_there() -> None:
     # Lines of the toolkit's functions are those of the call.
     assert lines[:4] == [outer, f"b/row.cuh:8, inlined at {outer}", "b/row.cuh:9", "silu.cu:17"]
     assert parsed.sources == {
-        "silu.cu": "/work/silu.cu", "a/row.cuh": "/work/a/row.cuh", "b/row.cuh": "/work/b/row.cuh"
+        "silu.cu": "/src/silu.cu", "a/row.cuh": "/src/a/row.cuh", "b/row.cuh": "/src/b/row.cuh"
     }  # fmt: skip
 
 
