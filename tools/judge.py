@@ -157,6 +157,8 @@ class Judge:
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
+        if fresh_seeds:
+            self._prefetch.confirmation()
         if failure := self._planned(built, [case for case, _ in weighted], steps):
             return self._evaluation(source, failure, steps, built)
         correct = self._checked(built, extra_cases, steps, confirming=fresh_seeds)

@@ -3,12 +3,18 @@ judge finds the same, later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.compute_sanitizer import prepare_sanitizers
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.check.sweep import CHILD as SWEEP
+from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.profiling.ncu_cross_check import prepare_cross_check
+from astra_chat.tools.profiling.profile import prepare_profile
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
@@ -49,6 +55,17 @@ class Prefetch:
         self._runner.prepare("check", self._oracle.inputs, child=SWEEP)
         if timed:
             self._runner.prepare("time", self._oracle.inputs)
+            self._tools(prepare_profile)
+
+    def confirmation(self) -> None:
+        """NVIDIA's tools, of which a confirmation uses more."""
+        self._tools(prepare_sanitizers)
+        self._tools(prepare_cross_check)
+
+    def _tools(self, prepare: Callable[[Runner, Path], None]) -> None:
+        if self._device.kind == "cuda":
+            with suppress(MissingDependency):  # the step itself says what is missing
+                prepare(self._runner, self._oracle.inputs)
 
     def _baseline_first(self) -> None:
         self._oracle.prepare()

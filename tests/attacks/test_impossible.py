@@ -133,19 +133,18 @@ def test_profile_and_time_run_the_same_file() -> None:
 
 
 def test_a_runner_cannot_change_what_was_built(
-    request_of_a_run: tuple[str, list[str]],
+    request_of_a_run: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
     oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
     plans = [plan for plan in runner.plans(built, oracle_cases) if isinstance(plan, LaunchPlan)]
-    with runner.request(built, oracle_cases, "check", plans) as request:
-        sandbox = runner.sandbox(built, oracle_cases, request.calls[0].after.parent)
-        order = json.loads(sandbox.order())
-        assert request.cubin.is_relative_to(built.folder)
-        assert str(built.folder) in order["read"]
-        assert not any(str(built.folder).startswith(path) for path in order["write"])
+    request = runner.request(built, oracle_cases, "check", plans, tmp_path)
+    order = json.loads(runner.sandbox(built, oracle_cases, tmp_path).order())
+    assert request.cubin.is_relative_to(built.folder)
+    assert str(built.folder) in order["read"]
+    assert not any(str(built.folder).startswith(path) for path in order["write"])
     oracle.close()
 
 

@@ -18,7 +18,7 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file
 from astra_chat.tools.run.protocol import CaseReport, SanitizedRequest
@@ -44,6 +44,13 @@ _WHERE = re.compile(r"\bat (?P<kernel>.+?)\+0x[0-9a-f]+(?: in (?P<file>[^\s:]+):
 
 
 Found = Wrong | Failure
+
+
+def prepare_sanitizers(runner: Runner, inputs: Path) -> None:
+    """Start what `sanitize_cuda` needs (run/nvidia_tools.py)."""
+    program = find_tool("compute-sanitizer")
+    for tool in TOOLS:
+        prepare(runner, _command(program, tool), inputs)
 
 
 def sanitize_cuda(
@@ -99,10 +106,7 @@ def _run(
     A tool that fails once may have failed by itself.
     """
     back = [_bytes(runner, oracle_case) <= HANDED_BACK_BYTES for oracle_case in oracle_cases]
-    # What the driver is asked and refuses is no fault of a kernel: the bindings ask what there is.
-    quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
-    command = [str(program), "--tool", tool, "--target-processes", "all", *quiet]
-    output = ""
+    command, output = _command(program, tool), ""
     for _ in range(TRIES):
         with watched(
             runner, build, oracle_cases, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
@@ -122,6 +126,12 @@ def _run(
         message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
         return Crashed(case=oracle_cases[0].case, message=message)
     raise MissingDependency(f"compute-sanitizer {tool} did not work: {output}")
+
+
+def _command(program: Path, tool: str) -> list[str]:
+    # What the driver is asked and refuses is no fault of a kernel: the bindings ask what there is.
+    quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
+    return [str(program), "--tool", tool, "--target-processes", "all", *quiet]
 
 
 def _bytes(runner: Runner, oracle_case: OracleCase) -> int:

@@ -10,8 +10,10 @@ or timed depends on it.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build
@@ -103,8 +105,9 @@ def _host_us(
     if not isinstance(plans, list):
         return plans
     library, host_us = hosted_library(build), list[float]()
-    with runner.request(build, oracle_cases, "check", plans) as request:
-        sandbox = runner.sandbox(build, oracle_cases, request.calls[0].after.parent)
+    with tempfile.TemporaryDirectory(prefix="astra-run-") as folder:
+        request = runner.request(build, oracle_cases, "check", plans, Path(folder))
+        sandbox = runner.sandbox(build, oracle_cases, Path(folder))
         sandbox = replace(sandbox, read=(*sandbox.read, library.parent))
         with runner.leased("check", alone=False), Worker(CHILD, sandbox=sandbox) as worker:
             try:

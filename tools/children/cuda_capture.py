@@ -25,7 +25,7 @@ from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
 from astra_chat.tools.run.protocol import CallRequest, CaptureRequest, CaseReport
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Task, load_task
 
 CAPTURES = 5

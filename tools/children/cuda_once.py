@@ -22,7 +22,7 @@ from astra_chat.tools.children.cuda_plans import DriverError, Kernels, call, use
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, SanitizedRequest
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Task, load_task
 

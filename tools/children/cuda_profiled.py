@@ -14,7 +14,7 @@ from astra_chat.tools.children.cuda_once import Driver
 from astra_chat.tools.children.cuda_plans import Cubin, Kernels, call
 from astra_chat.tools.run.protocol import CallRequest, ProfiledRequest
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Task, load_task
 

@@ -19,7 +19,7 @@ from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.captured import Capture, Captures, RecordRequest
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import buffer_bytes, poisoned
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case

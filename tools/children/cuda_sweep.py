@@ -21,7 +21,7 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, SweepReport, SweepRequest
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, poisoned
 from astra_chat.tools.task.folder import Task, load_task
 

@@ -28,7 +28,7 @@ from astra_chat.tools.children.soundness import fault
 from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.run.oracle import CANONICAL
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.virtual_gpu.launch.engines import c_sources
 
 

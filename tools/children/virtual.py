@@ -28,7 +28,7 @@ from astra_chat.tools.run.protocol import (
     VirtualRequest,
 )
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered, used_bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
@@ -27,7 +28,7 @@ from astra_chat.tools.profiling.profile import (
     ncu_rows,
 )
 from astra_chat.tools.run.failures import Failure as RunFailure
-from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, ProfiledRequest
 from astra_chat.tools.run.runner import Runner
@@ -49,6 +50,11 @@ class Profiled:
 
     us: float
     launches: int
+
+
+def prepare_cross_check(runner: Runner, inputs: Path) -> None:
+    """Start what baseline and candidate need here (run/nvidia_tools.py)."""
+    prepare(runner, ncu_command([TIME]), inputs, child=CHILD, count=2)
 
 
 def cross_check(

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.errors import MissingDependency
@@ -14,7 +15,7 @@ from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.launch_plans import all_or_failure
-from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, run_watched
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, run_watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
@@ -72,6 +73,11 @@ def profile_cuda(
         _read_ncu(runner, oracle_case, units, [rows.pop(0) for _ in range(count)], time_us)
         for oracle_case, count, time_us in zip(oracle_cases, counts, known, strict=True)
     ]
+
+
+def prepare_profile(runner: Runner, inputs: Path) -> None:
+    """Start what `profile_cuda` needs (run/nvidia_tools.py)."""
+    prepare(runner, ncu_command(m.ASKED), inputs)
 
 
 def ncu_command(metrics: Sequence[str]) -> list[str]:

@@ -1,19 +1,19 @@
 """Launch plans of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
 
-The tool stands between the judge and the runner, so there is no private pipe: the request is in a
-file, the tool's findings in its log. What a candidate prints is neither. The sandbox is a runner's,
-except for the socket through which the tool talks to its target, and root's privileges, which
-performance counters need.
+The tool stands between the judge and the runner, so there is no private pipe: the request comes by
+standard input, the tool's findings are in its log. What a candidate prints is neither. The sandbox
+is a runner's, except for the socket through which the tool talks to its target, and root's
+privileges, which performance counters need.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,8 +24,9 @@ from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CudaRequest, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import StepTimeout, run_limited
+from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.types import TimedOut
 
 CHILD = "astra_chat.tools.children.cuda_once"
@@ -85,35 +86,23 @@ def watched(
 
     Raises Cancelled.
     """
-    program, plans = Path(command[0]), all_or_failure(runner.plans(build, oracle_cases))
+    plans = all_or_failure(runner.plans(build, oracle_cases))
     if not isinstance(plans, list):
         yield plans
         return
-    with (
-        tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
-        runner.request(build, oracle_cases, "profile", plans) as request,
-    ):
-        scratch = Path(folder)
-        log, asked = scratch / "log", scratch / "request.json"
+    tool = runner.pool.take_tool(command, child, partial(_policy, runner, command, oracle_cases))
+    try:
+        cubin = Path(shutil.copy(build.cubin, tool.builds))
+        request = runner.request(build, oracle_cases, "profile", plans, tool.scratch, cubin)
         fields = ask(request).model_dump(mode="json")
-        envelope = {"fd": -1, "nonce": "", "request": fields}
-        asked.write_text(json.dumps(envelope))
-        started = [*command, "--log-file", str(log), sys.executable, "-m", child]
-        sandbox = runner.sandbox(build, oracle_cases, request.calls[0].after.parent)
-        sandbox = replace(
-            sandbox, network=True, privileges=True, write=(scratch, *sandbox.write),
-            read=(*sandbox.read, program.resolve().parent.parent),
-        )  # fmt: skip
+        envelope = json.dumps({"fd": -1, "nonce": "", "request": fields}).encode()
         try:
             with runner.leased(step, alone=alone):
-                end = run_limited(
-                    ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *started],
-                    timeout_s=timeout_s, sandbox=sandbox, cwd=scratch, stop=runner.stop,
-                )  # fmt: skip
+                end = tool.program.finish(envelope, timeout_s, runner.stop)
         except (StepMemory, StepTimeout):
             yield TimedOut(step=step, limit_s=timeout_s)
             return
-        text = log.read_text(errors="replace") if log.is_file() else end.output
+        log = tool.log()
         runs = (
             CaseRun(
                 oracle_case,
@@ -124,4 +113,31 @@ def watched(
             )
             for oracle_case, call in zip(oracle_cases, request.calls, strict=True)
         )
-        yield NvidiaToolRun(text, end.output, tuple(runs))
+        yield NvidiaToolRun(end.output if log is None else log, end.output, tuple(runs))
+    finally:
+        tool.close()
+
+
+def prepare(
+    runner: Runner, command: Sequence[str], inputs: Path, *, child: str = CHILD, count: int = 1
+) -> None:
+    """Start the tool and its child for a run to come, until `count` wait: that takes seconds, and
+    touches no GPU. `inputs` as of `Runner.prepare`. Raises MissingDependency without the tool."""
+    sandbox = partial(_sandbox, runner, command, (inputs,))
+    runner.pool.prepare_tool(command, child, count, sandbox)
+
+
+def _policy(
+    runner: Runner, command: Sequence[str], oracle_cases: Sequence[OracleCase],
+    builds: Path, scratch: Path,
+) -> SandboxPolicy:  # fmt: skip
+    return _sandbox(runner, command, runner.inputs(oracle_cases), builds, scratch)
+
+
+def _sandbox(
+    runner: Runner, command: Sequence[str], inputs: Sequence[Path], builds: Path, scratch: Path
+) -> SandboxPolicy:
+    """A runner's, which reads these inputs, with what the tool needs itself."""
+    program = Path(command[0]).resolve().parent.parent
+    policy = runner.policy((builds, *inputs, program), scratch)
+    return replace(policy, network=True, privileges=True)

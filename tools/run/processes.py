@@ -1,18 +1,21 @@
-"""Runner processes: started before they are needed where that takes long, and ended with their
-folders."""
+"""Runner processes, and those under NVIDIA's tools: started before they are needed where that takes
+long, and ended with their folders."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_chat.tools.run.protocol import Mode
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.subprocesses import Worker
+from astra_chat.tools.system.subprocesses import Begun, Worker
+
+LOG = "log"
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,42 @@ class RunnerProcess:
 
     def close(self) -> None:
         self.worker.__exit__()
-        for folder in filter(None, (self.scratch, self.builds)):
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove(*filter(None, (self.scratch, self.builds)))
+
+
+@dataclass(frozen=True)
+class ToolProcess:
+    """A tool of NVIDIA's round one of our modules, which waits for its request."""
+
+    program: Begun
+    scratch: Path
+    """Holds the tool's log and what calls leave."""
+    builds: Path
+    """Where it finds what it is to load."""
+
+    @classmethod
+    def begin(
+        cls, command: Sequence[str], module: str, sandbox: Callable[[Path, Path], SandboxPolicy]
+    ) -> ToolProcess:
+        """`command`: the tool's full path and options. `sandbox` gets the folder of builds and the
+        scratch folder. Raises MissingDependency without the tool."""
+        scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-tool-")) for _ in range(2))
+        argv = [*command, "--log-file", str(scratch / LOG), sys.executable, "-m", module]
+        try:
+            begun = Begun(argv, cwd=scratch, sandbox=sandbox(builds, scratch))
+        except BaseException:
+            _remove(scratch, builds)
+            raise
+        return cls(begun, scratch, builds)
+
+    def log(self) -> str | None:
+        """What the tool wrote there, if anything."""
+        file = self.scratch / LOG
+        return file.read_text(errors="replace") if file.is_file() else None
+
+    def close(self) -> None:
+        self.program.close()
+        _remove(self.scratch, self.builds)
 
 
 @dataclass
@@ -43,6 +80,10 @@ class ProcessPool:
     _waiting: dict[tuple[str, Mode], list[RunnerProcess]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    _tools: dict[tuple[str, ...], list[ToolProcess]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """By their command and module."""
 
     def prepare(
         self, module: str, mode: Mode, count: int, sandbox: Callable[[Path, Path], SandboxPolicy]
@@ -64,8 +105,36 @@ class ProcessPool:
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
         return RunnerProcess(Worker(module, sandbox=sandbox(scratch)), scratch)
 
+    def prepare_tool(
+        self,
+        command: Sequence[str],
+        module: str,
+        count: int,
+        sandbox: Callable[[Path, Path], SandboxPolicy],
+    ) -> None:
+        """Start tools round this module until `count` wait."""
+        waiting = self._tools[*command, module]
+        while len(waiting) < count:
+            waiting.append(ToolProcess.begin(command, module, sandbox))
+
+    def take_tool(
+        self, command: Sequence[str], module: str, sandbox: Callable[[Path, Path], SandboxPolicy]
+    ) -> ToolProcess:
+        """One that was prepared, or a new one."""
+        if waiting := self._tools[*command, module]:
+            return waiting.pop()
+        return ToolProcess.begin(command, module, sandbox)
+
     def dismiss(self) -> None:
         """End those that were not used."""
         for processes in self._waiting.values():
             while processes:
                 processes.pop().close()
+        for tools in self._tools.values():
+            while tools:
+                tools.pop().close()
+
+
+def _remove(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -7,7 +7,6 @@ device code and launch plans.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -69,7 +68,7 @@ class Runner:
     seed: Seed = field(default_factory=lambda: Entropy().cases)
     """All that its runs draw, in the runner process too, derives from this."""
     known: KnownBaseline = field(default_factory=KnownBaseline)
-    _pool: ProcessPool = field(default_factory=ProcessPool)
+    pool: ProcessPool = field(default_factory=ProcessPool)
     _libraries: dict[Path, dict[str, Path | None]] = field(default_factory=dict)
     """Of the C engine, by PTX file and kernel."""
     _long_running: set[Path] = field(default_factory=set)
@@ -90,14 +89,14 @@ class Runner:
         the runs' inputs will lie, and no expected outputs.
         """
         if self.device.kind == "cuda":
-            self._pool.prepare(
+            self.pool.prepare(
                 child or self._module(), mode, count,
                 lambda builds, scratch: self.policy((builds, inputs), scratch),
             )  # fmt: skip
 
     def dismiss(self) -> None:
         """End the processes that were prepared and not used."""
-        self._pool.dismiss()
+        self.pool.dismiss()
 
     @property
     def _virtual(self) -> VirtualRequests:
@@ -247,24 +246,24 @@ class Runner:
     ) -> Iterator[RunnerProcess]:
         """The process of a run: one that was prepared, or a new one. `sandbox` gets the scratch
         folder of a new one; `child` as of `prepare`."""
-        process = self._pool.take(child or self._module(), mode, sandbox)
+        process = self.pool.take(child or self._module(), mode, sandbox)
         try:
             yield process
         finally:
             process.close()
 
-    @contextmanager
     def request(
         self,
         build: Build,
         oracle_cases: Sequence[OracleCase],
         mode: Mode,
         plans: Sequence[LaunchPlan],
-    ) -> Iterator[CudaRequest]:
-        """The request of a run on a GPU, with a scratch folder for each case's results."""
-        with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
-            batch = Batch(build, oracle_cases, mode, self.device.kind, plans=plans)
-            yield self._cuda_request(batch, self._calls(batch, Path(scratch)), build.cubin)
+        scratch: Path,
+        cubin: Path | None = None,
+    ) -> CudaRequest:
+        """Of a run on a GPU, with folders in `scratch`; `cubin`: a copy of the build's."""
+        batch = Batch(build, oracle_cases, mode, self.device.kind, plans=plans)
+        return self._cuda_request(batch, self._calls(batch, scratch), cubin or build.cubin)
 
     def asked(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
         """The request of a run in this process."""
@@ -333,11 +332,12 @@ class Runner:
         baseline: Build | None = None,
     ) -> SandboxPolicy:
         """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
-        inputs = tuple(
-            t.input_path(arg) for t in oracle_cases for arg in self.task.args if arg.read
-        )
         builds = (build.folder, *((baseline.folder,) if baseline else ()))
-        return self.policy((*builds, *inputs), scratch)
+        return self.policy((*builds, *self.inputs(oracle_cases)), scratch)
+
+    def inputs(self, oracle_cases: Sequence[OracleCase]) -> tuple[Path, ...]:
+        """Files of what the calls read."""
+        return tuple(t.input_path(arg) for t in oracle_cases for arg in self.task.args if arg.read)
 
     def policy(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
         """What a runner may reach that reads these."""

@@ -1,5 +1,6 @@
 """The machine: processes, toolkit, devices, object files, cache, locks, set-up.
 
+reporter      a child's end of the pipe to its judge
 subprocesses  child processes: environment, limits, and a kill that reaches the group
 process_tree  memory and processor time of a process and all below it
 memory_watch  how much memory a child holds, with all that it started

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 TAIL_BYTES = 32_768
 POLL_S = 0.02
 REPORT_BYTES = 16 * 2**20
-WATCH_PARENT_S = 1.0
 END_S = 10.0
 """After its last report, to end."""
 WAITING = 10.0
@@ -108,6 +108,35 @@ def run_limited(
     with _Tail(child) as tail:
         _wait(child, timeout_s, stop)
     return Finished(_status(child.returncode) if sandbox else child.returncode, tail.text())
+
+
+class Begun:
+    """A program that has started and may wait for its standard input."""
+
+    def __init__(self, argv: Sequence[str], *, cwd: Path, sandbox: SandboxPolicy) -> None:
+        """argv[0] is a full path. Raises MissingDependency where that is no program."""
+        if shutil.which(argv[0]) is None:
+            raise MissingDependency(f"no program {argv[0]}: install it, or see astra-chat doctor")
+        self._child = _start(argv, sandbox, stdin=subprocess.PIPE, cwd=cwd)
+        self._tail = _Tail(self._child)
+
+    def finish(self, given: bytes, timeout_s: float, stop: Stop) -> Finished:
+        """Give it its input, and wait for its end.
+
+        Raises StepTimeout, StepMemory or Cancelled after killing the process group.
+        """
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):  # it died at start: its exit status says why
+            self._child.stdin.write(given)
+            self._child.stdin.close()
+        _wait(self._child, timeout_s, stop)
+        self._tail.close()
+        return Finished(_status(self._child.returncode), self._tail.text())
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        _kill(self._child)
+        self._tail.close()
 
 
 class Worker:
@@ -232,41 +261,6 @@ class Worker:
         if not isinstance(report, dict) or report.pop("nonce", None) != self._nonce:
             return None
         return report
-
-
-class Reporter:
-    """The child's end of the private pipe."""
-
-    def __init__(self) -> None:
-        envelope = json.loads(sys.stdin.buffer.read())
-        self.request: dict[str, Any] = envelope["request"]
-        self._nonce, self.pipe = envelope["nonce"], int(envelope["fd"])
-        sys.excepthook = self._broken
-        if self.pipe >= 0:
-            threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-        self.send("ready")
-
-    def send(self, kind: str, **fields: Any) -> None:
-        if self.pipe < 0:  # Nsight Compute stands between us: there is no pipe
-            return
-        line = json.dumps({"nonce": self._nonce, "kind": kind, **fields}) + "\n"
-        os.writev(self.pipe, [line.encode()])  # sandbox/seccomp.py leaves no other way
-
-    def _broken(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        """Our own failure is reported on the pipe: a traceback in the output could be anyone's.
-
-        Memory that ran out is left to the exit status: it was the candidate that held it.
-        """
-        sys.__excepthook__(kind, error, trace)
-        if not isinstance(error, MemoryError):
-            self.send("broken", message=f"{kind.__name__}: {error}")
-
-
-def _end_with(parent: int) -> None:
-    """A judge that is killed can end nobody, and a hang would outlive it forever."""
-    while os.getppid() == parent:
-        time.sleep(WATCH_PARENT_S)
-    os._exit(1)
 
 
 def _status(returncode: int) -> int:

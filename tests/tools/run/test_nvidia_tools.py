@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build
@@ -60,6 +61,40 @@ def test_without_a_log_what_it_printed_is_the_log(tmp_path: Path) -> None:
 def test_a_tool_that_hangs_is_stopped(tmp_path: Path) -> None:
     seen = watched(tmp_path, "import time; time.sleep(60)", timeout_s=1.0)
     assert seen == TimedOut(step="profile", limit_s=1.0)
+
+
+def test_one_that_was_prepared_waits_and_is_used(tmp_path: Path) -> None:
+    """It starts before there is a request, in the run's own walls, and is taken by the next run."""
+    device = virtual_device("h200")
+    built = build(TASK, TASK.baseline, device)
+    assert isinstance(built, Build)
+    oracle, runner = Oracle(TASK), Runner(TASK, device)
+    body = """
+cubin = json.loads(request)["request"]["cubin"]
+open(log, "w").write(cubin + " " + open(cubin, "rb").read(4).hex())
+"""
+    before = "import json, time; print('began', time.monotonic())"
+    command = [sys.executable, "-c", before + TOOL.format(body=body)]
+    try:
+        oracle.prepare()
+        module.prepare(runner, command, oracle.inputs, count=2)
+        oracle_cases = oracle.oracle_cases(TASK.check[:2], Stop())
+        time.sleep(2.0)
+        asked = time.monotonic()
+        seen = [
+            run_watched(runner, built, oracle_cases, command, step="profile", timeout_s=30.0)
+            for _ in range(3)
+        ]
+    finally:
+        runner.dismiss()
+        oracle.close()
+    began = []
+    for one in seen:
+        assert isinstance(one, NvidiaToolRun)
+        cubin, first = one.log.split()
+        assert first == b"\x7fELF".hex() and not Path(cubin).exists()
+        began.append(float(one.output.split()[1]))
+    assert max(began[:2]) < asked < began[2], "two waited, the third was started"
 
 
 def test_it_stands_behind_walls(tmp_path: Path) -> None:

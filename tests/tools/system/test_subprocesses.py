@@ -85,7 +85,7 @@ def test_no_key_reaches_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None:
     (tmp_path / "hangs.py").write_text(
-        "import os\nfrom astra_chat.tools.system.subprocesses import Reporter\n"
+        "import os\nfrom astra_chat.tools.system.reporter import Reporter\n"
         "Reporter().send('here', pid=os.getpid())\nwhile True: pass\n"
     )
     judge = (
@@ -157,7 +157,7 @@ def test_where_only_work_counts_a_child_that_waits_is_not_late(
 ) -> None:
     """Both take longer than their limit; only one of them uses the processor so long."""
     (tmp_path / "slow.py").write_text(
-        "import time\nfrom astra_chat.tools.system.subprocesses import Reporter\n"
+        "import time\nfrom astra_chat.tools.system.reporter import Reporter\n"
         "reporter = Reporter()\n"
         "def spin():\n    while time.process_time() < 30: pass\n"
         f"{does}\nreporter.send('done')\n"
