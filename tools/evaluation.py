@@ -21,12 +21,27 @@ from astra_chat.tools.types import (
 )
 
 
+class GpuUse(Value):
+    """A step's use of a real GPU. What NVML says is of the whole GPU, others' share included."""
+
+    held_s: Seconds
+    """In which it held the GPU's lease."""
+    energy_j: Annotated[float, Field(ge=0)] | None = None
+    """Used in that time, by NVML; None: it does not say."""
+    busy: Annotated[float, Field(ge=0, le=1)] | None = None
+    """NVML's utilization: share of that time in which a kernel ran; None: it does not say."""
+
+
 class Step(Value):
     """One step of an evaluation, as it went."""
 
     name: StepName
     seconds: Seconds
     note: str = ""
+    waited_s: Seconds = 0.0
+    """Of seconds, those in which it waited for the GPU's lease."""
+    gpu: GpuUse | None = None
+    """None without a real GPU, in builds before an evaluation, and in old transcripts."""
 
 
 class Built(Value):

@@ -152,7 +152,7 @@ class Judge:
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
-        steps = Steps(self.entropy.evaluation(candidate_id(source)))
+        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
         weighted = reseeded(self.weighted, steps.seed) if fresh_seeds else self.weighted
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
@@ -182,7 +182,7 @@ class Judge:
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
-        steps = Steps(self.entropy.evaluation(candidate_id(source)))
+        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
         built = self._built(source, steps, timed=())
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
@@ -198,7 +198,7 @@ class Judge:
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
         """Guard, build and profile only, on `case` or on that of greatest weight; an Evaluation
         where the kernel did not get that far."""
-        steps = Steps(self.entropy.evaluation(candidate_id(source)))
+        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)

@@ -8,14 +8,16 @@ from contextlib import contextmanager
 
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.evaluation import CheckRecord, Evidence, Step
+from astra_chat.tools.system.gpu_use import GpuClock
 from astra_chat.tools.types import StepName
 
 
 class Steps:
     """What was done, from which seed, and how long it took."""
 
-    def __init__(self, seed: Seed = NO_SEED) -> None:
-        self.seed = seed
+    def __init__(self, seed: Seed = NO_SEED, gpu: GpuClock | None = None) -> None:
+        """`gpu`: the clock of the judge's leases, where it has a real GPU."""
+        self.seed, self._gpu = seed, gpu
         self._steps: list[Step] = []
         self.record: CheckRecord | None = None
         self.evidence: Evidence | None = None
@@ -24,7 +26,9 @@ class Steps:
     def step(self, name: StepName) -> Iterator[None]:
         start = time.monotonic()
         yield
-        self._steps.append(Step(name=name, seconds=time.monotonic() - start))
+        seconds = time.monotonic() - start
+        waited_s, use = self._gpu.taken() if self._gpu else (0.0, None)
+        self._steps.append(Step(name=name, seconds=seconds, waited_s=waited_s, gpu=use))
 
     def note(self, text: str) -> None:
         self._steps[-1] = self._steps[-1].model_copy(update={"note": text})

@@ -23,7 +23,7 @@ from astra_chat.tools.types import (
     Timed,
 )
 from astra_chat.transcript.events import Judged, Record, TurnEvent
-from astra_chat.transcript.ledger import gpu_seconds
+from astra_chat.transcript.ledger import gpu_seconds, gpu_wait_s
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text
 from astra_chat.transcript.spending import ModelCall, Tokens
@@ -195,6 +195,7 @@ def _evidence(evaluation: Evaluation | None, built: Sequence[Resources]) -> dict
         "spill_bytes": max((one.spill_bytes for one in resources), default=None),
         "cases": case_rows(outcome, plans) if isinstance(outcome, Timed) else (),
         "gpu_s": gpu_seconds(evaluation) if evaluation else 0.0,
+        "gpu_wait_s": gpu_wait_s(evaluation) if evaluation else 0.0,
         "seed": evaluation.seed if evaluation else "",
         "judge_sha256": evidence.judge_sha256 if evidence else "",
         "cubin_sha256": evidence.cubin_sha256 if evidence else "",

@@ -146,7 +146,9 @@ class EvaluationRow(RunColumns):
     judge_s: float
     """Their sum."""
     gpu_s: float
-    """Of them, seconds on a real GPU."""
+    """Of them, seconds in which a real GPU's lease was held."""
+    gpu_wait_s: float
+    """Of them, waiting for that lease."""
     prompt_tokens: int
     completion_tokens: int
     """Of the model calls since the evaluation before."""

@@ -34,11 +34,13 @@ class Totals(Value):
     tokens: int
     usd: float | None
     gpu_s: float
+    energy_j: float | None = None
+    """Used by the GPUs while runs held them, by NVML; None: it said nothing."""
     time_use: TimeUse = TimeUse()
     """Of all runs together, which may lie side by side."""
     gpu_share: dict[str, float] = Field(default_factory=dict)
-    """By GPU: part of wall_s in which a judgement held it or waited for its lock; more than 1 where
-    judgements waited for each other."""
+    """By GPU: part of wall_s in which evaluations held its lease; more than 1 where checks shared
+    it. The wait for it is in time_use."""
     wall_s: float
     """While a driver was there."""
 
@@ -57,6 +59,7 @@ class Index(Value):
 def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index:
     prices = [row.usd for row in rows]
     known = [one for one in prices if one is not None]
+    energies = [row.energy_j for row in rows if row.energy_j is not None]
     totals = Totals(
         runs=len(rows),
         ended=sum(row.state == "ended" for row in rows),
@@ -64,6 +67,7 @@ def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index
         tokens=sum(row.tokens for row in rows),
         usd=sum(known) if len(known) == len(prices) else None,
         gpu_s=round(sum(row.gpu_s for row in rows), 3),
+        energy_j=round(sum(energies), 3) if energies else None,
         wall_s=round(wall_s, 3),
         time_use=sum_of(row.time_use for row in rows),
         gpu_share=_gpu_share(rows, wall_s),

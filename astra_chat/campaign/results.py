@@ -149,8 +149,9 @@ def totals_text(index: Index) -> str:
     """One line."""
     totals = index.totals
     usd = "price unknown" if totals.usd is None else f"${totals.usd:.4f}"
+    energy = "" if totals.energy_j is None else f" ({totals.energy_j:,.0f} J by NVML)"
     return (
         f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
-        f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU,"
+        f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU{energy},"
         f" {totals.wall_s:.0f} s in all; the runs' time: {time_words(totals.time_use)}"
-    ) + "".join(f"; {name} held or waited for {p:.0%}" for name, p in totals.gpu_share.items())
+    ) + "".join(f"; {name} held for {p:.0%}" for name, p in totals.gpu_share.items())

@@ -46,6 +46,8 @@ class RunRow(Value):
     usd: float | None = 0.0
     """None: of some answers the price is not known."""
     gpu_s: float = 0.0
+    energy_j: float | None = None
+    """Used by its GPU while it held it; None: NVML said nothing."""
     seconds: float = 0.0
     time_use: TimeUse = TimeUse()
     """Where they went."""
@@ -89,6 +91,7 @@ def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
         tokens=spent.tokens.total,
         usd=spent.tokens.usd,
         gpu_s=spent.gpu_s,
+        energy_j=spent.energy_j,
         seconds=summary.seconds,
         time_use=summary.time_use,
     )

@@ -57,8 +57,9 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
         lines += map(_role_words, spent.roles)
     steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
     if steps:
-        gpu = f"; {spent.gpu_s:.1f} s on the GPU" if spent.gpu_s else ""
-        lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}{gpu}")
+        lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}")
+    if gpu := gpu_words(spent):
+        lines.append(gpu)
     if spent.rejected:
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
         lines.append(f"rejected: {reasons}")
@@ -68,15 +69,28 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
     return [*lines, f"in all {seconds:.1f} s{went}"]
 
 
+def gpu_words(spent: Spent) -> str:
+    """ "GPU: lease held for 20.0 s, waited for 1.5 s; 9,100 J, busy 87 % of it (NVML)"; "" where
+    there was no real GPU."""
+    if not spent.gpu_s:
+        return ""
+    energy = "energy unknown" if spent.energy_j is None else f"{spent.energy_j:,.0f} J"
+    busy = "utilization unknown" if spent.gpu_busy is None else f"busy {spent.gpu_busy:.0%} of it"
+    waited = f", waited for {spent.gpu_wait_s:.1f} s" if spent.gpu_wait_s else ""
+    return f"GPU: lease held for {spent.gpu_s:.1f} s{waited}; {energy}, {busy} (NVML)"
+
+
 def time_words(use: TimeUse) -> str:
-    """ "models 12.0 s, builds 30.1 s, judge 61.0 s; a GPU held or waited for 20.0 s (16%)"."""
+    """ "models 12.0 s, builds 30.1 s, judge 61.0 s; a GPU held for 20.0 s (16%)"."""
     parts = [
         ("models", use.models_s), ("builds", use.build_s), ("judge", use.judge_s),
         ("human", use.human_s), ("other", use.other_s),
     ]  # fmt: skip
     words = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts if seconds >= 0.05)
     if use.device_s:
-        words += f"; a GPU held or waited for {use.device_s:.1f} s ({use.device_share:.0%})"
+        words += f"; a GPU held for {use.device_s:.1f} s ({use.device_share:.0%})"
+    if use.lease_wait_s:
+        words += f", waited for {use.lease_wait_s:.1f} s"
     return words or "nothing was waited for"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from astra_chat.display.spending_view import time_words
+from astra_chat.display.spending_view import gpu_words, time_words
 from astra_chat.report.comparison import groups_of
 from astra_chat.report.run_page import run_page
 from astra_chat.tools.text import plain
@@ -55,6 +55,7 @@ def templates(*others: Path) -> Environment:
         finalize=_seen,
     )
     found.filters["time_words"] = time_words
+    found.filters["gpu_words"] = gpu_words
     return found
 
 

@@ -11,6 +11,7 @@ from astra_chat.tools.evaluation import (
     BuildReport,
     Built,
     Evaluation,
+    GpuUse,
     Step,
 )
 from astra_chat.tools.types import Correct, StepName, Timed
@@ -46,23 +47,47 @@ def ledger(records: Sequence[Record]) -> Spent:
     builds = [event.report for event in events if isinstance(event, BuildDone)]
     built = [step for report in builds for step in report.steps]
     run = [step for evaluation in evaluations for step in evaluation.steps]
-    seconds = _by_step([*built, *run])
+    gpus = gpu_use(evaluations)
     return Spent(
         tokens=_sum(role.tokens for role in roles),
         roles=roles,
         evaluations=len(evaluations),
-        steps=tuple(StepSpent(step=name, seconds=round(s, 3)) for name, s in seconds.items()),
-        gpu_s=round(sum(gpu_seconds(evaluation) for evaluation in evaluations), 3),
+        steps=_by_step([*built, *run]),
+        gpu_s=gpus.held_s,
+        gpu_wait_s=round(sum(map(gpu_wait_s, evaluations)), 3),
+        energy_j=gpus.energy_j,
+        gpu_busy=gpus.busy,
         rejected=_rejected(records, builds, evaluations),
         contradictions=sum(isinstance(event, Contradiction) and event.stands for event in events),
     )
 
 
 def gpu_seconds(evaluation: Evaluation) -> float:
-    """Seconds that an evaluation had a real GPU for itself."""
+    """Seconds in which an evaluation held a real GPU's lease; of an old one, which does not say,
+    those of its steps on the GPU."""
     if evaluation.device.kind != "cuda":
         return 0.0
-    return sum(step.seconds for step in evaluation.steps if step.name in ON_GPU)
+    held = [step.gpu.held_s for step in evaluation.steps if step.gpu is not None]
+    old = (step.seconds for step in evaluation.steps if step.name in ON_GPU)
+    return sum(held) if held else sum(old)
+
+
+def gpu_wait_s(evaluation: Evaluation) -> float:
+    """Seconds in which an evaluation waited for a real GPU's lease."""
+    return sum(step.waited_s for step in evaluation.steps)
+
+
+def gpu_use(evaluations: Sequence[Evaluation]) -> GpuUse:
+    """All evaluations' use of real GPUs, of those parts of which NVML says something."""
+    uses = [step.gpu for one in evaluations for step in one.steps if step.gpu is not None]
+    energies = [use.energy_j for use in uses if use.energy_j is not None]
+    busy = [(use.busy, use.held_s) for use in uses if use.busy is not None]
+    watched_s = sum(held_s for _, held_s in busy)
+    return GpuUse(
+        held_s=round(sum(map(gpu_seconds, evaluations)), 3),
+        energy_j=round(sum(energies), 3) if energies else None,
+        busy=round(sum(b * s for b, s in busy) / watched_s, 4) if watched_s else None,
+    )
 
 
 def _roles(records: Sequence[Record]) -> tuple[RoleSpent, ...]:
@@ -103,11 +128,18 @@ def _sum(tokens: Iterable[Tokens]) -> Tokens:
     return sum(tokens, Tokens())
 
 
-def _by_step(steps: Iterable[Step]) -> dict[StepName, float]:
-    found: dict[StepName, float] = {}
+def _by_step(steps: Iterable[Step]) -> tuple[StepSpent, ...]:
+    found: dict[StepName, list[Step]] = {}
     for step in steps:
-        found[step.name] = found.get(step.name, 0.0) + step.seconds
-    return found
+        found.setdefault(step.name, []).append(step)
+    return tuple(
+        StepSpent(
+            step=name,
+            seconds=round(sum(step.seconds for step in own), 3),
+            waited_s=round(sum(step.waited_s for step in own), 3),
+        )
+        for name, own in found.items()
+    )
 
 
 def _rejected(

@@ -68,6 +68,8 @@ class RoleSpent(Value):
 class StepSpent(Value):
     step: StepName
     seconds: Seconds
+    waited_s: Seconds = 0.0
+    """Of seconds, those in which it waited for a GPU's lease."""
 
 
 class Rejected(Value):
@@ -86,7 +88,14 @@ class Spent(Value):
     evaluations: Count
     steps: tuple[StepSpent, ...]
     gpu_s: Seconds
-    """Of the judge's steps on a real GPU."""
+    """In which evaluations held a real GPU's lease; in old transcripts their steps on one, with the
+    wait for it."""
+    gpu_wait_s: Seconds = 0.0
+    """In which they waited for that lease."""
+    energy_j: Annotated[float, Field(ge=0)] | None = None
+    """Used by their GPUs while they held them, by NVML; None: it said nothing."""
+    gpu_busy: Annotated[float, Field(ge=0, le=1)] | None = None
+    """NVML's utilization of those GPUs while they held them; None: it said nothing."""
     rejected: tuple[Rejected, ...]
     contradictions: Count = 0
     """Turns that were accepted although they contradict the facts."""

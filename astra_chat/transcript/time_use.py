@@ -20,7 +20,7 @@ from astra_chat.transcript.events import (
     Record,
     RejectedReply,
 )
-from astra_chat.transcript.ledger import gpu_seconds
+from astra_chat.transcript.ledger import gpu_seconds, gpu_wait_s
 from astra_chat.transcript.spending import ModelCall
 
 Part: TypeAlias = Literal["models_s", "build_s", "judge_s", "human_s", "other_s"]
@@ -39,7 +39,10 @@ class TimeUse(Value):
     """Waiting for a human's decision."""
     other_s: Seconds = 0.0
     device_s: Seconds = 0.0
-    """Of judge_s, the steps on a real GPU, the wait for its lock included."""
+    """Of judge_s, those in which a real GPU's lease was held; of old evaluations the steps on it,
+    with the wait."""
+    lease_wait_s: Seconds = 0.0
+    """Of judge_s, waiting for that lease."""
 
     @property
     def whole_s(self) -> float:
@@ -47,7 +50,7 @@ class TimeUse(Value):
 
     @property
     def device_share(self) -> float:
-        """Part of the time in which a judgement had a real GPU, or waited for its lock."""
+        """Part of the time in which a judgement held a real GPU's lease."""
         return min(1.0, self.device_s / self.whole_s) if self.whole_s else 0.0
 
 
@@ -58,7 +61,11 @@ def time_use(records: Sequence[Record]) -> TimeUse:
         seconds[_part(record.event)] += max(0.0, record.t - before.t)
     judged = [r.event.evaluation for r in records if isinstance(r.event, Judged)]
     parts = {name: round(value, 3) for name, value in seconds.items()}
-    return TimeUse.model_validate({**parts, "device_s": round(sum(map(gpu_seconds, judged)), 3)})
+    of_gpus = {
+        "device_s": round(sum(map(gpu_seconds, judged)), 3),
+        "lease_wait_s": round(sum(map(gpu_wait_s, judged)), 3),
+    }
+    return TimeUse.model_validate({**parts, **of_gpus})
 
 
 def sum_of(uses: Iterable[TimeUse]) -> TimeUse:

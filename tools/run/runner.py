@@ -41,6 +41,7 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
+from astra_chat.tools.system.gpu_use import GpuClock, clock_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
@@ -73,8 +74,10 @@ class Runner:
     """Of the C engine, by PTX file and kernel."""
     _long_running: set[Path] = field(default_factory=set)
     _plans: LaunchPlans | None = None
+    gpu: GpuClock | None = None  # of its leases; None without a real GPU
 
     def __post_init__(self) -> None:
+        self.gpu = self.gpu or clock_of(self.device)
         self._plans = self._plans or LaunchPlans(self.task, self.device, self.stop)
 
     def seeded(self, seed: Seed) -> Runner:
@@ -111,14 +114,11 @@ class Runner:
     @contextmanager
     def leased(self, step: StepName, *, alone: bool) -> Iterator[None]:
         """Hold the real GPU: alone for a measurement, shared for a check (system/gpu_lock.py)."""
-        if self.device.kind == "virtual":
+        if self.gpu is None:
             yield
             return
-        work = f"{step} of {self.task.name}"
-        with lease(
-            gpu_uuid(self.device.index), work, alone, self.stop,
-            lambda words: self.on_wait(step, words),
-        ):  # fmt: skip
+        uuid, work = gpu_uuid(self.device.index), f"{step} of {self.task.name}"
+        with self.gpu.around(lease(uuid, work, alone, self.stop, partial(self.on_wait, step))):
             yield
 
     def run(

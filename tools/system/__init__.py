@@ -9,6 +9,7 @@ devices       which device a run uses: a real GPU by NVML, else the virtual one
 elf           reads ELF: sections, symbols, relocations
 cubin         what a launch must fit to: kernels and variables of a cubin
 gpu_lock      one GPU, one measurement: a lock that all Astra processes see
+gpu_use       how long a judge held that lock and waited for it; NVML about that time
 cache_size    what lies in the cache, its limit, and what goes first
 cache         build outputs by content hash, published by one atomic rename
 whole_file    a file that the user asked for, written whole or not at all

@@ -86,10 +86,12 @@ def test_a_run_is_a_row_with_its_interval_and_results_are_markdown() -> None:
 
 def test_the_share_of_time_that_each_gpu_was_held() -> None:
     use = TimeUse(models_s=60.0, judge_s=40.0, device_s=30.0)
-    changes = {"basis": "measured", "device": "NVIDIA H200", "gpu_s": 30.0, "time_use": use}
+    changes = {"basis": "measured", "device": "NVIDIA H200", "gpu_s": 30.0, "time_use": use,
+               "energy_j": 9000.0}  # fmt: skip
     file = CampaignFile.model_validate({"schema": 1, "tasks": ["t"], "models": ["m"]})
     rows = [row("best", n, (1.0,), **changes) for n in (1, 2)]
     totals = index_of(file, [*rows, row("best", 3, (1.0,))], 80.0).totals
     assert totals.gpu_share == {"NVIDIA H200": 0.75} and totals.time_use.models_s == 120.0
     text = markdown(index_of(file, rows, 80.0))
-    assert "models 120.0 s" in text and "NVIDIA H200 held or waited for 75%" in text
+    assert "60.0 s on a GPU (18,000 J by NVML)" in text
+    assert "models 120.0 s" in text and "NVIDIA H200 held for 75%" in text

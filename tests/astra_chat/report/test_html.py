@@ -204,5 +204,5 @@ def test_what_was_spent_by_role_by_step_and_why_not_taken(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert row(page, "selector")[0] == "1" and row(page, "selector")[6:] == ["0", "0", "$0.0000"]
     assert row(page, "all")[1] == "3,000" and row(page, "all")[6] == "1"
-    assert row(page, "check") == ["0.2"] and row(page, "build") == ["1.5"]
+    assert row(page, "check") == ["0.2", "0.0"] and row(page, "build") == ["1.5", "0.0"]
     assert row(page, "unusable reply") == ["1"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Approval, Pass
-from astra_chat.tools.evaluation import Step
+from astra_chat.tools.evaluation import GpuUse, Step
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
     ChatMessage,
@@ -17,7 +17,7 @@ from astra_chat.transcript.events import (
     Record,
     RejectedReply,
 )
-from astra_chat.transcript.ledger import gpu_seconds, ledger
+from astra_chat.transcript.ledger import gpu_seconds, gpu_use, gpu_wait_s, ledger
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
 from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed, write_transcript
@@ -101,3 +101,24 @@ def test_gpu_seconds_leave_out_the_build() -> None:
     assert gpu_seconds(found) == 0.0
     cuda = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     assert gpu_seconds(found.model_copy(update={"device": cuda})) == 5.5
+
+
+def test_the_wait_for_a_gpu_is_no_use_of_it() -> None:
+    """Of several evaluations, of which NVML says something about one."""
+    cuda = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    steps = (
+        Step(name="build", seconds=9.0, gpu=GpuUse(held_s=0.5)),
+        Step(name="check", seconds=7.0, waited_s=4.0,
+             gpu=GpuUse(held_s=2.0, energy_j=900.0, busy=0.5)),
+        Step(name="time", seconds=3.0, waited_s=1.0,
+             gpu=GpuUse(held_s=1.0, energy_j=600.0, busy=0.8)),
+    )  # fmt: skip
+    changes = {"device": cuda, "steps": steps}
+    found = evaluation(SCALAR, timed(1.0)).model_copy(update=changes)
+    assert gpu_seconds(found) == 3.5 and gpu_wait_s(found) == 5.0
+    old = found.model_copy(update={"steps": (Step(name="check", seconds=1.5),)})
+    assert gpu_use([found, old]) == GpuUse(held_s=5.0, energy_j=1500.0, busy=0.6)
+    spent = ledger([record(Judged(evaluation=found)), record(Judged(evaluation=old))])
+    assert (spent.gpu_s, spent.gpu_wait_s, spent.energy_j) == (5.0, 5.0, 1500.0)
+    check = next(step for step in spent.steps if step.step == "check")
+    assert (check.seconds, check.waited_s) == (8.5, 4.0)
