@@ -37,7 +37,8 @@ CAPTURE_TIMEOUT_S = 60.0
 MAX_HOST_US = 50.0
 """What a call may keep the host busy longer than the baseline's: as long as ten more launches."""
 TRIES = 3
-"""Processes that measure a case again on which it was longer: the machine may have been busy."""
+"""Times that a case on which it was longer is measured again, the baseline right after it: the
+machine may have been busy."""
 
 
 def launches_otherwise(
@@ -58,11 +59,17 @@ def launches_otherwise(
     for _ in range(TRIES):
         if not slow:
             return None
-        again = _host_us(runner, build, [oracle_case for oracle_case, *_ in slow])
+        cases = [oracle_case for oracle_case, *_ in slow]
+        again = _host_us(runner, build, cases)
         if not isinstance(again, list):
             return again
-        pairs = zip(slow, again, strict=True)
-        slow = _slow((t, min(own_us, us), baseline_us) for (t, own_us, baseline_us), us in pairs)
+        beside = _host_us(runner, baseline, cases)
+        if not isinstance(beside, list):
+            return beside
+        slow = _slow(
+            (t, min(own_us, own), max(baseline_us, base))
+            for (t, own_us, baseline_us), own, base in zip(slow, again, beside, strict=True)
+        )
     return _busy(*slow[0]) if slow else None
 
 
