@@ -35,8 +35,9 @@ from astra_chat.tools.steps import Steps
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
-from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
+from astra_chat.tools.timing.verdict import TimedCase, time_cases, timed_outcome
 from astra_chat.tools.types import (
+    AnyTime,
     BuildFailed,
     Case,
     Correct,
@@ -46,7 +47,6 @@ from astra_chat.tools.types import (
     Profile,
     Refused,
     StepName,
-    Timed,
     TimedOut,
     Wrong,
     candidate_id,
@@ -173,11 +173,7 @@ class Judge:
         if not isinstance(profiles, list):
             return self._evaluation(source, profiles, steps, built)
         main = profiles.pop(heaviest(weighted) if len(profiles) > 1 else 0)
-        ratio, verdict, why = judge_times([t.time for t in timed])
-        outcome = Timed(
-            correct=correct, cases=tuple(t.time for t in timed),
-            ratio=ratio, verdict=verdict, why=why, profile=main, other_profiles=tuple(profiles),
-        )  # fmt: skip
+        outcome = timed_outcome(correct, [t.time for t in timed], main, profiles)
         return self._evaluation(source, outcome, steps, built)
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
@@ -189,6 +185,16 @@ class Judge:
         failure = self._planned(built, (), steps)
         outcome = failure or self._checked(built, extra_cases, steps)
         return self._evaluation(source, outcome, steps, built)
+
+    def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
+        """Guard, build and time only, on these cases, whose results are compared; no verdict."""
+        steps = Steps(self.entropy.evaluation(candidate_id(source)))
+        built = self._built(source, steps)
+        if not isinstance(built, Build):
+            return built
+        self._prefetch.timers()
+        timed = self._timed(built, weighted, steps)
+        return [one.time for one in timed] if isinstance(timed, list) else timed
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         """Which of so many seeded bugs of the baseline the task's own cases kill, and these. `also`
@@ -203,12 +209,10 @@ class Judge:
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
         chosen = ((case, 1.0),) if case else (self.weighted[heaviest(self.weighted)],)
-        timed: list[TimedCase] = []
-        if self.device.kind == "virtual":
-            found = self._timed(built, chosen, steps)
-            if not isinstance(found, list):
-                return self._evaluation(source, found, steps, built)
-            timed = found
+        virtual = self.device.kind == "virtual"
+        timed = self._timed(built, chosen, steps) if virtual else list[TimedCase]()
+        if not isinstance(timed, list):
+            return self._evaluation(source, timed, steps, built)
         profiles = self._profiled(built, chosen, timed, steps)
         if isinstance(profiles, list):
             return profiles[0]

@@ -21,6 +21,9 @@ from astra_chat.tools.system.background import Background
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Device
 
+TIMERS = 4
+"""Processes that start while one times."""
+
 
 class Prefetch:
     """Of one judge. Processes are started and inputs made; nothing of a candidate runs before its
@@ -66,6 +69,11 @@ class Prefetch:
         if self._device.kind == "cuda":
             with suppress(MissingDependency):  # the step itself says what is missing
                 prepare(self._runner, self._oracle.inputs)
+
+    def timers(self) -> None:
+        """Processes that time, for this call and those after it: starting one takes longer than a
+        call."""
+        self._runner.prepare("time", self._oracle.inputs, TIMERS)
 
     def _baseline_first(self) -> None:
         self._oracle.prepare()

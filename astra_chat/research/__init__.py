@@ -13,6 +13,9 @@ soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
 estimates           the estimate of every scripted kernel
+measure_regret      the tuner beside an exhaustive measurement
+regret              what it found, and the table
+tuning_spaces       the spaces that it studies
 compare_strategies  search strategies on equal budgets
 baselines/          SGLang's and FlashInfer's kernels beside ours
 """

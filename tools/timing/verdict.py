@@ -21,7 +21,15 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.timing.gpu_samples import below_limit, case_limit_us, measured_time
 from astra_chat.tools.timing.intervals import mean, mean_interval
 from astra_chat.tools.timing.timed_sets import judged
-from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
+from astra_chat.tools.types import (
+    AnyTime,
+    Correct,
+    EstimatedTime,
+    Implausible,
+    Profile,
+    Timed,
+    Wrong,
+)
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.model.ratio_interval import COVERAGE, ratio_interval
 
@@ -171,6 +179,17 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     interval_words = f"95 % interval {low:.3f} to {high:.3f}"
     worst_words = f"worst case {worst.case.label} at {worst.ratio_low:.3f}"
     return ratio, "accepted", f"{interval_words}; {worst_words}"
+
+
+def timed_outcome(
+    correct: Correct, cases: Sequence[AnyTime], main: Profile, others: Sequence[Profile]
+) -> Timed:
+    """Of a correct candidate: its times with their verdict. `main`: the heaviest case's profile."""
+    ratio, verdict, why = judge_times(cases)
+    return Timed(
+        correct=correct, cases=tuple(cases), ratio=ratio, verdict=verdict, why=why, profile=main,
+        other_profiles=tuple(others),
+    )  # fmt: skip
 
 
 def _estimated_verdict(cases: Sequence[AnyTime]) -> tuple[Verdict, str]:

@@ -2,5 +2,6 @@
 
 space    what a source leaves open: constants with their values, and what they must meet
 ranking  the virtual GPU's estimate of many candidates, unchecked
+halving  many candidates on few cases, the better half of them on more
 search   rank the points of a space, judge the first of them, confirm the best
 """

@@ -6,19 +6,23 @@ anything is said of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
 
 from astra_chat.tools.build.nvcc import Build, build, build_all, require_build
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import Seed
+from astra_chat.tools.run.known_baseline import KnownBaseline
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
-from astra_chat.tools.types import Device, Outcome
+from astra_chat.tools.types import BuildFailed, Device, Outcome, TimedOut
 
-AT_ONCE = 32
+AT_ONCE = 64
 """Candidates that are built together."""
 
 
@@ -53,19 +57,34 @@ def estimated_times(
     seed: Seed,
     stop: Stop,
 ) -> Iterator[list[TimedCase] | Outcome]:
-    """Of each source in turn its times on the virtual GPU `device`, or what ended it. Raises
-    BadInput where the baseline does not build, and Cancelled."""
+    """Of each source in turn its times on the virtual GPU `device`, or what ended it; as many at
+    once as there are cores. Raises BadInput where the baseline does not build, and Cancelled."""
     built = require_build(build(task, baseline, device, stop), f"the baseline of {task.name}")
-    oracle = Oracle(task)
+    oracle, workers, free = Oracle(task), cores(), Queue[Runner]()
+    known = KnownBaseline()
+    for _ in range(workers):
+        free.put(Runner(task, device, stop, seed=seed, known=known))
     try:
         made = oracle.oracle_cases([case for case, _ in weighted], stop)
         timed = [(one, weight) for one, (_, weight) in zip(made, weighted, strict=True)]
-        runner = Runner(task, device, stop, seed=seed)
-        for start in range(0, len(sources), AT_ONCE):
-            for candidate in build_all(task, sources[start : start + AT_ONCE], device, stop):
-                if isinstance(candidate, Build):
-                    yield time_cases(runner, oracle, candidate, built, timed)
-                else:
-                    yield candidate
+
+        def estimated(candidate: Build | BuildFailed | TimedOut) -> list[TimedCase] | Outcome:
+            if not isinstance(candidate, Build):
+                return candidate
+            runner = free.get()
+            try:
+                return time_cases(runner, oracle, candidate, built, timed)
+            finally:
+                free.put(runner)
+
+        with ThreadPoolExecutor(workers) as pool:
+            for start in range(0, len(sources), AT_ONCE):
+                builds = build_all(task, sources[start : start + AT_ONCE], device, stop)
+                yield from pool.map(estimated, builds)
     finally:
         oracle.close()
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))

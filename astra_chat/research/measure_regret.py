@@ -1,0 +1,242 @@
+"""How much the tuner loses: `python -m astra_chat.research.measure_regret [SPACE...] -o FILE`.
+
+Each space of tuning_spaces.py is measured exhaustively, in random order, and tuned with a few
+measurements: the virtual GPU ranks all points, successive halving measures the first of them. Both
+winners are measured again by turns, on fresh seeds: the regret is the difference. FILE is written
+as it goes; given again, what it holds is not measured again. `--document FILE...` prints the table.
+While the GPU measures, this machine's cores build and rank the next space.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from astra_chat.research.regret import RegretStudy, SpaceStudy, StudiedPoint, document, read
+from astra_chat.research.tuning_spaces import SPACES, space_of
+from astra_chat.tools.build.nvcc import build_all
+from astra_chat.tools.check.hidden_cases import reseeded
+from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.judge import CASE_LISTS, Judge
+from astra_chat.tools.system.devices import pick_device, virtual_device
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.timing.intervals import mean
+from astra_chat.tools.tuning.halving import halved
+from astra_chat.tools.tuning.ranking import estimated_ratios
+from astra_chat.tools.types import AnyTime, Outcome, candidate_id
+
+REPEATS = 3
+"""Measurements of each winner on fresh seeds."""
+SAVED_EVERY = 10
+"""Points."""
+
+
+@dataclass
+class Study:
+    """One command's work, up to its deadline."""
+
+    out: Path
+    device: str
+    cases: str
+    points: int
+    measurements: int
+    deadline: float
+    """Of time.monotonic()."""
+    entropy: Entropy
+    trust: bool = False
+    found: dict[str, SpaceStudy] = field(default_factory=dict)
+
+    def run(self, names: Sequence[str]) -> None:
+        """Study these spaces one after the other, as far as there is time. Raises BadInput where
+        FILE is of another device, of other cases or points."""
+        if self.out.exists():
+            self.found = {one.space: one for one in read(self.out).spaces}
+        open_spaces = [n for n in names if n not in self.found or not self.found[n].done]
+        with ThreadPoolExecutor(1) as beside:
+            ahead = [_Space(self, name, beside) for name in open_spaces]
+            try:
+                for one in ahead:
+                    one.study()
+            finally:
+                for one in ahead:
+                    one.give_up()
+
+    def keep(self, one: SpaceStudy) -> None:
+        """Write what is known so far."""
+        self.found[one.space] = one
+        study = RegretStudy(schema="astra-chat/regret/1", spaces=tuple(self.found.values()))
+        write_whole(self.out, study.model_dump_json(indent=1).encode())
+
+    def left_s(self) -> float:
+        return self.deadline - time.monotonic()
+
+
+class _Space:
+    """One space: built and ranked beside others' measurements, then measured."""
+
+    def __init__(self, study: Study, name: str, beside: ThreadPoolExecutor) -> None:
+        self._study, self._name = study, name
+        space, entropy = space_of(name), study.entropy
+        points = space.drawn(study.points, entropy.cases.of("points", name).random())
+        self._sources = [space.at(point) for point in points]
+        self.judge = Judge(
+            find_task(name.partition("/")[0]), pick_device(study.device), cases=study.cases,
+            trust=study.trust, entropy=entropy,
+        )  # fmt: skip
+        labels = tuple(case.label for case, _ in self.judge.weighted)
+        basis = "measured" if self.judge.device.kind == "cuda" else "estimated"
+        self._now = study.found.get(name) or SpaceStudy(
+            space=name, device=self.judge.device.name, basis=basis, cases=labels,
+            measurements=study.measurements,
+            points=tuple(
+                StudiedPoint(values=dict(point), candidate=candidate_id(source))
+                for point, source in zip(points, self._sources, strict=True)
+            ),
+        )  # fmt: skip
+        held = (self._now.device, self._now.cases, [p.candidate for p in self._now.points])
+        wanted = [candidate_id(source) for source in self._sources]
+        if held != (self.judge.device.name, labels, wanted):
+            raise BadInput(f"{study.out} is of another device, cases or points: use another file")
+        self._built = beside.submit(self._build)
+        self._ranks: Future[list[float | str]] = beside.submit(self._rank)
+
+    def _build(self) -> None:
+        build_all(self.judge.task, self._sources, self.judge.device, self.judge.stop)
+
+    def _rank(self) -> list[float | str]:
+        judge = self.judge
+        return estimated_ratios(
+            judge.task, virtual_device(judge.device.spec), judge.baseline, self._sources,
+            judge.weighted, judge.entropy.cases.of("ranking"), judge.stop,
+        )  # fmt: skip
+
+    def give_up(self) -> None:
+        self._built.cancel()
+        self._ranks.cancel()
+        self.judge.close()
+
+    def study(self) -> None:
+        """Measure, tune, and measure both winners again; a fault of one space is kept with it."""
+        if self._study.left_s() <= 0:
+            return
+        try:
+            self._built.result()
+            self._part("exhaustive", self._exhaustive)
+            self._part("tuner", self._tuner)
+            self._part("again", self._again)
+        except AstraError as error:
+            self._keep(problem=str(error).splitlines()[0])
+        _say(f"{self._name}: {document([self._now]).splitlines()[-1]}")
+
+    def _part(self, name: str, work: Callable[[], None]) -> None:
+        began = time.monotonic()
+        work()
+        spent = self._now.seconds.get(name, 0.0) + time.monotonic() - began
+        self._keep(seconds={**self._now.seconds, name: round(spent, 1)})
+
+    def _keep(self, **changes: object) -> None:
+        self._now = self._now.model_copy(update=changes)
+        self._study.keep(self._now)
+
+    def _exhaustive(self) -> None:
+        """All points in random order, while there is time for the rest."""
+        points = list(self._now.points)
+        order = [place for place, point in enumerate(points) if not point.known]
+        self._study.entropy.cases.of("order", self._name).random().shuffle(order)
+        spent = [0.0]
+        for done, place in enumerate(order):
+            each_s = statistics.median(spent)  # the first one waits for what all need
+            if self._study.left_s() < each_s * (self._study.measurements + 2 * REPEATS):
+                break
+            began = time.monotonic()
+            ratio = self._ratio(self.judge.time(self._sources[place], self.judge.weighted))
+            points[place] = points[place].model_copy(update=ratio)
+            spent.append(time.monotonic() - began)
+            if done % SAVED_EVERY == 0:
+                self._keep(points=tuple(points))
+                _say(f"{self._name}: {done} of {len(order)} measured, {each_s:.1f} s each")
+        self._keep(points=tuple(points))
+
+    def _ratio(self, found: list[AnyTime] | Outcome) -> dict[str, float | str]:
+        if not isinstance(found, list):
+            return {"failed": found.kind}
+        return {"measured": mean([(one.ratio, one.weight) for one in found])}
+
+    def _tuner(self) -> None:
+        """The ranking decides what is measured; the exhaustive measurement is not looked at."""
+        ranks = self._ranks.result()
+        good = {place: rank for place, rank in enumerate(ranks) if isinstance(rank, float)}
+        first = sorted(good, key=lambda place: (-good[place], place))[: self._now.measurements]
+        self._keep(
+            points=tuple(
+                point.model_copy(update={"estimated": good.get(place)})
+                for place, point in enumerate(self._now.points)
+            ),
+            halving=halved(
+                self.judge.task,
+                self.judge.time,
+                [self._sources[p] for p in first],
+                self.judge.weighted,
+                kept=1,
+            ),
+        )
+
+    def _again(self) -> None:
+        if not self._now.measured or not self._now.halving or not self._now.halving.left:
+            raise BadInput(f"no point of {self._name} could be measured")
+        by_name = {candidate_id(source): source for source in self._sources}
+        winners = [by_name[one.candidate] for one in (self._now.best, self._now.chosen)]
+        again = list[tuple[float, float]]()
+        repeats = 1 if winners[0] == winners[1] else REPEATS
+        for number in range(repeats):
+            fresh = reseeded(self.judge.weighted, self.judge.entropy.cases.of("again", number))
+            ratios = [self._ratio(self.judge.time(source, fresh)) for source in winners]
+            if any("failed" in one for one in ratios):
+                raise BadInput(f"a winner of {self._name} failed on fresh seeds: {ratios}")
+            again.append((float(ratios[0]["measured"]), float(ratios[1]["measured"])))
+        self._keep(again=tuple(again), problem="")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m astra_chat.research.measure_regret")
+    parser.add_argument("spaces", nargs="*", metavar="SPACE", help=f"of {', '.join(SPACES)}")
+    parser.add_argument("-o", "--out", type=Path, default=Path("regret.json"))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--cases", choices=CASE_LISTS, default="demo")
+    parser.add_argument("--points", type=int, default=300, help="of a space, at most")
+    parser.add_argument("--measurements", type=int, default=16, help="the tuner's candidates")
+    parser.add_argument("--budget-s", type=float, default=460.0)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--trust", action="store_true", help="where nothing can be isolated")
+    parser.add_argument("--document", nargs="+", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    try:
+        if given.document:
+            print(document(list(chain.from_iterable(read(f).spaces for f in given.document))))
+            return
+        study = Study(
+            given.out, given.device, given.cases, given.points, given.measurements,
+            time.monotonic() + given.budget_s, Entropy(given.seed), given.trust,
+        )  # fmt: skip
+        study.run(given.spaces or list(SPACES))
+        print(document(list(study.found.values())))
+    except AstraError as error:
+        print(f"astra-chat: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

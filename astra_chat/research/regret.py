@@ -1,0 +1,150 @@
+"""What a study of regret found: the tuner's choice beside the best of an exhaustive measurement."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tuning.halving import Halving
+from astra_chat.tools.types import Value
+
+DRAWS = 2000
+"""Of so many points at random, to say what they would have found."""
+
+
+class StudiedPoint(Value):
+    """A point of a space; ratios are over the task's baseline."""
+
+    values: dict[str, int]
+    candidate: str
+    estimated: float | None = None
+    measured: float | None = None
+    """By the exhaustive measurement; None where it was not measured, or failed."""
+    failed: str = ""
+    """Kind of the outcome that ended its measurement."""
+
+    @property
+    def known(self) -> bool:
+        return self.measured is not None or bool(self.failed)
+
+
+class SpaceStudy(Value):
+    """One space."""
+
+    space: str
+    device: str
+    basis: Literal["measured", "estimated"]
+    cases: tuple[str, ...]
+    points: tuple[StudiedPoint, ...]
+    measurements: int
+    """Candidates that the tuner began with."""
+    halving: Halving | None = None
+    again: tuple[tuple[float, float], ...] = ()
+    """Ratios of the exhaustive best and of the tuner's, on fresh seeds, by turns."""
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """By part: exhaustive, tuner, again; the last two also in whole spaces."""
+    problem: str = ""
+    """Why it could not be studied."""
+
+    @property
+    def done(self) -> bool:
+        return bool(self.again) and all(point.known for point in self.points)
+
+    @property
+    def measured(self) -> list[StudiedPoint]:
+        return [point for point in self.points if point.measured is not None]
+
+    @property
+    def best(self) -> StudiedPoint:
+        """Of the exhaustive measurement."""
+        return max(self.measured, key=lambda point: point.measured or 0.0)
+
+    @property
+    def chosen(self) -> StudiedPoint:
+        """By the tuner."""
+        assert self.halving is not None
+        return next(p for p in self.points if p.candidate == self.halving.left[0])
+
+    @property
+    def regret(self) -> tuple[float, float]:
+        """Share by which the tuner's choice is slower on fresh seeds, and the half width of its
+        95 % interval over the repeats."""
+        if self.best.candidate == self.chosen.candidate:
+            return 0.0, 0.0
+        logs = [math.log(best / chosen) for best, chosen in self.again]
+        half = 2 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+        return math.exp(statistics.mean(logs)) - 1, half
+
+    @property
+    def by_chance(self) -> float:
+        """Median regret of as many points at random as the tuner measured, by the exhaustive
+        measurement itself."""
+        ratios = [point.measured or 0.0 for point in self.measured]
+        count = min(self.measurements, len(ratios))
+        draws = random.Random(0)
+        found = [max(draws.sample(ratios, count)) for _ in range(DRAWS)]
+        return max(ratios) / statistics.median(found) - 1
+
+
+class RegretStudy(Value):
+    """All that one command studied."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/regret/1"] = Field(alias="schema")
+    spaces: tuple[SpaceStudy, ...] = ()
+
+
+def read(path: Path) -> RegretStudy:
+    """Raises BadInput."""
+    try:
+        return RegretStudy.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from None
+    except ValidationError:
+        raise BadInput(f"{path} is no file of measure_regret") from None
+
+
+def document(spaces: Sequence[SpaceStudy]) -> str:
+    """A Markdown table; estimates and measurements are marked."""
+    head = (
+        "| space | device | cases | points, of them measured | exhaustive best | tuner's choice"
+        " | regret on fresh seeds | by chance | timings of the tuner, exhaustive | seconds of the"
+        " tuner, exhaustive |"
+    )
+    return "\n".join([head, "|---" * 10 + "|", *map(_row, spaces)])
+
+
+def _row(one: SpaceStudy) -> str:
+    def cells() -> Iterator[str]:
+        yield from (one.space, f"{one.device}, {one.basis}", str(len(one.cases)))
+        yield f"{len(one.points)}, {len(one.measured)}"
+        if one.problem or not (one.measured and one.halving and one.again):
+            yield one.problem or "not finished"
+            yield from [""] * 5
+            return
+        regret, half = one.regret
+        same = one.best.candidate == one.chosen.candidate
+        yield f"{one.best.measured:.3f}x: {_values(one.best)}"
+        yield "the same" if same else f"{_ratio(one.chosen)}: {_values(one.chosen)}"
+        yield "0" if same else f"{100 * regret:+.2f} ± {100 * half:.2f} %"
+        yield f"{100 * one.by_chance:.2f} %"
+        yield f"{one.halving.timings}, {len(one.measured) * len(one.cases)}"
+        yield f"{one.seconds.get('tuner', 0):.0f}, {one.seconds.get('exhaustive', 0):.0f}"
+
+    return f"| {' | '.join(cells())} |"
+
+
+def _values(point: StudiedPoint) -> str:
+    return ", ".join(f"{name} {value}" for name, value in point.values.items())
+
+
+def _ratio(point: StudiedPoint) -> str:
+    return f"{point.measured:.3f}x" if point.measured else "not measured"
