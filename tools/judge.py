@@ -172,8 +172,7 @@ class Judge:
         profiles = self._profiled(built, weighted, timed, steps)
         if not isinstance(profiles, list):
             return self._evaluation(source, profiles, steps, built)
-        main = profiles.pop(heaviest(weighted) if len(profiles) > 1 else 0)
-        outcome = timed_outcome(correct, [t.time for t in timed], main, profiles)
+        outcome = timed_outcome(correct, [t.time for t in timed], profiles, heaviest(weighted))
         return self._evaluation(source, outcome, steps, built)
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
@@ -188,7 +187,7 @@ class Judge:
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
         """Guard, build and time only, on these cases, whose results are compared; no verdict."""
-        steps = Steps(self.entropy.evaluation(candidate_id(source)))
+        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return built
@@ -209,8 +208,7 @@ class Judge:
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
         chosen = ((case, 1.0),) if case else (self.weighted[heaviest(self.weighted)],)
-        virtual = self.device.kind == "virtual"
-        timed = self._timed(built, chosen, steps) if virtual else list[TimedCase]()
+        timed = self._timed(built, chosen, steps) if self.device.kind == "virtual" else []
         if not isinstance(timed, list):
             return self._evaluation(source, timed, steps, built)
         profiles = self._profiled(built, chosen, timed, steps)
