@@ -265,12 +265,7 @@ class Judge:
         return None
 
     def _checked(
-        self,
-        built: Build,
-        extra_cases: Sequence[Case],
-        steps: Steps,
-        *,
-        confirming: bool = False,
+        self, built: Build, extra_cases: Sequence[Case], steps: Steps, *, confirming: bool = False
     ) -> Correct | Wrong | Failure:
         with steps.step("check"):
             outcome, steps.record = self._checker.check(

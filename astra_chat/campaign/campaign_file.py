@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from astra_chat.agents.strategy import parse_strategy
+from astra_chat.detached.carrying import place_of
 from astra_chat.models.spec import parse
 from astra_chat.session.recorded_options import RECORDINGS
 from astra_chat.spending.budget import Budget
@@ -56,7 +57,8 @@ class CampaignFile(Value):
     gpus: Names | None = None
     """GPU models to estimate for, or that a detached judge is to have."""
     repeats: int = Field(1, ge=1, le=1000)
-    judge: Literal["local", "detached"] = "local"
+    judge: OneLine = "local"
+    """As `run --judge` takes it."""
     at_once: int = Field(2, ge=1, le=256)
     """Chats under way together."""
     base_url: OneLine | None = None
@@ -143,6 +145,8 @@ def _options(file: CampaignFile) -> Iterator[dict[str, Any]]:
     names = {"stop_at": "stop_at_percent"}
     shared = {names.get(name, name): value for name, value in file.shared.items()}
     shared.pop("base_url", None)
+    if place_of(str(shared.get("judge", ""))) is not None:
+        shared["judge"] = "detached"
     for start in file.starts:
         yield {**shared, "tier": start}
 

@@ -78,6 +78,33 @@ def work(
         raise typer.Exit(BAD_INPUT)
 
 
+@app.command(hidden=True)
+def answer(device: DeviceOption = "auto", trust: TrustOption = False) -> None:
+    """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray
+    call. The end of stdin ends it.
+    """
+    import sys
+
+    from astra_chat.detached.answering import (
+        answered,
+        at_end_of,
+        interrupt,
+        own_stdout,
+        read_framed,
+    )
+    from astra_chat.detached.worker import Worker
+    from astra_chat.session.provenance import versions
+    from astra_chat.tools.system.devices import pick_device
+
+    results, chosen = own_stdout(), pick_device(device)
+    packed = read_framed(sys.stdin.buffer)
+    done = at_end_of(sys.stdin.buffer, interrupt)
+    found = answered(packed, Worker(chosen, versions(chosen), trust=trust, say=note))
+    done.set()
+    with results:
+        results.write(found)
+
+
 @app.command()
 def pack(
     folders: DirsArgument,

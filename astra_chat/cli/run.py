@@ -89,8 +89,9 @@ def run(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="Where kernels are judged: local (default), or detached: by `astra-chat judge"
-            " work` on another machine, while the run waits.",
+            help="Where kernels are judged: local (default); ssh:HOST; ray[:ADDRESS], by the GPUs"
+            " of a Ray cluster; or detached: by `astra-chat judge work` on another machine, while"
+            " the run waits.",
         ),
     ] = None,
     stop_at: Annotated[

@@ -6,4 +6,6 @@ claims   which worker judges a job, so that no other does
 asking   the judge of a run whose evaluations are jobs
 worker   judges the jobs under a folder
 packing  jobs and results as one file, to be carried
+carrying  has jobs judged by ssh or Ray while the run waits
+answering  the other end: judges what comes on stdin
 """

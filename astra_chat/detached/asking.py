@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from astra_chat.detached.carrying import Carrier, NotJudged
 from astra_chat.detached.jobs import CLOSED, Job, TimedList, folders_in, read_job, write_job
 from astra_chat.detached.results import RESULT, TAKEN, refusal_of, result_of
 from astra_chat.mailbox.files import Unreadable, write_new
@@ -33,10 +34,13 @@ class WaitsForJudge(Exception):
 class DetachedJudge:
     """The judge's protocol (agents/judge_protocol.py) over a local judge and a folder of jobs."""
 
-    def __init__(self, local: Judge, timed: TimedList, judged: int) -> None:
+    def __init__(
+        self, local: Judge, timed: TimedList, judged: int, carrier: Carrier | None = None
+    ) -> None:
         """`local` builds and scores; it evaluates nothing. `timed`: the list of cases to time;
-        `judged`: evaluations of the run so far."""
+        `judged`: evaluations of the run so far; `carrier`: has jobs judged while the run waits."""
         self._local, self._timed, self._number = local, timed, judged
+        self._carrier = carrier
         self._run: tuple[Path, str] | None = None
 
     def begin(self, folder: Path, run: str) -> None:
@@ -81,18 +85,26 @@ class DetachedJudge:
             texts |= {sha256_of(text): text for text in self._local.task.files().values()}
             close_jobs(box, "The run asks for another job now.")
             folder = write_job(box, job, texts)
-        problem = ""
+        problem = _problem(folder, known)
+        if problem is not None:
+            (folder / CLOSED).unlink(missing_ok=True)
+            if self._carrier is not None:
+                problem = self._carried(self._carrier, folder, known)
+        if problem is not None:
+            raise WaitsForJudge(folder, problem)
+        result = result_of(folder, known)
+        assert result is not None
+        self._number += 1
+        write_new(folder / TAKEN, "The run has taken the result.\n")
+        return result.evaluation
+
+    def _carried(self, carrier: Carrier, folder: Path, job: Job) -> str | None:
+        """What is wrong after a job was carried away and back; None where its result is there."""
         try:
-            if (result := result_of(folder, known)) is not None:
-                self._number += 1
-                write_new(folder / TAKEN, "The run has taken the result.\n")
-                return result.evaluation
-        except Unreadable as error:
-            problem = str(error)
-        (folder / CLOSED).unlink(missing_ok=True)
-        if not problem and (refusal := refusal_of(folder)) is not None:
-            problem = refusal.text
-        raise WaitsForJudge(folder, problem)
+            carrier.judge(folder, job, self._local.stop)
+        except NotJudged as error:
+            return str(error)
+        return _problem(folder, job)
 
     def _job(self, run: str, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Job:
         """Without its seed."""
@@ -113,6 +125,17 @@ class DetachedJudge:
             judge_sha256=judge_sha256(),
             astra=__version__,
         )
+
+
+def _problem(folder: Path, job: Job) -> str | None:
+    """Why a job has no result, "" where it is only not judged yet; None: it has one."""
+    try:
+        if result_of(folder, job) is not None:
+            return None
+    except Unreadable as error:
+        return str(error)
+    refusal = refusal_of(folder)
+    return "" if refusal is None else refusal.text
 
 
 def _jobs(box: Path) -> list[tuple[Path, Job]]:

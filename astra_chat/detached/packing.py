@@ -92,6 +92,19 @@ def pack(roots: Sequence[Path], out: Path) -> Carried:
             _pack_one(folder, members, carried)
         except Unreadable as error:
             carried.left_out.append(f"job {folder.name[:12]}: {error}")
+    _write(members, out)
+    return carried
+
+
+def pack_job(folder: Path, out: Path) -> None:
+    """Write one job. Raises BadInput as `pack` does, and Unreadable where it is cut off."""
+    members = dict[str, bytes]()
+    _pack_one(folder, members, Carried())
+    _write(members, out)
+
+
+def _write(members: dict[str, bytes], out: Path) -> None:
+    """With their manifest. Raises BadInput."""
     size = sum(map(len, members.values()))
     if size > MAX_BYTES or len(members) >= MAX_MEMBERS:
         raise BadInput(
@@ -102,7 +115,6 @@ def pack(roots: Sequence[Path], out: Path) -> Carried:
     manifest = Manifest(schema="astra-chat/jobs/1", files=files)
     members[MANIFEST] = (manifest.model_dump_json(indent=1) + "\n").encode()
     write_zip(out, members)
-    return carried
 
 
 def _pack_one(folder: Path, members: dict[str, bytes], carried: Carried) -> None:
@@ -147,6 +159,23 @@ def unpack(file: Path, root: Path) -> Carried:
     for write in plans:
         write()
     return carried
+
+
+def unpack_job(file: Path, folder: Path, job: Job) -> bool:
+    """Put the result of one job, or why it was refused, beside it; nothing else of the file counts.
+    False: the file has neither.
+
+    Raises BadInput and Unreadable, before anything is written, for what `pack` does not make or is
+    not this job's; and MissingDependency where it cannot be written.
+    """
+    members, name = _checked(file), f"{JOBS}/{job.sha256}"
+    result, refusal = members.get(f"{name}/{RESULT}"), members.get(f"{name}/{REFUSED}")
+    if result is not None:
+        write_result(folder, result_in(result, job))
+    elif refusal is not None:
+        why = refusal_in(refusal)
+        write_refusal(folder, why.why, one_line(why.worker))
+    return result is not None or refusal is not None
 
 
 @dataclass(frozen=True)

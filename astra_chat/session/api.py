@@ -8,6 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from astra_chat.detached.carrying import place_of
 from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import past_of, request_on
@@ -63,7 +64,8 @@ def run(
     `mutants`: seeded bugs that score the tester's cases, 0 for none. 0 for `stop_at` and
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
     `judge`: "local", or "detached": evaluations become jobs in the run's folder, and the run stops,
-    to be resumed, until `astra-chat judge work` has judged them.
+    to be resumed, until `astra-chat judge work` has judged them. "ssh:HOST" and "ray[:ADDRESS]"
+    have these jobs judged there while the run goes on; the transcript records "detached" alone.
     `no_wait`: stop, to be resumed, where an answer in a mailbox is not there yet.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is in the file (run_events.py).
@@ -71,13 +73,15 @@ def run(
     Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
     An interrupted run returns: its summary says so.
     """
+    place = judge if judge is not None and place_of(judge) is not None else None
     options = RunOptions.given(
         models=models, tier=baseline, rounds=rounds, cases=cases, budget=budget, strategy=strategy,
-        mutants=mutants, stop_at_percent=stop_at, patience=patience, judge=judge, trust=trust,
+        mutants=mutants, stop_at_percent=stop_at, patience=patience, trust=trust,
+        judge=judge if place is None else "detached",
     )  # fmt: skip
     session = SessionOptions(
         task=task, base_url=base_url, device=device, gpu=gpu, out=out, approver=approver, seed=seed,
-        no_wait=no_wait, accept_recorded_options=accept_recorded_options,
+        place=place, no_wait=no_wait, accept_recorded_options=accept_recorded_options,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
     listener = traced(events or Silent())

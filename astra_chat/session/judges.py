@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astra_chat.agents.turns import Turns
 from astra_chat.detached.asking import DetachedJudge, close_jobs
+from astra_chat.detached.carrying import carrier_for
 from astra_chat.session.request import Request
 from astra_chat.session.run_events import RunEvents
 from astra_chat.session.signals import ChatLoop
@@ -20,7 +21,11 @@ def judge_for(
 
     Raises BadInput and MissingDependency.
     """
-    detached = request.options.judge == "detached"
+    detached, carrier = request.options.judge == "detached", None
+    if detached and request.place is not None:
+        device = request.device
+        carrier = carrier_for(request.place, device.kind, device.spec, request.options.trust)
+        carrier.require()
     if request.device.kind == "cuda" and request.limits.confirmations and not detached:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
     judge = Judge(
@@ -30,7 +35,7 @@ def judge_for(
     )  # fmt: skip
     if detached:
         judged = sum(isinstance(turn.payload, Evaluation) for turn in past)
-        return DetachedJudge(judge, request.options.cases, judged)
+        return DetachedJudge(judge, request.options.cases, judged, carrier)
     if request.folder is not None:  # it may have been begun with --judge detached
         close_jobs(request.folder / JOBS, "The run judges on its own machine now.")
     judge.prepare()

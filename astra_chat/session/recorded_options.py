@@ -120,7 +120,9 @@ def resume_command(file: Path, request: Request) -> str:
     typed = {one.field: getattr(own, one.field) for one in _recorded(own, frozenset(), file)}
     decisions = None if request.approver in (None, "ask", "detached") else request.approver
     options = RunOptions.model_validate({**typed, "trust": own.trust})
-    return command_line(options, SessionOptions(approver=decisions), ["--resume", str(file)])
+    place = None if request.place is None else str(request.place)
+    session = SessionOptions(approver=decisions, place=place)
+    return command_line(options, session, ["--resume", str(file)])
 
 
 def command_line(given: RunOptions, session: SessionOptions, go_on: Sequence[str]) -> str:
@@ -128,6 +130,8 @@ def command_line(given: RunOptions, session: SessionOptions, go_on: Sequence[str
     task = [] if session.task is None else [str(session.task)]
     words = ["astra-chat", "run", *task, *go_on]
     both = {**_given(given), **_given(session)}
+    if "place" in both:  # both are said by --judge
+        both["judge"] = both.pop("place")
     for name, value in both.items():
         if name != "task" and value is not False:
             words += [option_name(name)] if value is True else [option_name(name), str(value)]

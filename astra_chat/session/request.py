@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.agents.limits import Limits
+from astra_chat.detached.carrying import Place, place_of
 from astra_chat.models.open_models import default_models, open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
@@ -34,6 +35,8 @@ class SessionOptions(Value):
     """"ask", "detached", a file, or NOBODY."""
     seed: str | None = None
     """Root of all that the judge draws; None: a fresh one."""
+    place: str | None = None
+    """"ssh:HOST" or "ray[:ADDRESS]": where the jobs of a detached judge are carried to."""
     no_wait: bool = False
     """Stop, to be resumed, where an answer in a mailbox is not there yet."""
     accept_recorded_options: bool = False
@@ -55,6 +58,8 @@ class Request:
     """What the judge draws from."""
     no_wait: bool = False
     """Stop where an answer in a mailbox is not there yet."""
+    place: Place | None = None
+    """Where the jobs of a detached judge are carried to; None: whoever finds them judges them."""
     folder: Path | None = None
     """Where the run's files go; None: run_folder.py names it."""
 
@@ -101,6 +106,7 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         approver=None if session.approver == NOBODY else session.approver,
         entropy=Entropy(session.seed),
         no_wait=session.no_wait,
+        place=place_of(session.place or ""),
         folder=None if session.out is None else Path(session.out),
     )
 

@@ -60,7 +60,7 @@ class RunOptions(Value):
     """The run ends after so many rounds in a row without a gain; 0 is given for None."""
     judge: Literal["local", "detached"] = "local"
     """Where evaluations are made: here, or by a worker that finds them as jobs in the run's
-    folder."""
+    folder. Where they are carried to by --judge ssh:HOST or ray is never recorded."""
     trust: bool = False
     """Candidates run even where they cannot be isolated."""
 

@@ -19,6 +19,7 @@ from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.verify.recorded import opened
 from tests.astra_chat.job_commands import BROKEN_BASELINE, NO_MUTANTS, command, work
 from tests.astra_chat.job_samples import put
+from tests.astra_chat.remote_samples import stand_in
 from tests.chat_samples import SCRIPT
 
 
@@ -108,6 +109,28 @@ def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path
     code, text = command("advance", runs)
     assert code == 1 and ": ended: " in text
     assert command("judge", "unpack", runs / "a" / TRANSCRIPT, runs)[0] == 2
+
+
+def test_a_host_judges_while_the_run_goes_on(
+    task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that cannot be reached is one line; resumed, the run goes on with the same job. The
+    transcript names no host."""
+    (task_folder / "baseline.cu").write_text(BROKEN_BASELINE)
+    options = ["--models", "scripted", "--device", "virtual", *NO_MUTANTS, "--out", tmp_path / "a"]
+    stand_in(tmp_path, monkeypatch, "echo 'ssh: connect to box: No route' >&2; exit 255")
+    code, text = command("run", task_folder, *options, "--judge", "ssh:box", "--quiet")
+    transcript = tmp_path / "a" / TRANSCRIPT
+    assert code == 4 and f"--resume {transcript} --judge ssh:box" in text
+    ended = read(transcript).ended
+    assert ended is not None and "; ssh:box: ssh: connect to box: No route" in ended.words
+    stand_in(tmp_path, monkeypatch)
+    code, _ = command("run", "--resume", transcript, "--judge", "ssh:box", "--quiet")
+    ended = read(transcript).ended
+    assert code == 1 and ended is not None and ended.reason == "baseline_failed"
+    assert len(list(folders_under([tmp_path]))) == 1
+
+    assert read(transcript).options.judge == "detached"
 
 
 SHORT = SCRIPT[: SCRIPT.index("[[round]]")] + SCRIPT[SCRIPT.rindex("[[round]]") :]

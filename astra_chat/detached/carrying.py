@@ -1,0 +1,191 @@
+"""Jobs carried to where they are judged, and results back, while the run waits: `--judge ssh:HOST`
+and `--judge ray[:ADDRESS]`.
+
+Either is a command that takes jobs on stdin and gives results on stdout (answering.py). What fails
+there leaves the job open: the run stops, to be resumed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from astra_chat.detached.answering import framed
+from astra_chat.detached.claims import Claim, Claims
+from astra_chat.detached.jobs import Job
+from astra_chat.detached.packing import pack_job, unpack_job
+from astra_chat.mailbox.files import Unreadable
+from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.text import one_line
+from astra_chat.transcript.archive import MAX_ZIP_BYTES
+
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
+"""Unless ASTRA_SSH names another command. It asks nothing, and notices a host that is gone."""
+ASTRA = "astra-chat"
+"""On the host, unless ASTRA_SSH_REMOTE says how it is called there."""
+RAY_CLIENT = "astra_chat.detached.ray_client"
+HOST = re.compile(r"[A-Za-z0-9_.\[\]:@%][A-Za-z0-9_.\[\]:@%-]{0,255}")
+ADDRESS = re.compile(r"[A-Za-z0-9_.\[\]:/%-]{1,255}")
+POLL_S = 0.05
+END_S = 5.0
+"""For a command to end after its stdin is closed."""
+NOTE = "astra-chat: "
+
+
+class NotJudged(Exception):
+    """A job stays open; the text says why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where jobs are carried to."""
+
+    kind: Literal["ssh", "ray"]
+    name: str = ""
+    """A host, as ssh takes it; an address, as Ray does, "" for the cluster of this machine."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+    def command(self, device: str, trust: bool, env: Mapping[str, str]) -> list[str]:
+        """`device`: the kind or, on Ray, the GPU that is wanted."""
+        trusts = ["--trust"] if trust else []
+        if self.kind == "ray":
+            words = [f"--address={self.name}", f"--gpu={device}", *trusts]
+            return [sys.executable, "-m", RAY_CLIENT, *words]
+        remote = env.get("ASTRA_SSH_REMOTE") or ASTRA
+        words = ["judge", "answer", "--device", device, *trusts]
+        ssh = shlex.split(env.get("ASTRA_SSH") or SSH)
+        return [*ssh, self.name, f"{remote} {shlex.join(words)}"]
+
+
+def place_of(judge: str) -> Place | None:
+    """What --judge names, None unless it is ssh or ray. Raises BadInput."""
+    kind, colon, name = judge.partition(":")
+    if kind == "ssh":
+        if HOST.fullmatch(name) is None:
+            raise BadInput(f"--judge {one_line(judge)[:200]}: name a host, as in ssh:user@host")
+        return Place("ssh", name)
+    if kind == "ray":
+        if colon and ADDRESS.fullmatch(name) is None:
+            raise BadInput(
+                f"--judge {one_line(judge)[:200]}: name an address, as in ray:10.0.0.1:6379"
+            )
+        return Place("ray", name)
+    return None
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """Carries the jobs of one run."""
+
+    place: Place
+    device: str
+    """As Place.command takes it."""
+    trust: bool = False
+
+    def require(self) -> None:
+        """Raise BadInput or MissingDependency where Ray has no such GPU; a host is not asked."""
+        if self.place.kind == "ray":
+            done = subprocess.run(
+                [*self._command, "--check"], stdin=subprocess.DEVNULL, capture_output=True,
+                text=True, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                kinds = {2: BadInput}
+                words = f"--judge {self.place}: {_words(done.stderr, done.returncode)}"
+                raise kinds.get(done.returncode, MissingDependency)(words)
+
+    def judge(self, folder: Path, job: Job, stop: Stop) -> None:
+        """Leave a result or a refusal beside a job. Raises NotJudged, Cancelled when `stop` is set,
+        and MissingDependency where nothing can be written here."""
+        claim = Claims().take(folder)
+        if not isinstance(claim, Claim):
+            raise NotJudged(f"it is being judged by {one_line(claim.name)}")
+        with claim, tempfile.TemporaryDirectory(prefix="astra-carry-") as name:
+            file = Path(name, "carried.zip")
+            try:
+                pack_job(folder, file)
+                self._ask(file, stop)
+                if claim.lost:
+                    raise NotJudged("another worker took it over; this result is dropped")
+                if not unpack_job(file, folder, job):
+                    raise NotJudged(f"{self.place} sent no result of this job")
+            except (BadInput, Unreadable) as error:
+                raise NotJudged(f"{self.place} sent no results: {one_line(str(error))}") from None
+
+    @property
+    def _command(self) -> Sequence[str]:
+        return self.place.command(self.device, self.trust, os.environ)
+
+    def _ask(self, file: Path, stop: Stop) -> None:
+        """Put the results in the place of the jobs in a file. Raises NotJudged and Cancelled."""
+        packed, told = file.read_bytes(), file.with_name("told")
+        with file.open("wb") as out, told.open("wb") as err:
+            try:
+                child = subprocess.Popen(
+                    self._command, stdin=subprocess.PIPE, stdout=out, stderr=err, bufsize=0,
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                raise NotJudged(f"{self.place}: {self._command[0]}: {error.strerror}") from None
+        assert child.stdin is not None
+        threading.Thread(target=_give, args=(child.stdin, framed(packed)), daemon=True).start()
+        try:
+            while child.poll() is None:
+                stop.check()
+                if file.stat().st_size > MAX_ZIP_BYTES:
+                    raise NotJudged(f"{self.place} sends more than {MAX_ZIP_BYTES:,} bytes")
+                time.sleep(POLL_S)
+        finally:
+            _end(child)
+        if child.returncode:
+            text = told.read_bytes()[-100_000:].decode(errors="replace")
+            raise NotJudged(f"{self.place}: {_words(text, child.returncode)}")
+
+
+def carrier_for(place: Place, device_kind: str, spec: str, trust: bool) -> Carrier:
+    """For jobs that want this device; `spec`: the GPU's key in tools/gpu_specs.py."""
+    wanted = spec if place.kind == "ray" and device_kind == "cuda" else device_kind
+    return Carrier(place, wanted, trust)
+
+
+def _give(stdin: IO[bytes], packed: bytes) -> None:
+    """It stays open: its end says that nobody waits."""
+    left = memoryview(packed)
+    with suppress(OSError, ValueError):  # the command ended: its exit code says why
+        while left:
+            left = left[stdin.write(left) :]
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """By its stdin, or killed with all that it started."""
+    assert child.stdin is not None
+    child.stdin.close()
+    try:
+        child.wait(END_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _words(told: str, code: int) -> str:
+    """Why a command failed, in one line: our own note where there is one, else its last line."""
+    lines = [line for line in told.splitlines() if line.strip()]
+    notes = [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
+    if notes or lines:
+        return one_line((notes or lines)[-1])[:500]
+    return f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
