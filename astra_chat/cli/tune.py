@@ -50,8 +50,13 @@ def tune(
         int, typer.Option(min=1, help="Most points to rank; of more a sample is drawn.")
     ] = 300,
     judged: Annotated[
-        int, typer.Option(min=1, help="How many of the best ranked the judge measures.")
-    ] = 8,
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many of the best ranked the judge measures: on a GPU (16) by successive"
+            " halving, on the virtual GPU (8) each in full.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write the best kernel to this file.")
     ] = None,
@@ -111,6 +116,8 @@ def _show(report: TuningReport, out: Path | None) -> None:
 
     screen = console()
     screen.print(_table(report))
+    for number, one in enumerate(report.halving.rounds if report.halving else (), 1):
+        screen.print(f"round {number}: {one.text}")
     if report.confirmation is None:
         screen.print("no point that was judged is correct")
         return
@@ -134,7 +141,8 @@ def _table(report: TuningReport) -> Table:
     def row(point: TunedPoint) -> list[str]:
         rank = f"{point.estimated_ratio:.3f}x" if point.estimated_ratio else point.failed
         ratio = f"{point.ratio:.3f}x" if point.ratio else ""
-        words = verdict(point.evaluation.outcome) if point.evaluation else ""
+        dropped = report.halving.dropped_at(point.candidate) if report.halving else ""
+        words = verdict(point.evaluation.outcome) if point.evaluation else dropped
         start = " (start)" if point.values == report.start else ""
         return [*map(str, point.values.values()), rank, ratio, words + start]
 

@@ -48,6 +48,14 @@ class HalvingRound(Value):
     dropped: tuple[Dropped, ...]
     """The best of them first."""
 
+    @property
+    def text(self) -> str:
+        """What the round did and cost, as one line."""
+        return (
+            f"{self.entered} candidates on {self.cases} cases: {self.timings} timings in"
+            f" {self.seconds:.0f} s, {len(self.dropped)} dropped"
+        )
+
 
 class Halving(Value):
     """The result of halving."""
@@ -61,6 +69,15 @@ class Halving(Value):
         """All candidates that did not fail: those left, then those that were dropped last."""
         dropped = [one for done in reversed(self.rounds) for one in done.dropped]
         return [*self.left, *(one.candidate for one in dropped if one.ratio is not None)]
+
+    def dropped_at(self, candidate: str) -> str:
+        """On how many cases a candidate was dropped and how fast it was, as text; "" of others."""
+        for done in self.rounds:
+            for one in done.dropped:
+                if one.candidate == candidate:
+                    how = one.failed or f"{one.ratio:.3f}x"
+                    return f"{how} on {done.cases} cases, then dropped"
+        return ""
 
     @property
     def timings(self) -> int:

@@ -1,13 +1,14 @@
 """Tuning: the virtual GPU ranks the points of a space, and the judge measures the first of them.
 
 That order found more with fewer measurements than tuners that know the measured times only, where
-the estimate orders candidates well. The best point is confirmed on fresh inputs, as any winner; on
-the virtual GPU all of it is an estimate.
+the estimate orders candidates well. On a GPU successive halving decides which of the first are
+judged in full. On the virtual GPU there is nothing to halve: an estimate has no noise, and the
+ranking has made it. The best point is confirmed on fresh inputs, as any winner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pydantic import ConfigDict, Field
@@ -15,10 +16,13 @@ from pydantic import ConfigDict, Field
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.tuning.halving import Halving, halved
 from astra_chat.tools.tuning.ranking import estimated_ratios
 from astra_chat.tools.tuning.space import Point, Space
-from astra_chat.tools.types import Timed, Value, candidate_id
+from astra_chat.tools.types import DeviceKind, Timed, Value, candidate_id
 
+JUDGED: dict[DeviceKind, int] = {"cuda": 16, "virtual": 8}
+"""Points that the judge measures where nothing else is said: by halving, or each in full."""
 Tell = Callable[[str, int, int], None]
 """Called with what is being done, how many are done, and of how many."""
 
@@ -33,7 +37,7 @@ class TunedPoint(Value):
     failed: str = ""
     """Kind of the outcome that ended its ranking."""
     evaluation: Evaluation | None = None
-    """By the judge; None where it came too late in the order."""
+    """By the judge; None where it came too late in the order, or halving dropped it."""
 
     @property
     def ratio(self) -> float | None:
@@ -57,6 +61,8 @@ class TuningReport(Value):
     start: dict[str, int]
     """What the source held."""
     start_ratio: float | None
+    halving: Halving | None = None
+    """Which of the first in the order went on to be judged; None where each of them was."""
     best: dict[str, int] = Field(default_factory=dict)
     """Empty where no judged point is correct."""
     source: str = ""
@@ -69,25 +75,33 @@ def tune(
     space: Space,
     *,
     most_points: int,
-    judged: int,
+    judged: int | None = None,
+    halving: bool | None = None,
     tell: Tell = lambda *_: None,
 ) -> TuningReport:
-    """Rank at most `most_points` of the space, judge the first `judged` of them and the starting
-    point, and confirm the best. Raises what the judge raises."""
+    """Rank at most `most_points` of the space, judge the first `judged` of them (JUDGED) and the
+    starting point, and confirm the best. `halving`: whether most of them are only timed; None: on a
+    GPU. Raises what the judge raises."""
+    measured = judge.device.kind == "cuda"
     points = space.drawn(most_points, judge.entropy.cases.of("tuning").random())
     sources = [space.at(point) for point in points]
     ranks = estimated_ratios(
-        judge.task, virtual_device(judge.device.spec), judge.baseline, sources, judge.weighted,
+        judge.task, virtual_device(judge.device.spec), judge.baseline, sources,
+        judge.task.demo if measured else judge.weighted,
         judge.entropy.cases.of("ranking"), judge.stop,
         lambda done: tell("ranked on the virtual GPU", done, len(points)),
     )  # fmt: skip
     order = sorted(range(len(points)), key=lambda i: (-_rank(ranks[i]), i))
-    chosen = [i for i in order if isinstance(ranks[i], float)][:judged]
-    evaluations = dict[int, Evaluation]()
-    to_judge = list(dict.fromkeys([0, *chosen]))
-    for index in to_judge:
-        tell("judged", len(evaluations), len(to_judge))
-        evaluations[index] = judge.evaluate(sources[index])
+    good = [i for i in order if isinstance(ranks[i], float)]
+    chosen = good[: judged or JUDGED[judge.device.kind]]
+    halves, kept = None, len(chosen)
+    if measured if halving is None else halving:
+        first = [sources[i] for i in chosen]
+        judge.build(sources[0], first)  # all at once, beside each other
+        halves = halved(judge.task, judge.time, first, judge.weighted, tell=tell)
+        places = {candidate_id(source): i for i, source in enumerate(sources)}
+        chosen, kept = [places[name] for name in halves.order], len(halves.left)
+    evaluations = _judged(judge, sources, chosen, kept, tell)
     made = {i: _point(points[i], sources[i], ranks[i], evaluations.get(i)) for i in order}
     best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))
     confirmed = judge.evaluate(sources[best], fresh_seeds=True) if made[best].ratio else None
@@ -95,9 +109,28 @@ def tune(
     return TuningReport(
         schema="astra-chat/tuning/1", task=judge.task.name, device=judge.device.name,
         combinations=space.combinations, points=tuple(judged_first), start=dict(points[0]),
-        start_ratio=made[0].ratio, best=dict(points[best]) if confirmed else {},
+        start_ratio=made[0].ratio, halving=halves, best=dict(points[best]) if confirmed else {},
         source=sources[best] if confirmed else "", confirmation=confirmed,
     )  # fmt: skip
+
+
+def _judged(
+    judge: Judge, sources: Sequence[str], chosen: Sequence[int], kept: int, tell: Tell
+) -> dict[int, Evaluation]:
+    """Evaluations of the starting point and of the first `kept` that are chosen; of the others one
+    by one, while none of these is correct."""
+    evaluations = dict[int, Evaluation]()
+    first = list(dict.fromkeys([0, *chosen[:kept]]))
+    for index in [*first, *chosen[kept:]]:
+        if len(evaluations) >= len(first) and any(_correct(evaluations.get(i)) for i in chosen):
+            break
+        tell("judged", len(evaluations), len(first))
+        evaluations[index] = evaluations.get(index) or judge.evaluate(sources[index])
+    return evaluations
+
+
+def _correct(evaluation: Evaluation | None) -> bool:
+    return evaluation is not None and isinstance(evaluation.outcome, Timed)
 
 
 def _rank(ratio: float | str) -> float:

@@ -25,7 +25,12 @@ def test_the_best_point_is_ranked_judged_and_confirmed() -> None:
     told: list[str] = []
     with Judge(find_task("silu_and_mul"), pick_device("virtual"), entropy=Entropy("7")) as judge:
         report = tune(
-            judge, space, most_points=10, judged=1, tell=lambda *said: told.append(said[0])
+            judge,
+            space,
+            most_points=10,
+            judged=3,
+            halving=True,
+            tell=lambda *said: told.append(said[0]),
         )
     by_values = {tuple(point.values.values()): point for point in report.points}
     assert set(by_values) == {(256, 1), (256, 8), (64, 1), (64, 8), (4096, 1)}
@@ -38,4 +43,10 @@ def test_the_best_point_is_ranked_judged_and_confirmed() -> None:
     assert isinstance(report.confirmation.outcome, Timed)
     assert report.best == judged[0].values and report.source == space.at(report.best)
     assert report.start_ratio == by_values[256, 1].ratio
-    assert {"ranked on the virtual GPU", "judged"} == set(told)
+    assert report.halving is not None
+    (only,) = report.halving.rounds
+    assert (only.entered, only.cases, only.timings, len(only.dropped)) == (3, 5, 15, 1)
+    assert "then dropped" in report.halving.dropped_at(only.dropped[0].candidate)
+    timed = [one.ratio for one in report.points if one.candidate in report.halving.left]
+    assert report.points[0].candidate == report.halving.left[0] and None not in timed
+    assert {"ranked on the virtual GPU", "measured on 5 of 5 cases", "judged"} == set(told)
