@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.heap import DEFAULT_BYTES, Heap
 from astra_chat.tools.virtual_gpu.memory.heap import NAME as HEAP_NAME
+from astra_chat.tools.virtual_gpu.memory.unwritten import unwritten
 
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.memory.block_races import Cells
@@ -100,6 +101,13 @@ class Buffer:
         if not self.starts_uninitialized or self.written is None:
             return False
         return not self.written[start : start + nbytes].any()
+
+    def unwritten(self, start: int, nbytes: int) -> tuple[int, int]:
+        """How many of these bytes nothing wrote, as far as that is known, and the first of them."""
+        if not self.starts_uninitialized or self.written is None:
+            return 0, 0
+        count, first = unwritten(self.written[start : start + nbytes], start)
+        return count, start + first
 
     def mark_span(self, start: int, nbytes: int) -> None:
         """Notes a store to bytes in a row."""

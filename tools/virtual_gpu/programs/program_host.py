@@ -186,19 +186,21 @@ class ProgramHost(CallsOnGpu):
         return 0
 
     def _see_unwritten(self, rows: Sequence[tuple[int, int]]) -> None:
-        """Tells of a copy to the host that takes nothing but memory that nothing wrote. Where a
-        part was written the rest may be padding, or room that was not needed."""
-        buffers = [self._memory.find(address) for address, _ in rows]
-        unwritten = bool(rows) and all(
-            buffer is not None and buffer.is_unwritten(address - buffer.address, nbytes)
-            for buffer, (address, nbytes) in zip(buffers, rows, strict=True)
-        )
-        if unwritten and not self._incomplete:
+        """Tells of a copy to the host that takes memory that nothing wrote."""
+        if self._incomplete:
+            return
+        place, missing = "", 0
+        for address, nbytes in rows:
+            if buffer := self._memory.find(address):
+                count, first = buffer.unwritten(address - buffer.address, nbytes)
+                missing += count
+                place = place or (self._memory.place(buffer.address + first) if count else "")
+        if missing:
             total = sum(nbytes for _, nbytes in rows)
-            place = self._memory.place(rows[0][0])
+            which = " that" if missing == total else f", {missing} of which"
             self._warned(
                 f"copy from {place.partition(' of ')[2]}",
-                f"uninitialized_copy: a copy to the host of {total} bytes that nothing wrote, at"
+                f"uninitialized_copy: a copy to the host of {total} bytes{which} nothing wrote, at"
                 f" {place}",
             )
 
