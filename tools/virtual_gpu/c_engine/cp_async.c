@@ -60,6 +60,10 @@ void copy_begin(struct warp *w, const struct site *reads, const struct site *wri
   load(w, reads, GLOBAL, source, some, values);
   if (wanted)
     EACH if (wanted[l] < reads->size) memset(values + l * reads->size + wanted[l], 0, reads->size - wanted[l]);
+  if (w->worker->writer && !w->worker->order) { /* an mbarrier may order it behind the readers */
+    shared_places(w, writes, target, m);
+    race_copy_begins(w, writes, target, m);
+  }
   struct copies *c = copies_of(w);
   struct copy *copy = added(c);
   copy->site = writes, copy->lanes = m, copy->serial = c->serial++;

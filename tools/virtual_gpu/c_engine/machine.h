@@ -71,6 +71,7 @@ int open_some(struct worker *k);
 const struct fault *run_together(const struct launch *launch, struct worker *blocks);
 void block_races_restart(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void race_copy_begins(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values, const uint8_t *after);
 void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed);

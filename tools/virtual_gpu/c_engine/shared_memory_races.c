@@ -83,6 +83,13 @@ void race_read(struct warp *w, const struct site *site, const uint64_t *address,
   }
 }
 
+/* A cp.async may arrive from now on, whatever it brings: nobody may still read there. */
+void race_copy_begins(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  const struct worker *k = w->worker;
+  const uint64_t here = stamp_of(w, site);
+  LANES_OF(m, l) GRANULES(l, at) not_met(w, site, l, address[l], k->reader[at], here | (uint64_t)l << LANE, READ);
+}
+
 /* An atomic operation was done; `changed`: whose place holds another value than found. */
 void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed) {
   struct worker *k = w->worker;

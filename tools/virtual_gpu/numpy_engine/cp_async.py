@@ -62,8 +62,10 @@ def _copy(code: Code, size: int) -> Step:
             values = fetch_global(f, reads, source(f), active)
         else:
             values = _cut(f, reads, source(f), wanted, active)
-        queue = queue_of(f)
-        queue.send(f, Copy(writes, target(f), values, active.mask, queue.committed.copy()))
+        to, queue = target(f), queue_of(f)
+        if f.races is not None:
+            f.races.copy_begins(f, writes, f.shared.locate(f, writes, to, active), active)
+        queue.send(f, Copy(writes, to, values, active.mask, queue.committed.copy()))
 
     return step
 

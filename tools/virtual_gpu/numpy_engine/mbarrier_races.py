@@ -81,6 +81,9 @@ class OrderedRaces(RaceCheck):
     def acquire(self, row: int, warp: int, clock: Clock) -> None:
         np.maximum(self._seen[row, warp], clock, out=self._seen[row, warp])
 
+    def copy_begins(self, f: Frame, site: Site, index: Index, active: Active) -> None:
+        """Looked at when it has arrived: an mbarrier may order it behind the readers."""
+
     def copied(self, row: int, granules: slice) -> int:
         """A bulk copy arrives in a block; returns when."""
         self._time[row] += 1

@@ -148,6 +148,13 @@ class RaceCheck:
             if alike.any():
                 self._writer[granules[alike]] |= _SEVERAL
 
+    def copy_begins(self, f: Frame, site: Site, index: Index, active: Active) -> None:
+        """A cp.async may arrive from now on, whatever it brings: nobody may still read there."""
+        mine = self._mine(f, site, active)
+        for granules in self._granules(site, index):
+            readers = self._reader[granules]
+            self._stop_at_first(f, site, index, active, [(readers, _clash(readers, mine), "read")])
+
     def _stop_at_first(
         self, f: Frame, site: Site, index: Index, active: Active, met: Sequence[Met]
     ) -> None:

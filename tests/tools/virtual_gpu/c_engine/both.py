@@ -97,9 +97,12 @@ class Both:
             return
         with pytest.raises(Fault) as caught:
             c_engine.run(program, launch, memory, **options)
-        assert (caught.value.kind, caught.value.cuda_error) == (fault.kind, fault.cuda_error)
-        # The engines take warps in another order: of several places at fault each finds its own.
-        if fault.kind not in ("timeout", "race", "barrier_divergence"):
+        # The engines take warps in another order: of several places at fault each finds its own,
+        # and of a copy and a read that nothing orders, whichever comes second.
+        unordered = {caught.value.kind, fault.kind} == {"race", "missing_wait"}
+        assert caught.value.kind == fault.kind or unordered
+        assert caught.value.cuda_error == fault.cuda_error
+        if not unordered and fault.kind not in ("timeout", "race", "barrier_divergence"):
             assert (caught.value.message, caught.value.where) == (fault.message, fault.where)
 
 

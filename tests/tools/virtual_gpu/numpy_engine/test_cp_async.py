@@ -63,6 +63,51 @@ def test_waiting_leaves_the_newest_groups_on_their_way(bench: Any) -> None:
     assert not out[32:].any()
 
 
+@pytest.mark.parametrize(
+    ("ahead", "buffers", "last", "early", "words"),
+    [
+        (1, 2, 1, 0, ""),
+        (1, 3, 0, 0, ""),  # the barrier before the read is enough for a third buffer
+        (2, 3, 1, 0, ""),
+        (2, 4, 0, 0, ""),
+        (1, 2, 0, 0, "writes 16 bytes that warp . read since the last barrier"),
+        (2, 3, 0, 0, "writes 16 bytes that warp . read since the last barrier"),
+        (1, 2, 1, 1, "reads 16 bytes that|cp.async is still writing"),
+    ],
+)
+@pytest.mark.parametrize("equal", [True, False])
+def test_copies_into_what_others_still_read_are_races(
+    bench: Any, aligned: Any, equal: bool, ahead: int, buffers: int, last: int, early: int,
+    words: str,
+) -> None:  # fmt: skip
+    """Also where all tiles are equal: until a copy arrives its bytes may be anything."""
+    n = 6
+    x = aligned(np.full((n, 64, 4), 1, np.float32))
+    if not equal:
+        x += np.arange(n, dtype=np.float32)[:, None, None]
+    out = np.zeros(64, np.float32)
+    arguments = (np.int32(value) for value in (n, ahead, buffers, last, early))
+    if not words:
+        bench.launch("stages", 1, 64, out, x, *arguments)
+        assert np.array_equal(
+            out, np.full(64, sum(2 ** (n - 1 - k) * x[k, 0].sum() for k in range(n)))
+        )
+        return
+    with pytest.raises(Fault, match=words) as caught:
+        bench.launch("stages", 1, 64, out, x, *arguments)
+    assert "more.cu:" in caught.value.where
+
+
+def test_copies_of_one_warp_need_its_lanes_to_meet(bench: Any, aligned: Any) -> None:
+    x, out = aligned(np.ones((4, 64), np.float32)), np.zeros(64, np.float32)
+    bench.launch("own_warp", 1, 64, out, x, np.int32(4), np.int32(1))
+    assert (out == 15).all()
+    with pytest.raises(
+        Fault, match=r"a lane of warp . writes 4 bytes that another lane of it read"
+    ):
+        bench.launch("own_warp", 1, 64, out, x, np.int32(4), np.int32(0))
+
+
 def test_copies_check_bounds_and_alignment(bench: Any, aligned: Any) -> None:
     x, out = aligned(np.ones(129, np.float32)), np.zeros(32, np.float32)
     with pytest.raises(Fault, match="read of 16 bytes"):

@@ -62,6 +62,38 @@ extern "C" __global__ void waited_for_one(float *out, const float *in) {
   out[threadIdx.x] = stage[0][threadIdx.x];
   out[32 + threadIdx.x] = stage[1][threadIdx.x];
 }
+// Tiles of float4, one for each thread, `ahead` of them on their way to `buffers` buffers; `in` may hold equal tiles.
+// last: whether a barrier ends each turn. early: the barrier between wait and read is missing.
+extern "C" __global__ void stages(float *out, const float *in, int n, int ahead, int buffers, int last, int early) {
+  __shared__ float4 stage[4][64];
+  const float4 *source = reinterpret_cast<const float4 *>(in);
+  float sum = 0;
+  for (int k = 0; k < n + ahead; ++k) {
+    if (k < n) __pipeline_memcpy_async(&stage[k % buffers][threadIdx.x], &source[k * 64 + threadIdx.x], 16);
+    __pipeline_commit();
+    if (k < ahead) continue;
+    if (ahead == 1) __pipeline_wait_prior(1);
+    else __pipeline_wait_prior(2);
+    if (!early) __syncthreads();
+    const float4 v = stage[(k - ahead) % buffers][63 - threadIdx.x];
+    sum = sum * 2 + v.x + v.y + v.z + v.w;
+    if (last) __syncthreads();
+  }
+  out[threadIdx.x] = sum;
+}
+extern "C" __global__ void own_warp(float *out, const float *in, int n, int meet) {
+  __shared__ float stage[64];
+  float sum = 0;
+  for (int k = 0; k < n; ++k) {
+    __pipeline_memcpy_async(&stage[threadIdx.x], &in[k * 64 + threadIdx.x], 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    sum = sum * 2 + stage[threadIdx.x ^ 1];
+    if (meet) __syncwarp();
+  }
+  out[threadIdx.x] = sum;
+}
 extern "C" __global__ void prints(int *out, const int *in) {
   const int v = in[threadIdx.x];
   if (v > 10) printf("%d is large: %s\n", v, "yes");
