@@ -30,6 +30,13 @@ static int is_hanging(struct worker *k) {
   return same;
 }
 
+/* Is somebody among them whom a clock will let go? */
+static int waits_for_clock(const struct worker *k) {
+  for (size_t i = 0; i < k->pauses; i++)
+    if (k->paused[i].warp->clock_wait) return 1;
+  return 0;
+}
+
 static void resume(struct worker *k, uint32_t failed_polls) {
   k->failed_polls = failed_polls;
   for (size_t i = 0; i < k->pauses; i++) k->paused[i].warp->back = UINT32_MAX;
@@ -49,7 +56,7 @@ static void stop_hanging(struct worker *k) {
 /* Warps of a tile that wait for each other, in a block that runs by itself: the failed polls so far. */
 uint32_t resume_alone(struct worker *k, uint32_t failed_polls) {
   failed_polls = is_hanging(k) ? failed_polls + 1 : 0;
-  if (failed_polls > MAX_FAILED_POLLS) stop_hanging(k);
+  if (failed_polls > MAX_FAILED_POLLS && !waits_for_clock(k)) stop_hanging(k);
   resume(k, failed_polls);
   return failed_polls;
 }
@@ -82,14 +89,14 @@ const struct fault *run_together(const struct launch *launch, struct worker *blo
   memset(open, 1, launch->block_count);
   const struct fault *fault = NULL;
   for (uint64_t left = launch->block_count; left && !fault;) {
-    int same = 1;
+    int same = 1, timed = 0;
     left = 0;
     for (uint64_t b = 0; b < launch->block_count && !fault; b++) {
       if (!open[b]) continue;
       open[b] = turn(&blocks[b]);
       left += open[b];
       if (!open[b]) same = 0;
-      else same &= is_hanging(&blocks[b]);
+      else same &= is_hanging(&blocks[b]), timed |= waits_for_clock(&blocks[b]);
       if (blocks[b].fault.kind != NONE) fault = &blocks[b].fault;
     }
     if (!left || fault) break;
@@ -97,7 +104,7 @@ const struct fault *run_together(const struct launch *launch, struct worker *blo
     failed_polls = same ? failed_polls + 1 : 0;
     for (uint64_t b = 0; b < launch->block_count; b++) {
       if (!open[b]) continue;
-      if (failed_polls > MAX_FAILED_POLLS && fails_hanging(&blocks[b])) fault = &blocks[b].fault;
+      if (failed_polls > MAX_FAILED_POLLS && !timed && fails_hanging(&blocks[b])) fault = &blocks[b].fault;
       if (fault) break;
       resume(&blocks[b], failed_polls);
     }

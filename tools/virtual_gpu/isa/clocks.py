@@ -4,7 +4,8 @@ A step, an instruction of a warp, takes a nanosecond and two cycles, about what 
 for a lone warp (Constants.pace). So a kernel that waits until a clock has gone so far runs as many
 instructions as its estimated time needs.
 
-A loop that only waits for a clock (lowering/clock_waits.py) may ask for seconds. After LONG_WAIT_NS
+A loop that only waits for a clock, or polls memory until one says that it is too late
+(lowering/clock_waits.py), may ask for seconds. After LONG_WAIT_NS
 each of its instructions sleeps a fixed part of the time waited so far: any wait ends within some
 40,000 instructions, late by the part that one turn takes. It costs its time, as sleep.
 """

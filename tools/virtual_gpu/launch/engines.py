@@ -27,6 +27,9 @@ from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, Ptx
 
 C_WORTH_INSTRUCTIONS = 50_000_000
 """Of single threads: from here on a launch is worth the second that the host compiler takes."""
+C_COMPILER, C_COMPILER_EACH = 4_000_000, 100_000
+"""What NumPy runs while the host compiler starts, and while it takes one PTX instruction more: who
+launches a kernel once may launch it again, so half the time that both would need."""
 C_WORTH_THREADS = 8192
 """From here on a cooperative launch, which runs whole at once, is worth it."""
 C_SPEEDUP = 20
@@ -53,7 +56,7 @@ class Engines:
         """`compiled` gives libraries by kernel, and then nothing is compiled here: a kernel without
         one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled. Without `prints`
         what kernels print is dropped. adds_up: when `auto` chooses, what NumPy ran of a kernel in
-        earlier launches counts."""
+        earlier launches counts, and small kernels are worth the compiler sooner."""
         self._engine, self._compiled, self._budget = engine, compiled, budget
         self._prints, self._seed = prints, 0
         self._adds_up = adds_up
@@ -133,7 +136,7 @@ class Engines:
         small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
 
         def for_the_rest(instructions: int) -> tuple[Run, int | None]:
-            if instructions < C_WORTH_INSTRUCTIONS:
+            if instructions < self._c_worth(reference):
                 return on_numpy, self._budget
             if small and (program := self._program(module, launch)):
                 return partial(on_c, program), self._c_budget
@@ -152,7 +155,7 @@ class Engines:
             )
             if self._engine == "c" and (program := self._program(module, launch)):
                 return sampled(partial(on_c, program), self._c_budget, counters)
-            if self._engine == "auto" and self._worth_compiling(module, launch):
+            if self._engine == "auto" and self._worth_compiling(module, launch, reference):
                 run, budget = for_the_rest(C_WORTH_INSTRUCTIONS)
                 return sampled(run, budget, counters)
             then = for_the_rest if self._engine == "auto" else None
@@ -172,7 +175,7 @@ class Engines:
         reference = numpy_engine.translate(module, launch.kernel, cooperative=True)
         large = launch.grid.count * launch.block.count >= C_WORTH_THREADS
         worth = numpy_engine.count(reference) <= C_LARGEST_KERNEL and (
-            large or self._worth_compiling(module, launch)
+            large or self._worth_compiling(module, launch, reference)
         )
         if self._engine == "c" or (self._engine == "auto" and worth):
             program = self._program(module, launch)
@@ -187,9 +190,18 @@ class Engines:
         )  # fmt: skip
         return self._added(module, report)
 
-    def _worth_compiling(self, module: Module, launch: Launch) -> bool:
+    def _c_worth(self, reference: numpy_engine.Program) -> int:
+        """The instructions of single threads from which on C is faster, its compiler included."""
+        if not self._adds_up:
+            return C_WORTH_INSTRUCTIONS
+        compiler = C_COMPILER + C_COMPILER_EACH * numpy_engine.count(reference)
+        return min(compiler, C_WORTH_INSTRUCTIONS)
+
+    def _worth_compiling(
+        self, module: Module, launch: Launch, reference: numpy_engine.Program
+    ) -> bool:
         """Whether the launches so far would have paid for the compiler."""
-        worth = self._interpreted[_key(module, launch)] >= C_WORTH_INSTRUCTIONS
+        worth = self._interpreted[_key(module, launch)] >= self._c_worth(reference)
         return worth and launch.kernel not in self.notes
 
     def _added(self, module: Module, report: LaunchReport) -> LaunchReport:

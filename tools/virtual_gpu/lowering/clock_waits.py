@@ -1,4 +1,5 @@
-"""Loops that only wait for a clock: while they turn, nothing but time passes."""
+"""Loops that only wait for a clock, or for a value in memory as long as a clock allows: while they
+turn, nothing but time passes."""
 
 from __future__ import annotations
 
@@ -9,22 +10,28 @@ from astra_chat.tools.virtual_gpu.lowering.block_order import components
 from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,
+    GridPoll,
     Jump,
     destinations,
     sources,
 )
-from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Special
+from astra_chat.tools.virtual_gpu.lowering.waits import is_polling_load
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, Instruction, Special
 
 _EFFECTS = frozenset(
     "ld st atom red cp mbarrier wmma ldmatrix stmatrix bar barrier membar fence trap brkpt vprintf "
     "malloc free __assertfail".split()
 )
 
+_LOOKS = frozenset({"param", "const", "volatile", "relaxed", "acquire"})
+"""Loads of what does not change, and of what is to be seen as soon as it does."""
+
 
 def clock_waits(blocks: Sequence[BasicBlock]) -> list[int]:
     """By basic block, the number of the innermost such loop that it is part of, from 1; else 0.
 
-    A loop waits for a clock if a branch out of it depends on one, and nothing in it touches memory.
+    A loop waits for a clock if a branch out of it depends on one, and nothing in it touches memory
+    but what looks for another thread's value.
     """
     loops = [0] * len(blocks)
     quiet = {n for n, block in enumerate(blocks) if _is_quiet(block)}
@@ -50,11 +57,20 @@ def _waiting_loops(blocks: Sequence[BasicBlock], among: set[int]) -> list[set[in
 
 
 def _is_quiet(block: BasicBlock) -> bool:
-    constant = {"param", "const"}
-    return isinstance(block.end, Jump | Branch) and all(
-        i.family not in _EFFECTS or (i.family == "ld" and constant.intersection(i.modifiers))
-        for i in block.body
-    )
+    return isinstance(block.end, Jump | Branch | GridPoll) and all(map(_only_looks, block.body))
+
+
+def _only_looks(instruction: Instruction) -> bool:
+    family, modifiers = instruction.family, instruction.modifiers
+    if family in ("membar", "fence"):
+        return True
+    if family == "atom" and not {"cas", "exch"}.intersection(modifiers):
+        return instruction.operands[-1] == Immediate(0) and not {"and", "min"}.intersection(
+            modifiers
+        )
+    if family == "ld":
+        return bool(_LOOKS.intersection(modifiers))
+    return family not in _EFFECTS or is_polling_load(instruction)
 
 
 def _waits(loop: Sequence[BasicBlock], members: set[int]) -> bool:

@@ -91,7 +91,7 @@ class Batch:
             others_wait = not (self._polls.empty and self._pauses.empty)
             released = self._waiting.open(frame, others_wait=others_wait)
         if not released and not self._pauses.empty:
-            return self._pauses.resume(frame)
+            return self._pauses.resume(frame, lambda target: self._blocks[target].wait > 0)
         return released or self._polls.fail(frame)
 
     def _visit(self, index: int, active: Active) -> None:

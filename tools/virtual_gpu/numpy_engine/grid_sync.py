@@ -7,6 +7,8 @@ warp do not pass the point where the waiting ones will return, as at mbarriers (
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import GridPoll
@@ -57,15 +59,15 @@ class GridWaits:
         held = self._back <= block
         return held if held.any() else None
 
-    def resume(self, f: Frame) -> list[tuple[int, Mask]]:
-        """No other lane can: (basic block, lanes that continue there). Raises Fault for lanes that
-        wait too long."""
+    def resume(self, f: Frame, timed: Callable[[int], bool]) -> list[tuple[int, Mask]]:
+        """No other lane can: (basic block, lanes that continue there). timed: whether a block is
+        part of a loop that ends by a clock. Raises Fault for lanes that wait too long."""
         now = {target: mask for target, (_, mask) in self._waiting.items()}
         same = now.keys() == self._before.keys() and all(
             np.array_equal(now[target], self._before[target]) for target in now
         )
         self._failed_polls = self._failed_polls + 1 if same else 0
-        if self._failed_polls > MAX_FAILED_POLLS:
+        if self._failed_polls > MAX_FAILED_POLLS and not any(map(timed, now)):
             raise self._in_failed_polls(f)
         self._before = now
         self._waiting = {}

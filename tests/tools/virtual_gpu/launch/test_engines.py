@@ -70,6 +70,13 @@ def test_large_launches_go_on_in_c(
     assert not report.sampled and report.counters.global_store_bytes == 4 * N
 
 
+def test_a_small_kernel_of_a_program_goes_on_in_c_sooner(calls: Any, ran: list[str]) -> None:
+    """Half a million threads of some 16 instructions: NumPy takes as long as the compiler."""
+    _, report, _ = scaled(calls, adds_up=True)
+    assert ran == ["numpy_engine", "c_engine"]
+    assert 4_000_000 < report.counters.lane_instructions < 50_000_000
+
+
 @pytest.mark.parametrize("adds_up", [True, False])
 def test_a_kernel_of_many_launches_moves_to_c(
     calls: Any, ran: list[str], monkeypatch: pytest.MonkeyPatch, adds_up: bool

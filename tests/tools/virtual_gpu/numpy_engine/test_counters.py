@@ -201,6 +201,23 @@ def test_a_loop_that_looks_at_memory_takes_its_instructions() -> None:
     assert counters.critical_path_instructions >= 20_000 and not counters.critical_path_sleep_ns
 
 
+@pytest.mark.parametrize(
+    "poll", ["ld.volatile.global.u32 %r2, [%rd2];", "ld.acquire.gpu.global.u32 %r2, [%rd2];",
+             "ld.volatile.shared.u32 %r2, [flag];",
+             "atom.global.add.u32 %r2, [%rd2], 0;", "atom.global.cas.b32 %r2, [%rd2], 1, 2;"],
+)  # fmt: skip
+def test_a_wait_for_a_value_that_a_clock_ends_is_not_endless(poll: str) -> None:
+    """A second: as instructions, more than the budget. One poll of a lock is one turn."""
+    until = wait(
+        f"{poll} membar.gl; setp.ne.u32 %p1, %r2, 0; @%p1 bra DONE;",
+        "%rd5, 1000000000",
+    )
+    flag = ".shared .b32 flag; st.shared.u32 [flag], 0;"
+    counters = stored(flag + until.replace("st.global", "DONE: st.global"), 4)
+    assert counters.critical_path_instructions < 60_000, poll
+    assert counters.critical_path_sleep_ns > 900_000_000
+
+
 def test_an_endless_wait_for_a_clock_is_told() -> None:
     with pytest.raises(Fault, match="more than 100000 instructions") as caught:
         stored(wait("", f"%rd5, {2**64 - 1}"), 4, instruction_budget=100_000 * 8192)

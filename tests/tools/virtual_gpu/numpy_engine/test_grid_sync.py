@@ -54,6 +54,18 @@ def test_a_missing_sync_is_a_race_between_blocks(compiled: Any, aligned: Any) ->
     assert f"grid.cu:{BUGS[0]}" in str(fault)
 
 
+@pytest.mark.parametrize("comes", [False, True])
+def test_who_gives_up_after_a_while_does_not_hang(compiled: Any, aligned: Any, comes: bool) -> None:
+    """After a tenth of a second; whoever comes before is seen."""
+    out, flag = (aligned(np.zeros(THREADS, np.int32)) for _ in range(2))
+    report = compiled("grid.cu").launch(
+        "gives_up", BLOCKS, THREADS, out, flag, np.int32(comes), np.int64(200_000_000),
+        cooperative=True,
+    )  # fmt: skip
+    assert (out == (7 if comes else 0)).all()
+    assert comes or report.counters.critical_path_sleep_ns > 90_000_000
+
+
 def test_a_block_that_never_comes_is_told(compiled: Any, aligned: Any) -> None:
     fault = fault_of(compiled, aligned, "some_leave", np.int32(1))
     assert (fault.kind, fault.cuda_error) == ("timeout", 702)
