@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ _OPEN = mmap.PROT_READ | mmap.PROT_WRITE
 _CLOSED = 0
 _GAP_BYTES = 64 << 20  # at most: address space after each buffer, which takes no memory
 _GAPS = 10_000  # at most: each divides a mapping, of which Linux gives a process 65,530
+
+
+class MappingsExhausted(Exception):
+    """The machine gives this process no more mappings of memory."""
 
 
 class GuardedMemory:
@@ -27,17 +32,19 @@ class GuardedMemory:
         self._depth = 0
         runtime.vcudart_watch()
 
-    def allocate(self, nbytes: int, name: str) -> NDArray[np.uint8]:
-        """Fresh pages, closed to the host: uint8 [nbytes]. Raises MemoryError.
+    def allocate(self, nbytes: int, name: str, content: int = 0) -> NDArray[np.uint8]:
+        """Fresh pages of bytes of this content, closed to the host: uint8 [nbytes]. Raises
+        MemoryError.
 
         A gap as long as the buffer follows: what leaves it does not meet its neighbour."""
         pages = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         gap = min(max(pages, 1 << 20), _GAP_BYTES) if len(self._maps) < _GAPS else 0
-        try:
-            room = mmap.mmap(-1, pages + gap)
+        try:  # private mappings side by side are one, so that a process may have many
+            room = mmap.mmap(-1, pages + gap, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
             raise MemoryError(str(error)) from None
         array: NDArray[np.uint8] = np.frombuffer(room, np.uint8, nbytes)
+        array[:] = content
         address = int(array.ctypes.data)
         self._maps[address] = room, pages
         self._names[address] = name, nbytes
@@ -84,4 +91,7 @@ class GuardedMemory:
 
     def _protect(self, address: int, pages: int, how: int) -> None:
         if self._libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(pages), how):
-            raise OSError(ctypes.get_errno(), "mprotect failed")
+            raise MappingsExhausted(
+                f"device memory in {len(self._maps)} buffers at once (mprotect:"
+                f" {os.strerror(ctypes.get_errno())}; the limit is /proc/sys/vm/max_map_count)"
+            )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
+from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory, MappingsExhausted
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
 from astra_chat.tools.virtual_gpu.programs.library_calls import NotAnswered, gemm, random
 from astra_chat.tools.virtual_gpu.ptx.parser import PtxSyntaxError
@@ -52,16 +52,18 @@ class ProgramHost(CallsOnGpu):
         stopped: Callable[[str, bool], None],
         warned: Callable[[str, str], None],
         answered: Callable[[str], None],
+        cut_short: Callable[[str], None],
         *,
         keep_going: bool = False,
     ) -> None:
         """stopped: called with what stopped the first kernel, and whether the virtual GPU does
         not support something, at once: the program may not end well. keep_going: a fault is no
         error for the program, and each is told, once a place. warned: called with the place and the
-        words of a warning. answered: called with the name of a library's call."""
+        words of a warning. answered: called with the name of a library's call. cut_short:
+        called with the kernel of each launch that a fault stopped."""
         super().__init__(gpu)
         self._guard, self._launched, self._stopped, self._warned = memory, launched, stopped, warned
-        self._answered = answered
+        self._answered, self._cut_short = answered, cut_short
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
         self._seen: set[str] = set()
         self.sources: Mapping[str, str] = {}
@@ -93,8 +95,12 @@ class ProgramHost(CallsOnGpu):
         ended = len(self._gpu.reports())
         loaded, _ = self._find(module, kernel)
         self.sources = loaded.module.sources if loaded else {}
-        with self._guard:
-            error = super().launch(module, kernel, grid, block, dynamic, args, cooperative)
+        try:
+            with self._guard:
+                error = super().launch(module, kernel, grid, block, dynamic, args, cooperative)
+        except Fault:
+            self._cut_short(kernel)
+            raise
         for report in self._gpu.reports()[ended:]:
             self._print(report)
             assert loaded is not None  # it ran
@@ -134,21 +140,18 @@ class ProgramHost(CallsOnGpu):
             return MEMORY_ALLOCATION, 0
         name = f"cudaMalloc number {self._count + 1}"
         try:
-            array = self._guard.allocate(nbytes, name)
+            array = self._guard.allocate(nbytes, name, UNWRITTEN)
         except MemoryError:
             return MEMORY_ALLOCATION, 0
-        self._count += 1
-        with self._guard:
-            array[:] = UNWRITTEN
-        address = self._memory.add(array, name, uninitialized=True)
-        self._allocated[address] = array
-        return 0, address
+        return 0, self._own(array)
 
     def managed(self, nbytes: int) -> tuple[int, int]:
         error, address = super().allocate(nbytes)
         if not error and (buffer := self._memory.find(address)) is not None:
             buffer.starts_uninitialized = False  # host code writes there too, unseen
-            self._open_memory[address] = self._allocated.pop(address)
+            array = self._disown(address)
+            assert array is not None  # just allocated
+            self._open_memory[address] = array
         return error, address
 
     def release(self, address: int) -> int:
@@ -208,6 +211,8 @@ class ProgramHost(CallsOnGpu):
         return round(self._ns)
 
     def broke(self, error: BaseException) -> int:
+        if isinstance(error, MappingsExhausted):
+            return self.refuse(str(error))
         if not isinstance(error, Fault | PtxUnsupported | PtxSyntaxError):
             traceback.print_exception(error)  # ours
         self._incomplete = True

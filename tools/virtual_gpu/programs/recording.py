@@ -38,7 +38,7 @@ class Recording:
         )
         self._host = ProgramHost(
             self._gpu, GuardedMemory(runtime), self._launched, self._stopped, self._warn,
-            self._answered, keep_going=keep_going,
+            self._answered, self._cut_short, keep_going=keep_going,
         )  # fmt: skip
         self._gpu.use(self._host)
         self._gpu.attach(runtime)
@@ -71,6 +71,9 @@ class Recording:
 
     def _answered(self, call: str) -> None:
         self._say({"what": "answered", "call": call})
+
+    def _cut_short(self, kernel: str) -> None:
+        self._say({"what": "cut short", "kernel": kernel})
 
     def _stopped(self, message: str, unsupported: bool) -> None:
         self._frees_fail = not self._keep_going

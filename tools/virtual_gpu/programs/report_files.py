@@ -25,9 +25,13 @@ def as_json(
     """folders: where sources may lie that are no longer where they were built."""
     kernels: dict[str, dict[str, Any]] = {}
     for launch in run.launches:
-        row = kernels.setdefault(launch["kernel"], {"launches": 0, "estimated_us": 0.0})
+        row = kernels.setdefault(launch["kernel"], _no_launch())
         row["launches"] += 1
         row["estimated_us"] += launch["estimated_us"]
+    for kernel, stopped in run.stopped.items():
+        row = kernels.setdefault(kernel, _no_launch())
+        row["launches"] += stopped
+        row["stopped"] = stopped
     return {
         "format": FORMAT,
         "gpu": gpu,
@@ -42,6 +46,10 @@ def as_json(
         "answered_on_host": dict(run.answered),
         "kernels": [{"kernel": name, **row} for name, row in kernels.items()],
     }
+
+
+def _no_launch() -> dict[str, Any]:
+    return {"launches": 0, "stopped": 0, "estimated_us": 0.0}
 
 
 def _row(finding: Finding, folders: Sequence[Path], *, suppressed: bool) -> dict[str, Any]:

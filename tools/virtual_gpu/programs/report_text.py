@@ -26,9 +26,12 @@ def describe(run: ProgramRun, gpu: str, *, profile: bool, findings: Sorted | Non
         lines.append(f"answered on the host, without an estimate: {calls}")
     total = sum(launch["estimated_us"] for launch in run.launches)
     lines += _profile(run) if profile else []
+    stopped = sum(run.stopped.values())
+    counts = f"{len(run.launches) + stopped} launches"
+    counts += f", {stopped} of them stopped" if stopped else ""
     return "\n".join([
         *lines,
-        f"virtual {gpu}: {len(run.launches)} launches, estimated {total:.1f} us,"
+        f"virtual {gpu}: {counts}, estimated {total:.1f} us,"
         f" {_verdict(found, bool(run.refused))}; the program's exit code {run.code}",
     ])  # fmt: skip
 

@@ -46,6 +46,8 @@ class ProgramRun:
     """"" or how it ended if not by itself."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """Of the source files of findings, by message."""
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """How many launches of each kernel a fault stopped; `launches` has only those that ended."""
     answered: Mapping[str, int] = field(default_factory=dict)
     """How often each call of NVIDIA's libraries was answered on the host."""
 
@@ -147,5 +149,6 @@ def run_of(rows: Iterable[Mapping[str, Any]], code: int, ended: str = "") -> Pro
         code, tuple(by_kind["launch"]), tuple(row["message"] for row in by_kind["fault"]), refused,
         tuple(row["message"] for row in by_kind["warning"]), tuple(last.get("leaked", ())), ended,
         {row["message"]: row["path"] for row in (*by_kind["fault"], *by_kind["warning"])},
+        Counter(row["kernel"] for row in by_kind["cut short"]),
         Counter(row["call"] for row in by_kind["answered"]),
     )  # fmt: skip

@@ -71,6 +71,8 @@ class CallsOnGpu:
         self.spec = gpu.spec
         self._memory = gpu.memory
         self._allocated: dict[int, NDArray[np.uint8]] = {}
+        self._held = 0
+        """Bytes of these."""
         self._lent: set[int] = set()
         self._count = 0
 
@@ -119,20 +121,29 @@ class CallsOnGpu:
         return error
 
     def allocate(self, nbytes: int) -> tuple[int, int]:
-        held = sum(array.nbytes for array in self._allocated.values())
-        if held + nbytes > self.spec.memory_bytes:
+        if self._held + nbytes > self.spec.memory_bytes:
             return MEMORY_ALLOCATION, 0
         try:
             array = device_array(nbytes)
         except MemoryError:
             return MEMORY_ALLOCATION, 0
+        return 0, self._own(array)
+
+    def _own(self, array: NDArray[np.uint8]) -> int:
+        """The address of memory that the program allocated just now."""
         self._count += 1
         address = self._memory.add(array, f"cudaMalloc number {self._count}", uninitialized=True)
         self._allocated[address] = array
-        return 0, address
+        self._held += array.nbytes
+        return address
+
+    def _disown(self, address: int) -> NDArray[np.uint8] | None:
+        array = self._allocated.pop(address, None)
+        self._held -= 0 if array is None else array.nbytes
+        return array
 
     def release(self, address: int) -> int:
-        if self._allocated.pop(address, None) is None and address not in self._lent:
+        if self._disown(address) is None and address not in self._lent:
             return INVALID_VALUE
         self._lent.discard(address)
         self._memory.remove(address, freed=True)
@@ -221,7 +232,7 @@ class CallsOnGpu:
         }
 
     def held(self) -> int:
-        return sum(array.nbytes for array in self._allocated.values())
+        return self._held
 
     def forget(self) -> int:
         for address in [*self._allocated, *self._lent]:

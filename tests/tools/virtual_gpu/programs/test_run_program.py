@@ -84,6 +84,9 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
                  "broken.cu:8", "block (7, 0, 0), thread (104, 0, 0)"):  # fmt: skip
         assert part in fault
     assert (done.code, done.exit_code) == (0, 1)
+    assert "1 launches, 1 of them stopped, estimated 0.0 us" in describe(
+        done, "h200", profile=False
+    )
     assert done.leaked == (), "cudaFree fails after it"
 
 
