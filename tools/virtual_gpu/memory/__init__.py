@@ -5,4 +5,5 @@ heap                 the device heap: malloc and free in kernels
 page_guard           device pages that host code cannot touch
 block_races          races between thread blocks on global memory
 uninitialized_reads  reads of memory that was never written
+unwritten            which bytes nothing wrote of what is copied to the host
 """

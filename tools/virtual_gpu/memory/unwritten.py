@@ -36,11 +36,11 @@ def _between_members(
     if copied <= STRUCTURE_BYTES:
         return small
     near = (np.diff(begins) <= STRUCTURE_BYTES) & small[1:] & small[:-1]
-    return np.append(near, False) | np.append(False, near)
+    return np.asarray(np.append(near, False) | np.append(False, near))
 
 
 def _behind_rows(begins: NDArray[np.intp], ends: NDArray[np.intp], start: int) -> NDArray[np.bool_]:
     at_row_ends = (ends + start) % PITCH_BYTES == 0
     large = ends - begins >= MEMBER_BYTES
     equal = np.unique((ends - begins)[large]).size == 1 and np.count_nonzero(large) > 1
-    return large & at_row_ends & equal
+    return np.asarray(large & at_row_ends & equal)
