@@ -8,4 +8,6 @@ worker   judges the jobs under a folder
 packing  jobs and results as one file, to be carried
 carrying  has jobs judged by ssh or Ray while the run waits
 answering  the other end: judges what comes on stdin
+ray_client  jobs to the workers of a Ray cluster, in a process of its own
+ray_worker  one of them: an actor with a GPU to itself
 """

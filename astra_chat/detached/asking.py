@@ -15,6 +15,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.progress import Progress
 from astra_chat.tools.types import Case, candidate_id, sha256_of
 from astra_chat.transcript.run_folder import JOBS
 from astra_chat.version import __version__
@@ -101,10 +102,14 @@ class DetachedJudge:
     def _carried(self, carrier: Carrier, folder: Path, job: Job) -> str | None:
         """What is wrong after a job was carried away and back; None where its result is there."""
         try:
-            carrier.judge(folder, job, self._local.stop)
+            carrier.judge(folder, job, self._local.stop, self._tell)
         except NotJudged as error:
             return str(error)
         return _problem(folder, job)
+
+    def _tell(self, line: str) -> None:
+        """What goes on where the job is judged."""
+        self._local.on_progress(Progress(step="check", done=0, total=1, text=line))
 
     def _job(self, run: str, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Job:
         """Without its seed."""

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,9 +109,14 @@ class Carrier:
                 words = f"--judge {self.place}: {_words(done.stderr, done.returncode)}"
                 raise kinds.get(done.returncode, MissingDependency)(words)
 
-    def judge(self, folder: Path, job: Job, stop: Stop) -> None:
-        """Leave a result or a refusal beside a job. Raises NotJudged, Cancelled when `stop` is set,
-        and MissingDependency where nothing can be written here."""
+    def judge(
+        self, folder: Path, job: Job, stop: Stop, tell: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Leave a result or a refusal beside a job; `tell` hears each line of what goes on there.
+
+        Raises NotJudged, Cancelled when `stop` is set, and MissingDependency where nothing can be
+        written here.
+        """
         claim = Claims().take(folder)
         if not isinstance(claim, Claim):
             raise NotJudged(f"it is being judged by {one_line(claim.name)}")
@@ -119,7 +124,7 @@ class Carrier:
             file = Path(name, "carried.zip")
             try:
                 pack_job(folder, file)
-                self._ask(file, stop)
+                self._ask(file, stop, tell)
                 if claim.lost:
                     raise NotJudged("another worker took it over; this result is dropped")
                 if not unpack_job(file, folder, job):
@@ -131,7 +136,7 @@ class Carrier:
     def _command(self) -> Sequence[str]:
         return self.place.command(self.device, self.trust, os.environ)
 
-    def _ask(self, file: Path, stop: Stop) -> None:
+    def _ask(self, file: Path, stop: Stop, tell: Callable[[str], None]) -> None:
         """Put the results in the place of the jobs in a file. Raises NotJudged and Cancelled."""
         packed, told = file.read_bytes(), file.with_name("told")
         with file.open("wb") as out, told.open("wb") as err:
@@ -145,11 +150,14 @@ class Carrier:
         assert child.stdin is not None
         threading.Thread(target=_give, args=(child.stdin, framed(packed)), daemon=True).start()
         try:
+            heard = 0
             while child.poll() is None:
                 stop.check()
+                heard = _tell_new(told, heard, tell)
                 if file.stat().st_size > MAX_ZIP_BYTES:
                     raise NotJudged(f"{self.place} sends more than {MAX_ZIP_BYTES:,} bytes")
                 time.sleep(POLL_S)
+            _tell_new(told, heard, tell)
         finally:
             _end(child)
         if child.returncode:
@@ -180,6 +188,17 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def _tell_new(told: Path, heard: int, tell: Callable[[str], None]) -> int:
+    """Our own notes among the whole lines after so many bytes; how many bytes are heard now."""
+    with told.open("rb") as file:
+        file.seek(heard)
+        lines = file.read(100_000).rpartition(b"\n")
+    for line in lines[0].decode(errors="replace").splitlines():
+        if line.startswith(NOTE):
+            tell(one_line(line.removeprefix(NOTE))[:200])
+    return heard + len(lines[0]) + len(lines[1])
 
 
 def _words(told: str, code: int) -> str:

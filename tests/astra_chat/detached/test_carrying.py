@@ -65,8 +65,9 @@ def test_a_job_is_judged_on_a_host(
     """The host's judge starts, judges and sends its result; another job of the run stays here."""
     log = stand_in(tmp_path, monkeypatch)
     box = tmp_path / "jobs"
-    folder, other = put(box, task), put(box, task, number=1)
-    carry(folder)
+    folder, other, told = put(box, task), put(box, task, number=1), list[str]()
+    BOX.judge(folder, read_job(folder), Stop(), told.append)
+    assert [line for line in told if ": doubled, candidate" in line] == told[-1:]
     found = result_of(folder, read_job(folder))
     assert found is not None and found.evaluation.outcome.kind == "refused"
     assert log.read_text() == "gpu@box\n" and not (other / RESULT).exists()

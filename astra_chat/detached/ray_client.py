@@ -1,0 +1,262 @@
+"""Jobs to the workers of a Ray cluster, for one evaluation: the command behind `--judge ray`, in a
+process of its own, which a lost cluster may end. stdin and stdout as of `judge answer`.
+
+Ray places the workers, one a GPU, and says which machines live. What is tried again, and what
+counts, is decided here: each attempt has a lease of its own, and only the live one's results are
+ever read. Ray itself repeats nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from astra_chat.detached.answering import at_end_of, own_stdout, read_framed
+from astra_chat.detached.ray_worker import GpuWorker
+from astra_chat.display.notes import note
+from astra_chat.tools.entropy import nonce
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.text import one_line
+
+LABEL = "astra-gpu"
+"""Of a node, in `ray start --labels astra-gpu=h200`: its GPUs by their key in tools/gpu_specs.py;
+"virtual" for stand-ins."""
+RAYS_LABEL = "ray.io/accelerator-type"
+"""Set by Ray itself: "H200"."""
+ATTEMPTS = 3
+LIMIT_S = 3600.0
+"""Of one attempt: a worker that holds a job longer is killed, its kernel hangs."""
+CALL_S = 20.0
+"""For a worker to answer; one that does not is lost."""
+LOOK_S = 0.5
+TOLD_S = 10.0
+
+
+class Lost(Exception):
+    """A worker, or its machine, is gone; the text says how."""
+
+
+class NobodyWaits(Exception):
+    """Stdin has ended."""
+
+
+def gpus_of(node: Mapping[str, Any]) -> tuple[str, int]:
+    """The kind of a node's GPUs, and how many it has."""
+    labels = node.get("Labels") or {}
+    kind = labels.get(LABEL) or labels.get(RAYS_LABEL) or "unknown"
+    return str(kind).lower(), int((node.get("Resources") or {}).get("GPU", 0))
+
+
+@dataclass
+class Cluster:
+    """The workers of a cluster that have one kind of GPU."""
+
+    ray: Any
+    gpu: str
+    _workers: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    def nodes(self) -> dict[str, int]:
+        """GPUs of this kind by node that lives. Raises BadInput where nobody has one."""
+        found: dict[str, int] = {}
+        kinds: Counter[str] = Counter()
+        for node in self.ray.nodes():
+            kind, count = gpus_of(node)
+            if node.get("Alive") and count:
+                kinds[kind] += count
+                if kind == self.gpu:
+                    found[str(node["NodeID"])] = count
+        if found:
+            return found
+        others = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        raise BadInput(
+            f"no machine of the cluster has a GPU of kind {self.gpu}; there are: {others or 'none'}"
+            f" (name the kind: ray start --labels {LABEL}={self.gpu})"
+        )
+
+    def free(self) -> list[Any]:
+        """Workers that would take a job, those with the fewest jobs first."""
+        asked = {}
+        for node, count in self.nodes().items():
+            for place in range(count):
+                with contextlib.suppress(self.ray.exceptions.RayError, ValueError):
+                    worker = self._worker(node, place)
+                    asked[worker.free.remote()] = worker
+        ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=CALL_S / 4)
+        found = []
+        for ref in ready:
+            with contextlib.suppress(self.ray.exceptions.RayError):
+                found.append((self.ray.get(ref), asked[ref]))
+        found.sort(key=lambda one: -int(one[0]))
+        return [worker for free, worker in found if free > 0]
+
+    def _worker(self, node: str, place: int) -> Any:
+        """The actor of a GPU, shared by all who ask; one that died is made again."""
+        scheduling = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        actor = self.ray.remote(GpuWorker).options(
+            name=f"{self.gpu}-{node[:16]}-{place}", get_if_exists=True, lifetime="detached",
+            num_gpus=1, num_cpus=0, max_restarts=0, max_task_retries=0,
+            scheduling_strategy=scheduling(node, soft=False),
+        )  # fmt: skip
+        return actor.remote("virtual" if self.gpu == "virtual" else "cuda")
+
+    def ask(self, ref: Any) -> Any:
+        """Raises Lost."""
+        try:
+            return self.ray.get(ref, timeout=CALL_S)
+        except self.ray.exceptions.GetTimeoutError:
+            raise Lost(f"a worker did not answer for {CALL_S:.0f} s") from None
+        except self.ray.exceptions.RayError as error:
+            raise Lost(f"{type(error).__name__}: {one_line(str(error))[:200]}") from None
+
+    def kill(self, worker: Any) -> None:
+        """With all that it runs: the stdin of its jobs ends."""
+        with contextlib.suppress(self.ray.exceptions.RayError, ValueError):
+            self.ray.kill(worker, no_restart=True)
+
+
+@dataclass
+class Client:
+    """One evaluation."""
+
+    cluster: Cluster
+    trust: bool
+    gone: threading.Event = field(default_factory=threading.Event)
+    """Nobody waits any more."""
+    limit_s: float = LIMIT_S
+
+    def judged(self, packed: bytes) -> bytes:
+        """Results, by the first attempt that comes to its end.
+
+        Raises AstraError when ATTEMPTS are lost, BadInput when the last such GPU is, NobodyWaits.
+        """
+        why = ""
+        for attempt in range(1, ATTEMPTS + 1):
+            worker, lease = self._begun(packed)
+            try:
+                return self._followed(worker, lease)
+            except Lost as lost:
+                why = str(lost)
+                note(f"attempt {attempt} is lost: {why}")
+        raise AstraError(f"{ATTEMPTS} attempts were lost, the last so: {why}")
+
+    def _begun(self, packed: bytes) -> tuple[Any, str]:
+        """A worker that has begun, and the lease under which."""
+        told_s = time.monotonic()
+        while True:
+            for worker in self.cluster.free():
+                lease = nonce()
+                with contextlib.suppress(Lost):
+                    if self.cluster.ask(worker.start.remote(lease, packed, self.trust)):
+                        return worker, lease
+            self._wait()
+            if time.monotonic() - told_s > TOLD_S:
+                told_s = time.monotonic()
+                note(f"all GPUs of kind {self.cluster.gpu} are busy")
+
+    def _followed(self, worker: Any, lease: str) -> bytes:
+        """Raises Lost and NobodyWaits; either way the lease has ended then."""
+        began_s = time.monotonic()
+        try:
+            while time.monotonic() - began_s < self.limit_s:
+                state, results, told = self.cluster.ask(worker.look.remote(lease))
+                if state == "done":
+                    return bytes(results)
+                if state != "running":
+                    words = [line for line in told.splitlines() if line.strip()]
+                    raise Lost(words[-1] if words else "its worker has ended the lease")
+                self._wait()
+        finally:
+            with contextlib.suppress(Lost):
+                self.cluster.ask(worker.end.remote(lease))
+        self.cluster.kill(worker)
+        raise Lost(f"it took more than {self.limit_s:.0f} s, and its worker was killed")
+
+    def _wait(self) -> None:
+        if self.gone.wait(LOOK_S):
+            raise NobodyWaits
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, joined to a cluster. Raises MissingDependency."""
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise MissingDependency("no ray: pip install 'astra-chat[ray]'") from None
+    _require_reachable(address)
+    try:
+        ray.init(
+            address=address or "auto", namespace=f"astra-{judge_sha256()[:16]}",
+            log_to_driver=False, logging_level="ERROR", configure_logging=True,
+        )  # fmt: skip
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        where = f"at {address}" if address else "on this machine: ray start --head begins one"
+        reason = one_line(str(error))[:200]
+        raise MissingDependency(f"no Ray cluster {where} ({reason})") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _require_reachable(address: str) -> None:
+    """Sooner than Ray gives up, and in one line. Raises MissingDependency."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        except OSError as error:
+            words = error.strerror or str(error)
+            raise MissingDependency(f"no Ray cluster at {address}: {words}") from None
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Judge the jobs on stdin. Raises AstraError."""
+    parser = argparse.ArgumentParser(prog="ray_client")
+    parser.add_argument("--address", default="")
+    parser.add_argument("--gpu", required=True)
+    parser.add_argument("--trust", action="store_true")
+    parser.add_argument("--check", action="store_true", help="only whether there is such a GPU")
+    given = parser.parse_args(arguments)
+    results = own_stdout()
+    packed = b"" if given.check else read_framed(sys.stdin.buffer)
+    gone = threading.Event()
+    done = threading.Event() if given.check else at_end_of(sys.stdin.buffer, gone.set)
+    with connected(given.address) as ray:
+        cluster = Cluster(ray, given.gpu)
+        cluster.nodes()
+        if given.check:
+            return 0
+        try:
+            found = Client(cluster, given.trust, gone).judged(packed)
+        except NobodyWaits:
+            return 130
+        done.set()
+        with results:
+            results.write(found)
+    return 0
+
+
+def main() -> None:
+    try:
+        code = run(sys.argv[1:])
+    except (AstraError, OSError) as error:
+        words, code = failure(error)
+        note(words)
+    sys.stderr.flush()
+    os._exit(code)  # nothing of Ray's threads is waited for
+
+
+if __name__ == "__main__":
+    main()
