@@ -33,12 +33,35 @@ def new(
     function: Annotated[
         str | None, typer.Option(help="Function to optimize, if the file has several.")
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPRESSIONS",
+            help="Of a Triton kernel: its grid, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
+            " machine code then becomes baseline.cu; it needs Triton, and no GPU.",
+        ),
+    ] = None,
+    constant: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the least that is at least n.",
+        ),
+    ] = None,
+    warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,
+    stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TENSOR=DTYPE", help="Of its tensors that have not the case's dtype."),
+    ] = None,
 ) -> None:
     """Create a task folder from a kernel of your own, to be completed."""
     from astra_chat.tools.new.create import new_task
+    from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
 
-    folder, origin = new_task(name, sources, function)
+    launch = launch_of(grid, constant or (), warps, stages)
+    folder, origin = new_task(name, sources, function, launch, dtypes_of(dtype or ()))
     print(f"created {folder}/ from {origin}. Complete these places, in this order:")
     for place in marks(folder):
         print(f"  {folder}/{place}")

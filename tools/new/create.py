@@ -14,20 +14,36 @@ from astra_chat.tools.new.headers import gathered, read
 from astra_chat.tools.new.kernel_folder import kernel_files
 from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
 from astra_chat.tools.new.task_files import files
+from astra_chat.tools.new.triton_launch import TritonLaunch
+from astra_chat.tools.types import DTypeName
 
 
-def new_task(name: str, kernels: Sequence[Path], function: str | None = None) -> tuple[Path, str]:
+def new_task(
+    name: str,
+    kernels: Sequence[Path],
+    function: str | None = None,
+    launch: TritonLaunch | None = None,
+    dtypes: Mapping[str, DTypeName] | None = None,
+) -> tuple[Path, str]:
     """Write the folder `name` from a kernel's files; its path, and a sentence about what was read.
 
     `kernels` are CUDA files, a folder of them, a Triton file, or a Definition of flashinfer-bench,
-    alone or with the kernel's files. `function` chooses where they offer several. Raises BadInput.
+    alone or with the kernel's files. `function` chooses where they offer several. How a Triton
+    kernel is launched says `launch`, and `dtypes` those of its tensors that are not the case's.
+    Raises BadInput, and MissingDependency where Triton is needed and not there.
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise BadInput(f"'{name}' is not a valid task name: lower-case letters, digits and _ only")
     folder = Path(name)
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
-    draft, headers = _read(name, kernels, function)
+    triton_file = kernels[0].suffix == ".py"
+    if (launch or dtypes) and not triton_file:
+        raise BadInput("--grid, --constant and --dtype are for a Triton kernel (.py)")
+    if triton_file:
+        draft, headers = _triton(name, kernels, function, launch, dtypes), dict[str, str]()
+    else:
+        draft, headers = _read(name, kernels, function)
     called = ", ".join(kernel.name for kernel in kernels)
     origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
     texts = files(name, draft, origin, tuple(headers)) | headers
@@ -45,22 +61,24 @@ def _read(name: str, kernels: Sequence[Path], function: str | None) -> tuple[Dra
         raise BadInput("give one Definition: a task is one kernel")
     if not code_files:
         return definition.draft_of(definitions[0], name), {}
-    if code_files[0].suffix == ".py":
-        return _triton(name, code_files, function), {}
     draft, headers = _cuda(name, code_files, function, definitions)
     return (definition.with_definition(draft, definitions[0]) if definitions else draft), headers
 
 
-def _triton(name: str, paths: Sequence[Path], function: str | None) -> Draft:
+def _triton(
+    name: str, paths: Sequence[Path], function: str | None,
+    launch: TritonLaunch | None, dtypes: Mapping[str, DTypeName] | None,
+) -> Draft:  # fmt: skip
     if len(paths) > 1:
         raise BadInput("a Triton kernel is one file: name no other beside it")
     called = paths[0].name
-    found = triton_kernel.kernels(read(paths[0]), called)
+    source = read(paths[0])
+    found = triton_kernel.kernels(source, called)
     if not found:
         raise BadInput(f"{called}: there is no function under @triton.jit in it")
     try:
         chosen = _chosen([kernel.name for kernel in found], function, "has")
-        draft = triton_kernel.draft_of(found[chosen], name)
+        draft = triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)
         return _complete(draft)
     except BadInput as error:
         raise BadInput(f"{called}: {error}") from None

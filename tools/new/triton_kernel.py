@@ -1,21 +1,34 @@
 """The signature of a Triton kernel as start of a contract.
 
-Its machine code is made by Triton on a machine with a GPU; here only its Python is read, with the
-standard library's parser, and never run.
+Its Python is read with the standard library's parser. Only where the user says how it is launched
+is Triton asked for its machine code (new/triton_baseline.py).
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.accesses import Uses
-from astra_chat.tools.new.draft import MARK, USUAL, Draft, Scalar, Tensor, head, is_no_size
+from astra_chat.tools.new.draft import (
+    MARK,
+    Draft,
+    Scalar,
+    Tensor,
+    head,
+    is_no_size,
+    variables_of,
+)
+from astra_chat.tools.new.triton_baseline import Parameter, baseline, constants_of
+from astra_chat.tools.new.triton_compile import is_jit
+from astra_chat.tools.new.triton_launch import TritonLaunch
+from astra_chat.tools.types import DTypeName
 
-NEEDS_GPU = (
-    "Triton's machine code can be captured only on a machine with a GPU, so the launcher of"
-    " baseline.cu is left to you"
+HOW_TO_COMPILE = (
+    "with --grid, and --constant for its constants, Triton's machine code becomes baseline.cu"
 )
 _POINTER = re.compile(r"(.*?)_?(ptr|pointer)s?", re.IGNORECASE)
 _READS, _WRITES = ("load",), ("store",)
@@ -30,50 +43,77 @@ def kernels(source: str, name: str) -> list[ast.FunctionDef]:
         line = getattr(error, "lineno", None) or 1
         raise BadInput(f"{name}, line {line}: it is no Python: {error}") from None
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return [one for one in functions if any(_is_jit(d) for d in one.decorator_list)]
+    return [one for one in functions if any(is_jit(d) for d in one.decorator_list)]
 
 
-def draft_of(kernel: ast.FunctionDef, entry: str) -> Draft:
-    """Pointers are tensors, constexpr parameters are left out, the rest are sizes and numbers."""
+def parameters_of(kernel: ast.FunctionDef) -> tuple[list[Parameter], list[Tensor]]:
+    """Its parameters but the constants, in the contract's words, and its tensors. Pointers are
+    tensors, the rest are strides, sizes and numbers. Raises BadInput."""
     arguments = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
-    constants = [
-        a.arg for a in arguments if a.annotation and "constexpr" in ast.unparse(a.annotation)
-    ]
-    plain = [a.arg for a in arguments if a.arg not in constants]
+    plain = [a.arg for a in arguments if a.arg not in constants_of(kernel)]
     uses = {name: _uses(kernel, name) for name in plain}
-    tensors, dims, scalars = [], [], []
-    strides: dict[str, int] = {}
+    tensors: list[Tensor] = []
+    found: list[Parameter] = []
+    strides: dict[str, list[int]] = {}
     for name in plain:
+        lower = name.lower()
         if _POINTER.fullmatch(name) or uses[name].reads or uses[name].writes:
             tensors.append(_tensor(name, uses[name]))
+            found.append(Parameter(name, "tensor", tensors[-1].name))
         elif (owner := _owner(name, [t.name for t in tensors])) is not None:
-            strides[owner] = strides.get(owner, 0) + 1
-        elif _FLOAT.fullmatch(name.lower()):
-            scalars.append(Scalar(name.lower(), "float"))
-        elif is_no_size(name.lower()):
-            scalars.append(Scalar(name.lower(), "int64_t"))
+            strides.setdefault(owner, []).append(len(found))
+            found.append(Parameter(name, "one", "1"))
         else:
-            dims.append(name.lower())
+            found.append(Parameter(name, "float" if _FLOAT.fullmatch(lower) else "int", lower))
     if not tensors:
         raise BadInput(f"line {kernel.lineno}: {kernel.name} takes no pointer: a task needs one")
+    tensors = [_strided(t, len(strides.get(t.name, ()))) for t in tensors]
+    for tensor in tensors:
+        for place, stride in zip(strides.get(tensor.name, ()), tensor.stride_names, strict=False):
+            found[place] = Parameter(found[place].name, "int", stride)
+    return found, tensors
+
+
+def draft_of(
+    kernel: ast.FunctionDef, entry: str, source: str = "", launch: TritonLaunch | None = None,
+    dtypes: Mapping[str, DTypeName] | None = None,
+) -> Draft:  # fmt: skip
+    """The contract's draft; with `launch`, its machine code as baseline, of the file's `source`.
+    `dtypes`: of tensors that have not the case's. Raises BadInput, and MissingDependency without
+    Triton."""
+    parameters, tensors = parameters_of(kernel)
+    if unknown := sorted(set(dtypes or ()) - {t.name for t in tensors}):
+        raise BadInput(f"--dtype {unknown[0]}: its tensors are {_names(tensors)}")
+    tensors = [replace(t, dtype=(dtypes or {}).get(t.name, t.dtype)) for t in tensors]
+    strides = {name for t in tensors for name in t.stride_names}
+    others = [p for p in parameters if p.kind in ("int", "float") and p.argument not in strides]
+    sizes = [p for p in others if p.kind == "int" and not is_no_size(p.argument)]
+    named, variables, known = variables_of(tensors)
     draft = Draft(
-        entry=entry, tensors=tuple(_strided(t, strides.get(t.name, 0)) for t in tensors),
-        dims=tuple(dims), scalars=tuple(scalars), variables={"T": USUAL}, variables_known=False,
-        origin=f"the Triton kernel {kernel.name}; {NEEDS_GPU}",
+        entry=entry, tensors=named, dims=tuple(p.argument for p in sizes),
+        scalars=tuple(
+            Scalar(p.argument, "float" if p.kind == "float" else "int64_t")
+            for p in others if p not in sizes
+        ),
+        variables=variables, variables_known=known, origin=f"the Triton kernel {kernel.name}",
     )  # fmt: skip
+    if launch is not None:
+        return replace(draft, baseline=baseline(source, kernel, draft, parameters, launch))
+    constants = constants_of(kernel)
     chosen = f"; its constants: {', '.join(constants)}" if constants else ""
     lines = [
-        f"// {MARK}: what {kernel.name} does, in CUDA{chosen}.",
+        f"// {MARK}: what {kernel.name} does, in CUDA{chosen}; or `astra-chat new` again:",
+        f"// {HOW_TO_COMPILE}.",
         "#include <cstdint>", "#include <cuda_runtime.h>", "",
         *head(f'extern "C" cudaError_t {entry}', draft.parameters, " {"),
         "  return cudaErrorNotSupported;", "}", "",
     ]  # fmt: skip
-    return Draft(**{**draft.__dict__, "baseline": "\n".join(lines)})
+    origin = f"{draft.origin}; {HOW_TO_COMPILE}"
+    return replace(draft, baseline="\n".join(lines), origin=origin)
 
 
-def _is_jit(decorator: ast.expr) -> bool:
-    words = ast.unparse(decorator).split("(")[0]
-    return words.split(".")[-1] == "jit"
+def _names(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(tensor.name for tensor in tensors)
 
 
 def _uses(kernel: ast.FunctionDef, name: str) -> Uses:

@@ -1,0 +1,290 @@
+"""baseline.cu of a Triton kernel: Triton's machine code and a launcher that chooses among it.
+
+Triton compiles a kernel for each element type and constant, and once more for arguments that are
+multiples of 16, which lets it load 16 bytes at once. The launcher takes the variant that its
+arguments allow, as Triton's own would. The user says what Python's host code says in Triton: the
+grid, the constants and the number of warps.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.draft import Draft, head
+from astra_chat.tools.new.triton_compile import TYPES, Compiled, Constant, Variant, compiled
+from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
+from astra_chat.tools.new.triton_ptx import SHARED, Entry, asm_statement, entry_of
+from astra_chat.tools.task.expressions import parse
+from astra_chat.tools.types import DTYPE_CODES, DTypeName
+
+MOST_VARIANTS = 64
+INVALID = "cudaErrorInvalidValue"
+HELPERS = """\
+// Whether Triton's code for multiples of 16 may be used.
+inline bool by_16(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+inline bool by_16(int64_t number) { return number % 16 == 0; }
+
+// Triton's integers have 32 bits.
+inline bool narrow(int64_t number) { return number == static_cast<int>(number); }
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+template <typename T>
+struct as_declared {
+  using type = T;
+};
+
+template <typename... Arguments>
+cudaError_t launch(void (*kernel)(Arguments...), const int64_t (&grid)[3], int threads,
+                   int shared_bytes, cudaStream_t stream,
+                   typename as_declared<Arguments>::type... arguments) {
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return cudaSuccess;
+  if (shared_bytes > 48 * 1024) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  }
+  kernel<<<dim3(grid[0], grid[1], grid[2]), threads, shared_bytes, stream>>>(arguments...);
+  return cudaGetLastError();
+}
+"""
+_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the Triton kernel that is no constant, in the contract's words."""
+
+    name: str
+    kind: Literal["tensor", "int", "float", "one"]
+    """one: the distance of neighbours in a dense axis."""
+    argument: str
+    """The launcher's parameter."""
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A compiled variant, and when the launcher takes it."""
+
+    name: str
+    variant: Variant
+    entry: Entry
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The code for some dtypes and constants: for multiples of 16, and for any arguments."""
+
+    types: Mapping[str, DTypeName]
+    constants: Mapping[str, Constant]
+    by_16: _Kernel
+    any: _Kernel
+
+    @property
+    def kernels(self) -> list[_Kernel]:
+        return [self.any] if self.by_16.entry == self.any.entry else [self.by_16, self.any]
+
+
+def baseline(
+    source: str, kernel: ast.FunctionDef, draft: Draft, parameters: Sequence[Parameter],
+    launch: TritonLaunch,
+) -> str:  # fmt: skip
+    """Text of baseline.cu. Raises BadInput, and MissingDependency without Triton."""
+    constants = _with_defaults(kernel, launch)
+    _require_names(draft, launch)
+    chosen = [dict(zip(constants, values, strict=True))
+              for values in itertools.product(*(c.values for c in constants.values()))]  # fmt: skip
+    types = draft.types
+    if 2 * len(types) * len(chosen) > MOST_VARIANTS:
+        raise BadInput(
+            f"{len(types)} dtypes with {len(chosen)} values of constants, twice, are more than"
+            f" {MOST_VARIANTS} kernels: give fewer values"
+        )
+    order = [a.arg for a in [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]]
+    each = [
+        (of, values, _variant(order, draft, parameters, launch, of, values))
+        for values in chosen for of in types
+    ]  # fmt: skip
+    useful = _useful_hints(source, kernel.name, each[0][2])
+    pairs = [(replace(variant, divisible=useful), variant) for *_, variant in each]
+    code = iter(compiled(source, kernel.name, [variant for pair in pairs for variant in pair]))
+    made = []
+    for (of, values, _), (by_16, any_) in zip(each, pairs, strict=True):
+        told = [str(values[name]) for name, choice in constants.items() if choice.bound]
+        name = "_".join([kernel.name, *of.values(), *told])
+        first = _kernel(f"{name}_by_16", by_16, next(code))
+        made.append(_Made(of, values, first, _kernel(name, any_, next(code))))
+    kernels = [one for m in made for one in m.kernels]
+    written = [tensor.name for tensor in draft.tensors if tensor.written]
+    lines = [
+        f"// {kernel.name}, a Triton kernel: the machine code that Triton makes of it for sm_90.",
+        "//", *(f"// {line}".rstrip() for line in ast.unparse(kernel).splitlines()), "",
+        "#include <algorithm>", "#include <cstdint>", "#include <cuda_runtime.h>", "",
+        *(["extern __shared__ __align__(16) unsigned char " + SHARED + "[];", ""]
+          if any(k.entry.shared for k in kernels) else []),
+        "namespace {", "",
+        *itertools.chain.from_iterable(_defined(k, parameters, written) for k in kernels),
+        HELPERS,
+        "}  // namespace", "",
+        *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),
+        *_choices(draft, parameters, launch, constants, made), f"  return {INVALID};", "}", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _with_defaults(kernel: ast.FunctionDef, launch: TritonLaunch) -> dict[str, Choice]:
+    """Every constant of the kernel. Raises BadInput where one has no value."""
+    given = [*kernel.args.posonlyargs, *kernel.args.args]
+    defaults = dict(zip([a.arg for a in given][::-1], kernel.args.defaults[::-1], strict=False))
+    defaults |= {
+        a.arg: value
+        for a, value in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)
+        if value is not None
+    }
+    names = constants_of(kernel)
+    if unknown := [name for name in launch.constants if name not in names]:
+        raise BadInput(f"--constant {unknown[0]}: {kernel.name} has {', '.join(names) or 'none'}")
+    found: dict[str, Choice] = {}
+    for name in names:
+        if name in launch.constants:
+            found[name] = launch.constants[name]
+            continue
+        try:
+            found[name] = Choice((ast.literal_eval(defaults[name]),))
+        except (KeyError, ValueError):
+            raise BadInput(f"{kernel.name} needs --constant {name}=VALUE") from None
+    return found
+
+
+def constants_of(kernel: ast.FunctionDef) -> list[str]:
+    """Parameters that are tl.constexpr."""
+    arguments = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
+    return [a.arg for a in arguments if a.annotation and "constexpr" in ast.unparse(a.annotation)]
+
+
+def _require_names(draft: Draft, launch: TritonLaunch) -> None:
+    known = {*draft.dims, *(s.name for s in draft.scalars)}
+    texts = [("--grid", axis, known | set(launch.constants)) for axis in launch.grid]
+    texts += [("--constant", c.bound, known) for c in launch.constants.values() if c.bound]
+    for option, text, names in texts:
+        if unknown := sorted(parse(text).names - names):
+            offered = ", ".join(sorted(names))
+            raise BadInput(f"{option} '{text}': there is no {unknown[0]}; there are {offered}")
+
+
+def _variant(
+    order: Sequence[str], draft: Draft, parameters: Sequence[Parameter], launch: TritonLaunch,
+    types: Mapping[str, DTypeName], constants: Mapping[str, Constant],
+) -> Variant:  # fmt: skip
+    by_name = {p.name: p for p in parameters}
+    dtypes = {t.name: types.get(t.dtype, t.dtype) for t in draft.tensors}
+    signature, fixed = dict[str, str](), dict(constants)
+    for name in order:
+        match by_name.get(name):
+            case None:
+                signature[name] = "constexpr"
+            case Parameter(kind="one"):
+                signature[name], fixed[name] = "constexpr", 1
+            case Parameter(kind="tensor", argument=argument):
+                signature[name] = "*" + _triton_type(argument, dtypes[argument])
+            case Parameter(kind=kind):
+                signature[name] = "i32" if kind == "int" else "fp32"
+    return Variant(signature, fixed, launch.warps, launch.stages)
+
+
+def _triton_type(argument: str, dtype: str) -> str:
+    for name, called in TYPES.items():
+        if name == dtype:
+            return called
+    raise BadInput(f"{argument}: Triton has no {dtype}")
+
+
+def _useful_hints(source: str, kernel: str, variant: Variant) -> tuple[str, ...]:
+    """Parameters of which Triton's code is another where they are multiples of 16."""
+    kinds = ((name, variant.signature[name]) for name in variant.given)
+    hints = [name for name, kind in kinds if kind == "i32" or kind.startswith("*")]
+    without = [tuple(h for h in hints if h != name) for name in hints]
+    tried = [replace(variant, divisible=some) for some in (tuple(hints), *without)]
+    whole, *others = (_body(one.ptx) for one in compiled(source, kernel, tried))
+    return tuple(name for name, other in zip(hints, others, strict=True) if other != whole)
+
+
+def _body(ptx: str) -> tuple[str, ...]:
+    return entry_of(ptx, 10**6).body
+
+
+def _kernel(name: str, variant: Variant, made: Compiled) -> _Kernel:
+    return _Kernel(name, variant, entry_of(made.ptx, len(variant.given)), made.shared_bytes)
+
+
+def _defined(kernel: _Kernel, parameters: Sequence[Parameter], written: Sequence[str]) -> list[str]:
+    types = {"tensor": "const void*", "int": "int", "float": "float"}
+    types |= {name: "void*" for name in written}
+    given = [p for p in parameters if p.kind != "one"]
+    declared = [f"{types.get(p.argument, types[p.kind])} {p.argument}" for p in given]
+    threads = 32 * kernel.variant.warps
+    return [
+        f"__global__ void __launch_bounds__({threads})", *head(kernel.name, declared, " {"),
+        *asm_statement(kernel.entry, [p.argument for p in given], "  "), "}", "",
+    ]  # fmt: skip
+
+
+def _choices(
+    draft: Draft, parameters: Sequence[Parameter], launch: TritonLaunch,
+    constants: Mapping[str, Choice], made: Sequence[_Made],
+) -> list[str]:  # fmt: skip
+    """The launcher's body: the first variant whose tests hold."""
+    whole = [p.argument for p in parameters if p.kind == "int"]
+    hints = {p.name: p.argument for p in parameters}
+    multiples = [f"by_16({hints[name]})" for name in made[0].by_16.variant.divisible]
+    given = [p.argument for p in parameters if p.kind != "one"]
+    lines = [
+        f"  if (!({' && '.join(f'narrow({name})' for name in whole)})) return {INVALID};",
+        f"  const bool multiples = {' && '.join(multiples) or 'false'};",
+    ]
+    for one in made:
+        tests = [f"{draft.code_name(v)} == {DTYPE_CODES[d]}" for v, d in one.types.items()]
+        tests += [
+            f"{_cpp(parse(c.bound).tree, {})} <= {one.constants[name]}"
+            for name, c in constants.items() if c.bound
+        ]  # fmt: skip
+        numbers = {n: v for n, v in one.constants.items() if isinstance(v, int)}
+        axes = [_cpp(parse(axis).tree, numbers) for axis in launch.grid]
+        same = one.by_16.entry == one.any.entry
+        kernel = one.any.name if same else f"multiples ? {one.by_16.name} : {one.any.name}"
+        shared_bytes = max(one.by_16.shared_bytes, one.any.shared_bytes)
+        call = [
+            kernel, f"{{{', '.join([*axes, '1', '1'][:3])}}}", str(32 * launch.warps),
+            str(shared_bytes), "stream", *given,
+        ]  # fmt: skip
+        lines += [
+            f"  if ({' && '.join(tests) or 'true'}) {{",
+            *head("    return launch", call, ";"),
+        ]
+        lines.append("  }")
+    return lines
+
+
+def _cpp(node: ast.expr, numbers: Mapping[str, int]) -> str:
+    """An expression of the contract in C++, with these values for constants."""
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.Name(id=name):
+            return str(int(numbers[name])) if name in numbers else name
+        case ast.UnaryOp(operand=operand):
+            return f"-{_cpp(operand, numbers)}"
+        case ast.BinOp(left=left, op=operator, right=right):
+            sign = _OPERATORS[type(operator)]
+            return f"({_cpp(left, numbers)} {sign} {_cpp(right, numbers)})"
+        case ast.Call(func=ast.Name(id=name), args=given):
+            called = name if name == "ceil_div" else f"std::{name}<int64_t>"
+            first, *others = (_cpp(one, numbers) for one in given)
+            for other in others:
+                first = f"{called}({first}, {other})"
+            return first
+    raise AssertionError(ast.dump(node))
