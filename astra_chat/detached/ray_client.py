@@ -83,21 +83,24 @@ class Cluster:
             f" (name the kind: ray start --labels {LABEL}={self.gpu})"
         )
 
-    def free(self) -> list[Any]:
-        """Workers that would take a job, those with the fewest jobs first."""
+    def free(self) -> list[tuple[int, Any]]:
+        """Workers that would take a job, and how many: those with the fewest first, the others in
+        no order, so that two who ask at once do not ask the same."""
         asked = {}
         for node, count in self.nodes().items():
             for place in range(count):
                 with contextlib.suppress(self.ray.exceptions.RayError, ValueError):
                     worker = self._worker(node, place)
                     asked[worker.free.remote()] = worker
+        if not asked:
+            return []
         ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=CALL_S / 4)
         found = []
         for ref in ready:
             with contextlib.suppress(self.ray.exceptions.RayError):
-                found.append((self.ray.get(ref), asked[ref]))
-        found.sort(key=lambda one: -int(one[0]))
-        return [worker for free, worker in found if free > 0]
+                found.append((int(self.ray.get(ref)), asked[ref]))
+        found.sort(key=lambda one: (-one[0], nonce()))
+        return [(free, worker) for free, worker in found if free > 0]
 
     def _worker(self, node: str, place: int) -> Any:
         """The actor of a GPU, shared by all who ask; one that died is made again."""
@@ -153,10 +156,11 @@ class Client:
         """A worker that has begun, and the lease under which."""
         told_s = time.monotonic()
         while True:
-            for worker in self.cluster.free():
+            for free, worker in self.cluster.free():
                 lease = nonce()
                 with contextlib.suppress(Lost):
-                    if self.cluster.ask(worker.start.remote(lease, packed, self.trust)):
+                    begins = worker.start.remote(lease, packed, self.trust, free)
+                    if self.cluster.ask(begins):
                         return worker, lease
             self._wait()
             if time.monotonic() - told_s > TOLD_S:

@@ -87,9 +87,10 @@ class GpuWorker:
         with self._lock:
             return JOBS_AT_ONCE - sum(job.process.poll() is None for job in self._jobs.values())
 
-    def start(self, lease: str, packed: bytes, trust: bool) -> bool:
-        """Judge this file of jobs under a lease, asked for once; False where nothing is free."""
-        if self.free() <= 0:
+    def start(self, lease: str, packed: bytes, trust: bool, least_free: int = 1) -> bool:
+        """Judge this file of jobs under a lease, asked for once; False where less is free: another
+        was quicker, and some other GPU may be idle."""
+        if self.free() < max(1, least_free):
             return False
         folder = tempfile.TemporaryDirectory(prefix="astra-lease-")
         words = ["judge", "answer", "--device", self.device, *(["--trust"] if trust else [])]

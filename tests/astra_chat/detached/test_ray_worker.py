@@ -33,6 +33,7 @@ def test_two_jobs_at_a_time_each_under_its_lease(task: Task, tmp_path: Path) -> 
     worker = GpuWorker("virtual", idle_s=None)
     assert worker.free() == 2 and worker.look("one") == Look("unknown")
     assert worker.start("one", packed(folder), trust=False)
+    assert not worker.start("two", b"", trust=False, least_free=2), "another was quicker"
     assert worker.start("two", b"no file of jobs", trust=False)
     assert worker.free() == 0 and not worker.start("three", b"", trust=False)
     assert worker.look("one").state == "running"
