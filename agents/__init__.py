@@ -5,6 +5,7 @@ run_state         the state of a run, folded turn by turn
 rounds            a plan, its candidates, and what became of each
 limits            how long a chat may continue
 turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
+constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes
 selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked

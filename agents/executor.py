@@ -16,17 +16,31 @@ from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.agents.messages import (
     BuildMessage,
     ExecutionMessage,
+    KernelMessage,
     PassMessage,
     ScoresMessage,
     SharedState,
+    TuningMessage,
 )
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.turn_order import Baseline, Build, Confirm, Run, Score, next_step
-from astra_chat.agents.turns import Pass
+from astra_chat.agents.turn_order import (
+    Baseline,
+    Build,
+    Confirm,
+    Propose,
+    Run,
+    Score,
+    Tune,
+    next_step,
+)
+from astra_chat.agents.turns import Kernel, Pass
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 
 T = TypeVar("T")
+MEASURED = 16
+"""Points of a candidate that a GPU measures, at most; a budget may leave fewer."""
 
 
 class Executor(UserProxyAgent):
@@ -50,7 +64,10 @@ class Executor(UserProxyAgent):
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
-        return (BuildMessage, ExecutionMessage, ScoresMessage, PassMessage)
+        return (
+            BuildMessage, ExecutionMessage, ScoresMessage, TuningMessage, KernelMessage,
+            PassMessage,
+        )  # fmt: skip
 
     async def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
@@ -64,9 +81,9 @@ class Executor(UserProxyAgent):
 
     async def _work(
         self, state: RunState, token: CancellationToken
-    ) -> BuildReport | Evaluation | CaseScores | Pass:
+    ) -> BuildReport | Evaluation | CaseScores | Tuning | Kernel | Pass:
         judge, cases, mutants = self._judge, state.extra_cases, state.limits.mutants
-        work: Callable[[], BuildReport | Evaluation | CaseScores]
+        work: Callable[[], BuildReport | Evaluation | CaseScores | Tuning]
         match next_step(state):
             case Score(cases=proposed):
                 best = state.best[0].candidate if state.best else ""
@@ -77,6 +94,10 @@ class Executor(UserProxyAgent):
                 work = partial(judge.build, kernel.source, [other.source for other in others])
             case Run(kernel=kernel):
                 work = partial(judge.evaluate, kernel.source, cases)
+            case Tune(kernel=kernel):
+                work = partial(judge.tune, kernel.source, state.limits.tune, MEASURED)
+            case Propose(kernel=kernel):
+                return kernel
             case Confirm(source=source):
                 work = partial(judge.evaluate, source, cases, fresh_seeds=True)
             case _:

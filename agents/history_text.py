@@ -18,6 +18,7 @@ def round_lines(rounds: Sequence[Round]) -> list[str]:
     for one in rounds:
         results = [_result(a, stands.get((one.number, id(a)))) for a in one.attempts]
         told = "; ".join(filter(None, results)) or "no candidate"
+        told += f"; tuned: {one_line(one.tuning.words)}" if one.tuning else ""
         lines.append(f"round {one.number}, {one_line(one.plan.title)}: {told}")
     return lines
 

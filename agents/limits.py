@@ -20,5 +20,7 @@ class Limits(Value):
     """The chat ends once the best candidate reaches this share of the physical limit."""
     approval: bool = True
     """Whether a human is asked, if the run was started so; False once that was switched off."""
+    tune: int = 0
+    """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
     patience: int | None = None
     """The chat ends after this many rounds in a row without a new best."""

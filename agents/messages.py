@@ -25,6 +25,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 
 
 # One subclass for each payload: its name is stable, and AutoGen's teams register it by themselves.
@@ -37,6 +38,10 @@ class TestSuiteMessage(StructuredMessage[TestSuite]):
 
 
 class ScoresMessage(StructuredMessage[CaseScores]):
+    pass
+
+
+class TuningMessage(StructuredMessage[Tuning]):
     pass
 
 
@@ -96,6 +101,7 @@ MESSAGE_TYPES: dict[type[Payload], type[StructuredMessage[Any]]] = {
     RunRequest: RunRequestMessage,
     TestSuite: TestSuiteMessage,
     CaseScores: ScoresMessage,
+    Tuning: TuningMessage,
     Plan: PlanMessage,
     Kernel: KernelMessage,
     BuildReport: BuildMessage,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from astra_chat.agents.constants import PROMPT
 from astra_chat.agents.history_text import prediction_line, round_lines
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.plan_text import plan_in_short, plan_text
@@ -186,6 +187,10 @@ def _plan(context: ChatContext, state: RunState) -> Section | None:
     return Section(f"The plan: {one_line(plan.title)}", plan_text(plan, source, _basis(state)))
 
 
+def _open_constants(context: ChatContext, state: RunState) -> Section | None:
+    return Section("Constants that you leave open", PROMPT) if state.limits.tune else None
+
+
 def _plan_in_short(context: ChatContext, state: RunState) -> Section | None:
     if state.round is None:
         return None
@@ -269,7 +274,7 @@ SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None]
         _task, _contract, _cases, _rules, parent_that_runs, _progress, _log, _predictions,
         _profile, _analysis,
     ),
-    "coder": (_task, _contract, _cases, _headers, parent, _parent_cases, _plan),
+    "coder": (_task, _contract, _cases, _headers, parent, _parent_cases, _plan, _open_constants),
     "fixer": (_task, _contract, _headers, _plan_in_short, failing),
     "profiler": (
         _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _standing,

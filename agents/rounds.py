@@ -9,6 +9,7 @@ from typing import Any
 from astra_chat.agents.strategy import Tried
 from astra_chat.agents.turns import Kernel, Plan, Speaker
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Correct, Timed
 
 
@@ -60,6 +61,8 @@ class Round:
     parent_index: int = 0
     """Index of the parent among what had been tried."""
     attempts: tuple[Attempt, ...] = ()
+    tuning: Tuning | None = None
+    """Of one of its candidates."""
 
     def with_kernel(self, speaker: Speaker, kernel: Kernel) -> Round:
         return replace(self, attempts=(*self.attempts, Attempt(speaker, kernel)))

@@ -29,6 +29,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Profile, Timed
 
 
@@ -200,11 +201,13 @@ class RunState:
     def parent_of(self, speaker: Speaker) -> str:
         """The candidate that this speaker's next kernel is derived from; "" before the baseline.
 
-        A human edits the candidate shown last, a fixer the kernel before its own, all others what
-        their plan changes.
+        A human edits the candidate shown last, a fixer the kernel before its own, the executor
+        what it tuned, all others what their plan changes.
         """
         if speaker == "human":
             return self.shown
+        if speaker == "executor" and self.round and self.round.tuning:
+            return self.round.tuning.candidate
         if speaker != "coder" and self.round and self.round.attempts:
             return self.round.attempts[-1].kernel.candidate
         parent = self.round.parent if self.round else self.baseline
@@ -236,6 +239,10 @@ class RunState:
         dropped = turn.payload.dropped
         kept = tuple(case for case in self.extra_cases if case not in dropped)
         return {"extra_cases": kept, "scores": turn.payload}
+
+    def _tuning(self, turn: Turn) -> dict[str, Any]:
+        assert isinstance(turn.payload, Tuning) and self.round is not None
+        return {"rounds": (*self.rounds[:-1], replace(self.round, tuning=turn.payload))}
 
     def _plan(self, turn: Turn) -> dict[str, Any]:
         assert isinstance(turn.payload, Plan)
@@ -299,7 +306,7 @@ _FOLDS: dict[type[Payload], Callable[[RunState, Turn], dict[str, Any]]] = {
     RunRequest: RunState._request, TestSuite: RunState._tests, CaseScores: RunState._scores,
     Plan: RunState._plan, Kernel: RunState._kernel, BuildReport: RunState._build,
     Evaluation: RunState._evaluation, Analysis: RunState._analysis,
-    Approval: RunState._approval, Pass: RunState._pass,
+    Approval: RunState._approval, Pass: RunState._pass, Tuning: RunState._tuning,
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 user -> tester -> score of its cases -> the baseline -> planner -> coder -> build -> run
   -> profiler -> planner | tester | stop
+a correct candidate that marks constants, where the run tunes -> tuning -> the tuned kernel, its
+  build and run -> profiler
 a build or an evaluation that fails -> fixer, at most `repairs` times a round, then planner
 where the user wants to be asked: a build -> human; an evaluation better than the best so far
   -> confirmation -> human, if it held -> run or profiler if approved, the build of the human's own
@@ -16,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from astra_chat.agents.constants import to_tune, tuned_kernel
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState, faster, proposed
 from astra_chat.agents.standing import rounds_without_gain
@@ -32,12 +35,8 @@ from astra_chat.agents.turns import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.timing.intervals import percent_of_limit
-from astra_chat.tools.types import (
-    Case,
-    Correct,
-    Timed,
-    Value,
-)
+from astra_chat.tools.tuning.tuned import Tuning
+from astra_chat.tools.types import Case, Correct, Timed, Value
 
 StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain"]
 
@@ -73,6 +72,20 @@ class Build:
 @dataclass(frozen=True)
 class Run:
     """The executor evaluates a kernel that was built."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Tune:
+    """The executor tunes the constants that a correct kernel marks."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Propose:
+    """The executor gives a tuned kernel, which is built and run like any other."""
 
     kernel: Kernel
 
@@ -117,7 +130,7 @@ class Stop:
     reason: StopReason
 
 
-Step: TypeAlias = Score | Baseline | Build | Run | Confirm | Ask | AskHuman | Stop
+Step: TypeAlias = Score | Baseline | Build | Run | Tune | Propose | Confirm | Ask | AskHuman | Stop
 
 SINGLE: tuple[RoleName, ...] = ("planner", "coder", "fixer")
 """Roles that `single` acts as."""
@@ -236,6 +249,8 @@ def _after_latest(state: RunState) -> Step:
             return _after_tester(state)
         case Plan():
             return _ask("coder")
+        case Tuning():
+            return _round_done(state)
         case Analysis() as analysis:
             return _after_analysis(state, analysis)
         case work:
@@ -280,6 +295,10 @@ def _round_done(state: RunState) -> Step:
     if under_way is None or not under_way.passed:
         repairs = under_way.repairs if under_way else 0
         return _ask("fixer") if repairs < state.limits.repairs else _next_round(state)
+    if kernel := to_tune(state):
+        return Tune(kernel)
+    if kernel := tuned_kernel(state):
+        return Propose(kernel)
     return _next_round(state) if state.strategy.kind == "single" else _ask("profiler")
 
 

@@ -14,6 +14,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.profiling.metrics import BOTTLENECKS
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import (
     Case,
     DTypeName,
@@ -195,7 +196,9 @@ class Approval(Value):
     """Of a rejection; the planner's prompt shows it."""
 
 
-TextPayload: TypeAlias = RunRequest | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
+TextPayload: TypeAlias = (
+    RunRequest | TestSuite | CaseScores | Plan | Analysis | Pass | Approval | Tuning
+)
 """Payloads without a kernel or a result of the judge."""
 Payload: TypeAlias = TextPayload | Kernel | BuildReport | Evaluation
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from astra_chat.agents.constants import unreadable_marks
 from astra_chat.agents.edits import kernel_of
 from astra_chat.agents.prompt import ChatContext, source_to_edit
 from astra_chat.agents.reply_errors import malformed, objection, unusable_source
@@ -35,6 +36,9 @@ def payload_of(role: RoleName, answer: AnyReply, context: ChatContext, state: Ru
     payload = _payload(role, answer, context, state)
     if isinstance(payload, Kernel) and (reason := unusable_source(payload.source)):
         raise ValueError(reason)
+    if isinstance(payload, Kernel) and state.limits.tune:
+        if reason := unreadable_marks(payload.source):
+            raise ValueError(reason)
     return payload
 
 

@@ -31,6 +31,7 @@ from astra_chat.tools.evaluation import (
 )
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -341,6 +342,11 @@ class FixedJudge:
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         return scored(*cases)
+
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        return Tuning(
+            candidate=candidate_id(source), combinations=1, points=(), start={}, best={}, seconds=0
+        )
 
     def cancel(self) -> None:
         self.cancelled.set()

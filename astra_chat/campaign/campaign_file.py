@@ -65,6 +65,7 @@ class CampaignFile(Value):
     rounds: int | None = None
     cases: Literal["demo", "bench"] | None = None
     mutants: int | None = None
+    tune: int | None = None
     patience: int | None = None
     stop_at: float | None = None
     seed: str | None = None
@@ -83,7 +84,7 @@ class CampaignFile(Value):
     @property
     def shared(self) -> dict[str, Any]:
         """Options of `run` that all runs have."""
-        names = ("base_url", "rounds", "cases", "mutants", "patience", "stop_at", "judge")
+        names = ("base_url", "rounds", "cases", "mutants", "tune", "patience", "stop_at", "judge")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 

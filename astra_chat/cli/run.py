@@ -108,6 +108,14 @@ def run(
         int | None,
         typer.Option(help="Seeded bugs that score the tester's cases; default: 12, 0 for none."),
     ] = None,
+    tune: Annotated[
+        int | None,
+        typer.Option(
+            metavar="POINTS",
+            help="Tune constants that the coder marks: so many points of a correct candidate are"
+            " ranked, the best is judged; default: 0, none.",
+        ),
+    ] = None,
     seed: Annotated[
         str | None,
         typer.Option(

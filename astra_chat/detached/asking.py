@@ -12,10 +12,11 @@ from astra_chat.detached.jobs import CLOSED, Job, TimedList, folders_in, read_jo
 from astra_chat.detached.results import RESULT, TAKEN, refusal_of, result_of
 from astra_chat.mailbox.files import Unreadable, write_new
 from astra_chat.tools.evaluation import BuildReport, Evaluation
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.tuning.tuned import Tuning
+from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import Case, candidate_id, sha256_of
 from astra_chat.transcript.run_folder import JOBS
 from astra_chat.version import __version__
@@ -36,7 +37,7 @@ class DetachedJudge:
     """The judge's protocol (agents/judge_protocol.py) over a local judge and a folder of jobs."""
 
     def __init__(
-        self, local: Judge, timed: TimedList, judged: int, carrier: Carrier | None = None
+        self, local: TuningJudge, timed: TimedList, judged: int, carrier: Carrier | None = None
     ) -> None:
         """`local` builds and scores; it evaluates nothing. `timed`: the list of cases to time;
         `judged`: evaluations of the run so far; `carrier`: has jobs judged while the run waits."""
@@ -64,6 +65,10 @@ class DetachedJudge:
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         return self._local.score(cases, mutants, also)
+
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        """By the virtual GPU alone: the GPU is elsewhere, and measures no part of a job."""
+        return self._local.tune(source, points, 0)
 
     def cancel(self) -> None:
         self._local.cancel()

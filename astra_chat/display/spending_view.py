@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.text import one_line
-from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens
+from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens, TuningSpent
 from astra_chat.transcript.time_use import TimeUse
 
 
@@ -58,6 +58,8 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
     steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
     if steps:
         lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}")
+    if spent.tuning:
+        lines.append(tuning_words(spent.tuning))
     if gpu := gpu_words(spent):
         lines.append(gpu)
     if spent.rejected:
@@ -67,6 +69,14 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
         lines.append(f"turns accepted that contradict the facts: {spent.contradictions}")
     went = f": {time_words(use)}" if use else ""
     return [*lines, f"in all {seconds:.1f} s{went}"]
+
+
+def tuning_words(spent: TuningSpent) -> str:
+    """ "tuning: 2 candidates, 48 points ranked, 16 of them measured, 1 changed; 61.0 s"."""
+    return (
+        f"tuning: {_counted(spent.candidates, 'candidate')}, {spent.points:,} points ranked,"
+        f" {spent.measured:,} of them measured, {spent.changed:,} changed; {spent.seconds:.1f} s"
+    )
 
 
 def gpu_words(spent: Spent) -> str:

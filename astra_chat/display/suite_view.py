@@ -1,4 +1,4 @@
-"""The tester's cases and their score as lines of text."""
+"""The tester's cases, their score, and tuned constants as lines of text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ from rich.text import Text
 
 from astra_chat.agents.turns import TestSuite
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 
 MAX_CASES = 8
 
 
-def suite_lines(suite: TestSuite | CaseScores) -> list[Text]:
-    """The proposed cases, or their score."""
+def suite_lines(suite: TestSuite | CaseScores | Tuning) -> list[Text]:
+    """The proposed cases, their score, or what was tried of a candidate's constants."""
+    if isinstance(suite, Tuning):
+        return _tuning_lines(suite)
     return _scores_lines(suite) if isinstance(suite, CaseScores) else _suite_lines(suite)
+
+
+def _tuning_lines(tuning: Tuning) -> list[Text]:
+    rounds = tuning.halving.rounds if tuning.halving else ()
+    spent = [f"{tuning.seconds:.0f} s", *(one.text for one in rounds)]
+    return [Text(f"tunes {tuning.candidate}: {tuning.words}"), Text("; ".join(spent), "dim")]
 
 
 def _suite_lines(suite: TestSuite) -> list[Text]:

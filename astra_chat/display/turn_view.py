@@ -33,6 +33,7 @@ from astra_chat.tools.descriptions import (
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Profile, Timed, candidate_id
 from astra_chat.transcript.events import Contradiction, RejectedReply, RepeatedRun
 
@@ -45,7 +46,7 @@ def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: in
     match said.payload:
         case RunRequest() as asked:
             return [Text(f"Make {asked.task} faster: {asked.summary}")]
-        case TestSuite() | CaseScores() as tests:
+        case TestSuite() | CaseScores() | Tuning() as tests:
             return suite_lines(tests)
         case Plan() as plan:
             return _plan_lines(plan, _parent(before))

@@ -18,6 +18,7 @@ from astra_chat.spending.prices import Price
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case
 from astra_chat.transcript.spending import Tokens
 
@@ -106,6 +107,14 @@ class MeteredJudge:
         """Raises BudgetSpent."""
         self._meter.before_building()
         return self._judge.score(cases, mutants, also)
+
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        """With as many measurements as leave one evaluation for what is found. Raises BudgetSpent
+        where no kernel may be run."""
+        tuning = self._judge.tune(source, points, self._meter.before_tuning(measured))
+        self._meter.tuned(tuning)
+        logger.info("tuning of %s: %s; %.1f s", tuning.candidate, tuning.words, tuning.seconds)
+        return tuning
 
     def cancel(self) -> None:
         self._judge.cancel()

@@ -17,6 +17,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Device, sha256_of
 
 V = TypeVar("V", bound=BaseModel)
@@ -48,6 +49,10 @@ class RecordedJudge:
         place = self._recording.place(WHO, self._score_of(cases, mutants, also))
         return self._result(CaseScores, place, lambda real: real.score(cases, mutants, also))
 
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        place = self._recording.place(WHO, self._tuning_of(sha256_of(source)))
+        return self._result(Tuning, place, lambda real: real.tune(source, points, measured))
+
     def cancel(self) -> None:
         if self._real is not None:
             self._real.cancel()
@@ -61,11 +66,13 @@ class RecordedJudge:
                 given = [score.case for score in payload.cases]
                 also = before.sources.get(payload.also, "")
                 self._recording.place(WHO, self._score_of(given, payload.asked, also))
-            if not isinstance(payload, BuildReport | Evaluation):
+            if not isinstance(payload, BuildReport | Evaluation | Tuning):
                 continue
             sha = sha256_of(before.sources.get(payload.candidate, baseline))
             if isinstance(payload, BuildReport):
                 self._recording.place(WHO, self._build_of(sha))
+            elif isinstance(payload, Tuning):
+                self._recording.place(WHO, self._tuning_of(sha))
             else:
                 self._recording.place(
                     WHO, self._evaluation_of(sha, before.extra_cases, payload.confirms)
@@ -73,6 +80,9 @@ class RecordedJudge:
 
     def _build_of(self, sha: str) -> Json:
         return {"step": "build", "source": sha, **self._about}
+
+    def _tuning_of(self, sha: str) -> Json:
+        return {"step": "tune", "source": sha, **self._about}
 
     def _evaluation_of(self, sha: str, cases: Sequence[Case], confirms: bool) -> Json:
         given = [case.model_dump(mode="json") for case in cases]

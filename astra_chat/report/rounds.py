@@ -11,6 +11,7 @@ from astra_chat.agents.turns import Analysis, Approval, Kernel, Pass, Plan, Turn
 from astra_chat.report.diff import Diff, side_by_side
 from astra_chat.tools.descriptions import describe, describe_build, verdict
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Outcome, Timed
 
 BASELINE = "the baseline"
@@ -120,6 +121,8 @@ def _add(found: list[Round], turn: Turn, number: int, before: RunState, baseline
                 one.build, one.build_turn = report, number
         case Evaluation() as evaluation:
             _judged(found, evaluation, number)
+        case Tuning(words=words):
+            last.notes.append((number, turn.speaker, f"tunes: {words}"))
         case Analysis() as analysis:
             last.analyses.append((number, analysis))
         case Pass(words=words):

@@ -27,6 +27,7 @@ from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.task.tiers import TIER_FILES
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case
 from astra_chat.transcript.options import RunOptions
 
@@ -53,6 +54,9 @@ class OnceEach:
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         return self._judge.score(cases, mutants, also)
+
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        raise NotImplementedError("strategies are compared without tuning")
 
     def cancel(self) -> None:
         self._judge.cancel()

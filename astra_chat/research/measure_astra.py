@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import (
     Basis,
     Case,
@@ -74,6 +75,11 @@ class InstantJudge:
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         scores = tuple(CaseScore(case=case, kills=("a bug",)) for case in cases)
         return CaseScores(asked=mutants, mutants=("a bug",), own=("a bug",), cases=scores)
+
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        return Tuning(
+            candidate=candidate_id(source), combinations=1, points=(), start={}, best={}, seconds=0
+        )
 
     def cancel(self) -> None:
         """Nothing runs long enough to be stopped."""

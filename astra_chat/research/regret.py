@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tuning.halving import Halving
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Value
 
 DRAWS = 2000

@@ -40,6 +40,7 @@ def run(
     stop_at: float | None = None,
     patience: int | None = None,
     mutants: int | None = None,
+    tune: int | None = None,
     seed: str | None = None,
     trust: bool = False,
     no_wait: bool = False,
@@ -76,7 +77,7 @@ def run(
     place = judge if judge is not None and place_of(judge) is not None else None
     options = RunOptions.given(
         models=models, tier=baseline, rounds=rounds, cases=cases, budget=budget, strategy=strategy,
-        mutants=mutants, stop_at_percent=stop_at, patience=patience, trust=trust,
+        mutants=mutants, tune=tune, stop_at_percent=stop_at, patience=patience, trust=trust,
         judge=judge if place is None else "detached",
     )  # fmt: skip
     session = SessionOptions(

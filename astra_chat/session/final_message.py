@@ -28,7 +28,7 @@ class Expecting(Protocol):
 def deviation(state: RunState, models: Expecting) -> Deviation | None:
     """Whether the last turn, a build or an evaluation, is not what the models predicted."""
     under_way, baseline = state.round, state.baseline
-    if under_way is None or not under_way.attempts:
+    if under_way is None or not under_way.attempts or under_way.attempts[-1].speaker == "executor":
         return None
     kernel = under_way.attempts[-1].kernel
     place = Position(round=under_way.number, attempt=len(under_way.attempts) - 1)

@@ -9,14 +9,14 @@ from astra_chat.session.request import Request
 from astra_chat.session.run_events import RunEvents
 from astra_chat.session.signals import ChatLoop
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.run_folder import JOBS
 
 
 def judge_for(
     request: Request, events: RunEvents, loop: ChatLoop, past: Turns
-) -> Judge | DetachedJudge:
+) -> TuningJudge | DetachedJudge:
     """It reports from its thread to the chat's, where all else is shown. `past`: the turns before.
 
     Raises BadInput and MissingDependency.
@@ -28,7 +28,7 @@ def judge_for(
         carrier.require()
     if request.device.kind == "cuda" and request.limits.confirmations and not detached:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
-    judge = Judge(
+    judge = TuningJudge(
         request.task, request.device, tier=request.options.tier, cases=request.options.cases,
         trust=request.options.trust, entropy=request.entropy,
         on_progress=lambda report: loop.call(events.progress, report),

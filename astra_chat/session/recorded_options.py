@@ -77,7 +77,8 @@ def _recorded(recorded: RunOptions, given: Set[str], file: Path) -> Iterator[Rec
         yield from _models(recorded.models, file)
     if "budget" not in given and recorded.budget:
         yield Recorded(f"budget: {one_line(recorded.budget)}", "budget")
-    for name, number in (("rounds", recorded.rounds), ("mutants", recorded.mutants)):
+    for name in ("rounds", "mutants", "tune"):
+        number = getattr(recorded, name)
         if name not in given and number > _default(name):
             yield Recorded(f"{name}: {number}, where {_default(name)} is the default", name)
 

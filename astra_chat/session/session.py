@@ -41,8 +41,8 @@ from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.tools.errors import AstraError, MissingDependency
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,
@@ -73,7 +73,7 @@ def run_request(
     """
     loop, listener = ChatLoop(stop), events or Silent()
     approver = approver_for(request.approver) if request.approver else None
-    own: Judge | DetachedJudge | None = None
+    own: TuningJudge | DetachedJudge | None = None
 
     def real_judge() -> AbstractContextManager[JudgeProtocol]:
         nonlocal own

@@ -9,6 +9,7 @@ from astra_chat.spending.budget import Budget, BudgetSpent
 from astra_chat.spending.prices import Price
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.transcript.ledger import gpu_seconds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 
@@ -29,7 +30,7 @@ class Meter:
         self._budget, self._clock = budget, clock
         self._unrecorded: list[ModelCall] = []
         self._tokens = before.tokens if before else Tokens()
-        self._evaluations = before.evaluations if before else 0
+        self._evaluations = before.runs if before else 0
         self._gpu_s = before.gpu_s if before else 0.0
         self._start = clock() - before_s
 
@@ -106,6 +107,16 @@ class Meter:
             raise BudgetSpent(
                 f"the budget of {gpu_s:g} GPU seconds is used up: {self._gpu_s:.1f} spent"
             )
+
+    def before_tuning(self, most: int) -> int:
+        """Points of `most` that may be measured. Raises BudgetSpent unless a kernel may be run."""
+        self.before_evaluating()
+        limit = self._budget.evaluations
+        return most if limit is None else max(0, min(most, limit - self._evaluations - 1))
+
+    def tuned(self, tuning: Tuning) -> None:
+        self._evaluations += tuning.measured
+        self._gpu_s += tuning.gpu_s
 
     def evaluated(self, evaluation: Evaluation) -> None:
         self._evaluations += 1

@@ -14,12 +14,14 @@ from astra_chat.tools.evaluation import (
     GpuUse,
     Step,
 )
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Correct, StepName, Timed
 from astra_chat.transcript.events import (
     BuildDone,
     ChatMessage,
     Chosen,
     Contradiction,
+    Event,
     Judged,
     Proposed,
     Record,
@@ -32,6 +34,7 @@ from astra_chat.transcript.spending import (
     Spent,
     StepSpent,
     Tokens,
+    TuningSpent,
 )
 
 ON_GPU: tuple[StepName, ...] = ("check", "sanitize", "time", "profile")
@@ -47,13 +50,14 @@ def ledger(records: Sequence[Record]) -> Spent:
     builds = [event.report for event in events if isinstance(event, BuildDone)]
     built = [step for report in builds for step in report.steps]
     run = [step for evaluation in evaluations for step in evaluation.steps]
-    gpus = gpu_use(evaluations)
+    gpus, tuning = gpu_use(evaluations), _tuning(events)
     return Spent(
         tokens=_sum(role.tokens for role in roles),
         roles=roles,
         evaluations=len(evaluations),
         steps=_by_step([*built, *run]),
-        gpu_s=gpus.held_s,
+        gpu_s=gpus.held_s + (tuning.gpu_s if tuning else 0.0),
+        tuning=tuning,
         gpu_wait_s=round(sum(map(gpu_wait_s, evaluations)), 3),
         energy_j=gpus.energy_j,
         gpu_busy=gpus.busy,
@@ -87,6 +91,24 @@ def gpu_use(evaluations: Sequence[Evaluation]) -> GpuUse:
         held_s=round(sum(map(gpu_seconds, evaluations)), 3),
         energy_j=round(sum(energies), 3) if energies else None,
         busy=round(sum(b * s for b, s in busy) / watched_s, 4) if watched_s else None,
+    )
+
+
+def _tuning(events: Iterable[Event]) -> TuningSpent | None:
+    found = [
+        event.payload
+        for event in events
+        if isinstance(event, ChatMessage) and isinstance(event.payload, Tuning)
+    ]
+    if not found:
+        return None
+    return TuningSpent(
+        candidates=len(found),
+        changed=sum(one.changed for one in found),
+        points=sum(len(one.points) for one in found),
+        measured=sum(one.measured for one in found),
+        seconds=round(sum(one.seconds for one in found), 3),
+        gpu_s=round(sum(one.gpu_s for one in found), 3),
     )
 
 

@@ -52,6 +52,8 @@ class RunOptions(Value):
     """Which candidate a plan changes, and how many kernels it gets."""
     mutants: int = Field(default=12, ge=0, le=1000)
     """Seeded bugs that score the tester's cases; 0: they are not scored."""
+    tune: int = Field(default=0, ge=0, le=1000, exclude_if=lambda points: not points)
+    """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
     stop_at_percent: Annotated[
         Annotated[float, Field(gt=0, le=100)] | None, BeforeValidator(_zero_is_none)
     ] = None

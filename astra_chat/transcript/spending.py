@@ -78,6 +78,22 @@ class Rejected(Value):
     times: Count
 
 
+class TuningSpent(Value):
+    """What the executor spent on constants that candidates marked."""
+
+    candidates: Count
+    """That were tuned."""
+    changed: Count
+    """Of these, those whose constants were changed."""
+    points: Count
+    """That the virtual GPU ranked."""
+    measured: Count
+    """Of these, those that a GPU measured; a budget counts each as an evaluation."""
+    seconds: Seconds
+    gpu_s: Seconds
+    """Of these, in which a GPU measured; in the run's gpu_s too."""
+
+
 class Spent(Value):
     """The ledger: totals up to here, earlier sessions included. The time that
     passed is that of its record."""
@@ -97,8 +113,15 @@ class Spent(Value):
     gpu_busy: Annotated[float, Field(ge=0, le=1)] | None = None
     """NVML's utilization of those GPUs while they held them; None: it said nothing."""
     rejected: tuple[Rejected, ...]
+    tuning: TuningSpent | None = Field(default=None, exclude_if=lambda one: one is None)
+    """None where nothing was tuned."""
     contradictions: Count = 0
     """Turns that were accepted although they contradict the facts."""
+
+    @property
+    def runs(self) -> int:
+        """What counts against a budget of evaluations."""
+        return self.evaluations + (self.tuning.measured if self.tuning else 0)
 
     @property
     def unusable_tokens(self) -> Tokens:

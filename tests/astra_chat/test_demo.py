@@ -16,6 +16,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, RejectedReply
 from astra_chat.transcript.options import RunOptions
@@ -57,6 +58,9 @@ class RecordedResults:
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         return next(one for one in self._said if isinstance(one, CaseScores))
+
+    def tune(self, source: str, points: int, measured: int) -> Tuning:
+        raise NotImplementedError("the recorded runs tune nothing")
 
     def cancel(self) -> None:
         """Nothing is running."""

@@ -16,7 +16,8 @@ from pydantic import ConfigDict, Field
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.tuning.halving import Halving, halved
+from astra_chat.tools.tuning.halving import halved
+from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.tuning.ranking import estimated_ratios
 from astra_chat.tools.tuning.space import Point, Space
 from astra_chat.tools.types import DeviceKind, Timed, Value, candidate_id

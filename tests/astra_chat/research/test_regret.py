@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.research.regret import RegretStudy, SpaceStudy, StudiedPoint, document, read
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tuning.halving import Halving
+from astra_chat.tools.tuning.halving_rounds import Halving
 
 
 def study(chosen: int, again: tuple[tuple[float, float], ...]) -> SpaceStudy:

@@ -10,9 +10,12 @@ from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import Price
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation, Step
+from astra_chat.tools.tuning.halving_rounds import Halving, HalvingRound
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Device
+from astra_chat.transcript.events import ChatMessage, Record
 from astra_chat.transcript.ledger import ledger
-from astra_chat.transcript.spending import Spent, Tokens
+from astra_chat.transcript.spending import Spent, Tokens, TuningSpent
 from tests.chat_samples import SCALAR, FixedJudge, evaluation, timed
 
 PRICE = Price.model_validate({"in": 1000.0, "cached": 100.0, "out": 1000.0})
@@ -113,3 +116,28 @@ def test_answers_are_handed_over_once_oldest_first() -> None:
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
     assert (Tokens(usd=1.0) + Tokens(usd=None)).usd is None
     assert ledger([]).tokens.usd == 0.0
+
+
+def test_points_that_a_gpu_measures_count_as_evaluations() -> None:
+    """One evaluation is kept for the point that is found."""
+    rounds = (HalvingRound(entered=4, cases=2, timings=8, seconds=3.0, dropped=()),)
+    found = Tuning(
+        candidate="c", combinations=9, points=(), start={}, best={}, seconds=5.0, gpu_s=3.0,
+        halving=Halving(rounds=rounds, left=("c",)),
+    )  # fmt: skip
+    meter = Meter(Budget(evaluations=7, gpu_s=4))
+    assert meter.before_tuning(16) == 6 and Meter(Budget()).before_tuning(16) == 16
+    meter.tuned(found)
+    assert meter.before_tuning(16) == 2 and meter.left().startswith("3 of 7 evaluations")
+    meter.tuned(found)
+    with pytest.raises(BudgetSpent, match="7 evaluations"):
+        meter.before_tuning(16)
+    spent = NOTHING.model_copy(update={"evaluations": 2, "tuning": ledger_of(found)})
+    assert spent.runs == 6
+    with pytest.raises(BudgetSpent, match="6 evaluations"):
+        Meter(Budget(evaluations=6), spent).before_evaluating()
+
+
+def ledger_of(found: Tuning) -> TuningSpent | None:
+    said = ChatMessage(speaker="executor", payload=found)
+    return ledger([Record(run="r", seq=0, turn=1, t=1.0, event=said)]).tuning

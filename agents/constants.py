@@ -1,0 +1,66 @@
+"""Constants that a candidate marks for tuning: which kernel is tuned, and what comes of it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.turns import Kernel
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tuning.space import read_space
+from astra_chat.tools.types import Timed
+
+MARK = "tune:"
+PROMPT = (
+    "You may leave constants open: after `constexpr int kThreads = 256;` or `#define ROWS 4` write"
+    " `// tune: 64 128 512`, integers that it may have besides, and relations on lines of their own"
+    " as `// require: kThreads * ROWS <= 1024`. Each choice has to be correct; the executor tries"
+    " them and keeps the best. The values that you write are the starting point."
+)
+"""What the coder is told where a run tunes."""
+
+
+def unreadable_marks(source: str) -> str | None:
+    """Why the marks of a source cannot be used, as text; None if they can, or there are none."""
+    if MARK not in source:
+        return None
+    try:
+        read_space(source)
+    except BadInput as error:
+        return str(error)
+    return None
+
+
+@lru_cache(maxsize=256)
+def is_marked(source: str) -> bool:
+    """Whether it leaves constants open that can be tuned."""
+    return MARK in source and unreadable_marks(source) is None
+
+
+def to_tune(state: RunState) -> Kernel | None:
+    """The kernel of the round to tune: the fastest correct one that marks constants, once."""
+    under_way = state.round
+    if not state.limits.tune or under_way is None or under_way.tuning is not None:
+        return None
+    ratios = {
+        attempt.kernel: attempt.evaluation.outcome.ratio
+        for attempt in under_way.attempts
+        if attempt.evaluation is not None
+        and isinstance(attempt.evaluation.outcome, Timed)
+        and not (attempt.replaced or attempt.rejected is not None)
+        and is_marked(attempt.kernel.source)
+    }
+    return max(ratios, key=lambda kernel: ratios[kernel], default=None)
+
+
+def tuned_kernel(state: RunState) -> Kernel | None:
+    """The round's tuned kernel, which is not among its candidates yet; None where tuning changed
+    nothing."""
+    under_way = state.round
+    tuning = under_way.tuning if under_way else None
+    if under_way is None or tuning is None or not tuning.changed:
+        return None
+    source = read_space(state.sources[tuning.candidate]).at(tuning.best)
+    kernel = Kernel(words=f"Constants of {tuning.candidate} tuned. {tuning.words}.", source=source)
+    known = (attempt.kernel.candidate for attempt in under_way.attempts)
+    return None if kernel.candidate in known else kernel

@@ -1,0 +1,122 @@
+"""Marked constants in a chat: when they are tuned, what follows, and what is sent back."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.agents.constants import is_marked, unreadable_marks
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.prompt import ChatContext, turn_prompt
+from astra_chat.agents.run_state import RunState, state_of
+from astra_chat.agents.turn_order import Ask, Build, Propose, Run, Tune, next_step
+from astra_chat.agents.turns import Kernel, KernelReply, Payload, Source, Speaker, Turn
+from astra_chat.agents.usable_reply import payload_of
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.tuning.tuned import TriedPoint, Tuning
+from astra_chat.tools.types import candidate_id
+from tests.chat_samples import (
+    DEVICE,
+    SCALAR,
+    VECTOR,
+    WRONG_OUTCOME,
+    baseline_turns,
+    build,
+    evaluation,
+    plan,
+    timed,
+)
+
+MARKED = VECTOR.replace(
+    "__global__", "constexpr int kThreads = 128;  // tune: 64 256\n__global__", 1
+)
+TUNED = MARKED.replace("kThreads = 128", "kThreads = 64")
+TUNES = Limits(rounds=2, tune=8)
+PROFILER = Ask("profiler", "profiler")
+
+
+def tuning(best: int = 64) -> Tuning:
+    ratios = {64: 2.1, 128: 1.9}
+    return Tuning(
+        candidate=candidate_id(MARKED), combinations=3,
+        points=(
+            *(TriedPoint(values={"kThreads": n}, estimated_ratio=r) for n, r in ratios.items()),
+            TriedPoint(values={"kThreads": 256}, estimated_ratio=None, failed="crashed"),
+        ),
+        start={"kThreads": 128}, best={"kThreads": best}, seconds=1.5,
+    )  # fmt: skip
+
+
+def chat(*turns: tuple[Speaker, Payload], limits: Limits = TUNES) -> RunState:
+    """After a marked kernel that is 1.9 times as fast, and these turns."""
+    first: list[tuple[Speaker, Payload]] = [
+        ("planner", plan()), ("coder", Kernel(words="w", source=MARKED)),
+        ("executor", build(MARKED)), ("executor", evaluation(MARKED, timed(1.9))),
+    ]  # fmt: skip
+    return state_of(
+        [*baseline_turns(), *(Turn(who, said) for who, said in [*first, *turns])], limits
+    )
+
+
+def test_a_correct_marked_kernel_is_tuned_and_the_tuned_one_judged() -> None:
+    state = chat()
+    assert next_step(state) == Tune(Kernel(words="w", source=MARKED))
+    state = state.after(Turn("executor", tuning()))
+    proposed = next_step(state)
+    assert isinstance(proposed, Propose) and proposed.kernel.source == TUNED
+    assert state.parent_of("executor") == candidate_id(MARKED)
+    assert "kThreads = 64 (was 128)" in proposed.kernel.words
+    state = state.after(Turn("executor", proposed.kernel))
+    assert next_step(state) == Build((proposed.kernel,))
+    state = state.after(Turn("executor", build(TUNED)))
+    assert next_step(state) == Run(proposed.kernel)
+    state = state.after(Turn("executor", evaluation(TUNED, timed(2.1))))
+    assert next_step(state) == PROFILER
+    assert state.best is not None and state.best[0].candidate == candidate_id(TUNED)
+
+
+def test_a_tuned_kernel_that_fails_goes_to_no_fixer() -> None:
+    tuned = Kernel(words="t", source=TUNED)
+    state = chat(
+        ("executor", tuning()), ("executor", tuned), ("executor", build(TUNED)),
+        ("executor", evaluation(TUNED, WRONG_OUTCOME)),
+    )  # fmt: skip
+    assert next_step(state) == PROFILER
+    assert state.best is not None and state.best[0].candidate == candidate_id(MARKED)
+
+
+def test_where_tuning_changes_nothing_the_profiler_is_next() -> None:
+    assert next_step(chat(("executor", tuning(best=128)))) == PROFILER
+
+
+@pytest.mark.parametrize("source", [VECTOR, MARKED.replace("tune: 64 256", "tune: many")])
+def test_without_readable_marks_or_the_option_nothing_is_tuned(source: str) -> None:
+    """The second source is a human's: a model's would have been sent back."""
+    assert not is_marked(source)
+    assert next_step(chat(limits=Limits(rounds=2))) == PROFILER
+
+
+def test_marks_that_cannot_be_read_are_sent_back(task: Task) -> None:
+    broken = MARKED.replace("tune: 64 256", "tune: 64 many")
+    context = ChatContext(task, SCALAR, "sglang", DEVICE.name)
+    state = state_of([*baseline_turns(), Turn("planner", plan())], TUNES)
+    answer = KernelReply(reply=Source(words="w", source=broken))
+    with pytest.raises(ValueError, match="64 many"):
+        payload_of("coder", answer, context, state)
+    assert unreadable_marks(MARKED) is None
+    off = state_of([*baseline_turns(), Turn("planner", plan())], Limits(rounds=2))
+    assert payload_of("coder", answer, context, off) == Kernel(words="w", source=broken)
+
+
+def test_the_coder_is_told_only_where_the_run_tunes(task: Task) -> None:
+    context = ChatContext(task, SCALAR, "sglang", DEVICE.name)
+    turns = [*baseline_turns(), Turn("planner", plan())]
+    prompts = [
+        turn_prompt("coder", context, state_of(turns, limits)) for limits in (TUNES, Limits())
+    ]
+    assert "// tune: 64 128 512" in prompts[0] and "// tune" not in prompts[1]
+
+
+def test_the_planner_reads_what_was_tuned(task: Task) -> None:
+    state = chat(("executor", tuning()))
+    context = ChatContext(task, SCALAR, "sglang", DEVICE.name)
+    assert "kThreads = 64 (was 128)" in turn_prompt("planner", context, state)

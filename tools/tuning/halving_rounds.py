@@ -1,0 +1,64 @@
+"""What successive halving did, as values; a transcript holds them."""
+
+from __future__ import annotations
+
+from astra_chat.tools.types import Seconds, Value
+
+
+class Dropped(Value):
+    """A candidate that did not go on."""
+
+    candidate: str
+    ratio: float | None
+    """Over the baseline, on the cases so far; None where it failed."""
+    failed: str = ""
+    """Kind of the outcome that ended it."""
+
+
+class HalvingRound(Value):
+    """One round."""
+
+    entered: int
+    """Candidates at its start."""
+    cases: int
+    """On which they are compared, those of earlier rounds included."""
+    timings: int
+    """Of one candidate on one case, beside the baseline, that this round added."""
+    seconds: Seconds
+    dropped: tuple[Dropped, ...]
+    """The best of them first."""
+
+    @property
+    def text(self) -> str:
+        """What the round did and cost, as one line."""
+        return (
+            f"{self.entered} candidates on {self.cases} cases: {self.timings} timings in"
+            f" {self.seconds:.0f} s, {len(self.dropped)} dropped"
+        )
+
+
+class Halving(Value):
+    """The result of halving."""
+
+    rounds: tuple[HalvingRound, ...]
+    left: tuple[str, ...]
+    """Candidates that no round dropped, the best first."""
+
+    @property
+    def order(self) -> list[str]:
+        """All candidates that did not fail: those left, then those that were dropped last."""
+        dropped = [one for done in reversed(self.rounds) for one in done.dropped]
+        return [*self.left, *(one.candidate for one in dropped if one.ratio is not None)]
+
+    def dropped_at(self, candidate: str) -> str:
+        """On how many cases a candidate was dropped and how fast it was, as text; "" of others."""
+        for done in self.rounds:
+            for one in done.dropped:
+                if one.candidate == candidate:
+                    how = one.failed or f"{one.ratio:.3f}x"
+                    return f"{how} on {done.cases} cases, then dropped"
+        return ""
+
+    @property
+    def timings(self) -> int:
+        return sum(done.timings for done in self.rounds)

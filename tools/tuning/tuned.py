@@ -1,0 +1,67 @@
+"""What tuning a candidate of a run found: tried, chosen, and what it cost."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from astra_chat.tools.tuning.halving_rounds import Halving
+from astra_chat.tools.types import Seconds, Value
+
+
+class TriedPoint(Value):
+    """One choice of all constants."""
+
+    values: dict[str, int]
+    estimated_ratio: float | None
+    """Speed over the baseline's on the virtual GPU; None where it failed there."""
+    failed: str = ""
+    """Kind of the outcome that ended it."""
+
+
+class Tuning(Value):
+    """The executor's turn about a correct candidate that marks constants. Its best point is no
+    result: it becomes a candidate, which is judged like any other."""
+
+    kind: Literal["tuning"] = "tuning"
+    candidate: str
+    """Whose constants these are."""
+    combinations: int = Field(ge=0)
+    """Of values, before the relations."""
+    points: tuple[TriedPoint, ...]
+    """Those that were ranked, the best first."""
+    start: dict[str, int]
+    """What the candidate holds."""
+    best: dict[str, int]
+    """The start where nothing was faster by more than the resolution."""
+    halving: Halving | None = None
+    """Of the first in the order, on a GPU."""
+    seconds: Seconds
+    gpu_s: Seconds = 0.0
+    """Of these, in which a real GPU measured."""
+
+    @property
+    def measured(self) -> int:
+        """Points that a GPU measured: a budget of evaluations counts each as one."""
+        return self.halving.rounds[0].entered if self.halving and self.halving.rounds else 0
+
+    @property
+    def changed(self) -> bool:
+        return self.best != self.start
+
+    @property
+    def words(self) -> str:
+        """What came of it, in one line."""
+        failed = sum(point.estimated_ratio is None for point in self.points)
+        tried = f"{len(self.points)} of {self.combinations} points ranked on the virtual GPU"
+        tried += f", {failed} of them failed" if failed else ""
+        tried += f", {self.measured} measured" if self.measured else ""
+        if not self.changed:
+            return f"{tried}: none is faster than what {self.candidate} holds"
+        chosen = ", ".join(
+            f"{name} = {value} (was {self.start[name]})"
+            for name, value in self.best.items()
+            if value != self.start[name]
+        )
+        return f"{tried}: {chosen}"
