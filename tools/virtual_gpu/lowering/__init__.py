@@ -3,6 +3,7 @@
 inline             device functions inlined into a kernel
 recursion          recursive functions and alloca: a stack in local memory
 function_pointers  addresses of device functions, and calls through them
+clusters           barriers and ranks of clusters, of one block each
 vector_atomics     vector atomics as scalar ones
 control_flow       basic blocks and the terminators between them
 block_order        order of basic blocks in which divergent lanes reconverge

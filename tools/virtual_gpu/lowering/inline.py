@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from astra_chat.tools.virtual_gpu.lowering.clusters import of_one_block
 from astra_chat.tools.virtual_gpu.lowering.function_pointers import (
     candidates,
     choice,
@@ -179,7 +180,8 @@ class _Inliner:
                 self._needs_room = True
                 self._flat.body.extend(allocation(statement))
             elif isinstance(statement, Instruction):
-                self._flat.body.extend(scalars(with_addresses(self._module, statement)))
+                for each in of_one_block(statement):
+                    self._flat.body.extend(scalars(with_addresses(self._module, each)))
             else:
                 self._flat.body.append(statement)
 

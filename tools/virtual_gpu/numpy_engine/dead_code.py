@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from astra_chat.tools.virtual_gpu.lowering.clusters import of_one_block
 from astra_chat.tools.virtual_gpu.lowering.control_flow import unreached_instructions
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Unit
@@ -38,4 +39,4 @@ _ENDS = frozenset("bra brx ret exit call bar barrier mbarrier".split())
 def _plain(function: Function) -> Iterator[Instruction]:
     for statement in function.body:
         if isinstance(statement, Instruction) and statement.family not in _ENDS:
-            yield statement
+            yield from of_one_block(statement)

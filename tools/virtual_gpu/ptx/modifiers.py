@@ -5,6 +5,7 @@ A modifier that nothing consumes is refused, so one that changes the meaning can
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Operand, Pair, Sink
@@ -20,8 +21,19 @@ _ONLY_ON_A_GPU = ("wgmma", "tcgen05", "mapa", "getctarank", "setmaxnreg", "multi
 """Families that work with clusters, with TMA or across warps in ways nothing here has."""
 
 
+_CLUSTER_BARRIER = re.compile(
+    r"barrier\.cluster\.(arrive(\.(release|relaxed))?|wait(\.acquire)?)(\.aligned)?"
+)
+
+
+def is_cluster_barrier(instruction: Instruction) -> bool:
+    """One that a launch without clusters may have: each block is a cluster of its own there."""
+    fits = _CLUSTER_BARRIER.fullmatch(instruction.opcode)
+    return fits is not None and not instruction.operands
+
+
 def needs_gpu(instruction: Instruction) -> bool:
-    """Is it one of those, a tensor map's copy, or anything of a cluster?"""
+    """Is it one of those, a tensor map's copy, or anything else of a cluster?"""
     opcode = instruction.opcode
     return instruction.family in _ONLY_ON_A_GPU or opcode.startswith(
         ("barrier.cluster", "cp.async.bulk.tensor", "fence.proxy.tensormap")

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 from astra_chat.tools.virtual_gpu.ptx.modifier_rules import misuse
-from astra_chat.tools.virtual_gpu.ptx.modifiers import needs_gpu
+from astra_chat.tools.virtual_gpu.ptx.modifiers import is_cluster_barrier, needs_gpu
 from astra_chat.tools.virtual_gpu.ptx.operands import mistake
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
@@ -115,6 +115,8 @@ def _check(module: Module, kernel: Kernel, function: Function, instruction: Inst
 
 def _wrong(module: Module, function: Function, instruction: Instruction) -> str:
     family = instruction.family
+    if is_cluster_barrier(instruction):
+        return ""
     if needs_gpu(instruction):
         return f"{'.'.join(instruction.opcode.split('.')[:2])}, which needs a GPU,"
     if family not in _KNOWN:

@@ -44,7 +44,7 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.f16 [%rd1], [%r1], 16;",
         "cp.async.bulk.commit_group.read;",
         "cp.async.mbarrier.arrive.b32 [%r1];",
-        "barrier.cluster.arrive;",
+        "barrier.cluster.arrive.acquire;",
         "bar.arrive 1;",
         # Modifiers that change the meaning
         "add.rn.ftz.f64 %rd1, %rd2, %rd3;",
@@ -65,7 +65,7 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "selp.b32 %r1, %r2, %r3, %r4;",
         # Operands
         "mov.u32 %r1, %envreg3;",
-        "mov.u32 %r1, %cluster_ctarank;",
+        "mov.u32 %r1, %cluster_ctaid.x;",
         "mov.u64 %rd1, undeclared;",
         "ld.global.b32 %r1, [undeclared];",
         "min.f32 %f1, %f2, %f3, %f4;",
@@ -94,7 +94,7 @@ def test_refusals_name_kernel_line_and_opcode(instruction: str) -> None:
         "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
         "[%r1], [%r2], 16, [%r3];",
         "mapa.shared::cluster.u32 %r1, %r2, 0;",
-        "barrier.cluster.arrive;",
+        "barrier.cluster.arrive.acquire;",
     ],
 )
 def test_what_needs_a_gpu_says_so(instruction: str) -> None:

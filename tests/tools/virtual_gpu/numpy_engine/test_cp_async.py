@@ -37,6 +37,23 @@ def test_cooperative_groups_reduce(bench: Any) -> None:
     assert np.array_equal(out, (warps.sum(axis=1) * 1000 + warps.max(axis=1)).repeat(32))
 
 
+def test_a_group_that_is_known_only_at_run_time(bench: Any) -> None:
+    """Its sync() has a branch for clusters, which need a GPU, though none is there."""
+    out = np.zeros(4, np.int32)
+    bench.launch("groups", 1, 128, out, np.int32(0))
+    assert list(out) == [127 * 64, 0, 0, 0]
+    bench.launch("groups", 1, 128, out, np.int32(1))
+    assert list(out) == [32 * 32 * k + 31 * 16 for k in range(4)]
+
+
+def test_without_clusters_each_block_is_one(bench: Any) -> None:
+    out = np.zeros(64, np.int32)
+    bench.launch("own_cluster", 1, 64, out, np.int32(1))
+    assert np.array_equal(out, np.arange(64)[::-1] + 1)
+    with pytest.raises(Fault, match="shared-memory race"):
+        bench.launch("own_cluster", 1, 64, out, np.int32(0))
+
+
 def test_pipelined_copies_arrive_in_order(bench: Any, aligned: Any) -> None:
     x = aligned(np.random.default_rng(0).integers(0, 9, (5, 64, 4)).astype(np.float32))
     out = np.zeros(64, np.float32)

@@ -26,6 +26,31 @@ extern "C" __global__ void group_reduce(int *out, const int *in) {
   const int v = in[threadIdx.x];
   out[threadIdx.x] = cg::reduce(warp, v, cg::plus<int>()) * 1000 + cg::reduce(warp, v, cg::greater<int>());
 }
+// Which group it is shows only when it runs: a block, or a tile of a warp.
+__device__ __noinline__ int group_sum(const cg::thread_group &group, int *room, int value) {
+  const int rank = group.thread_rank();
+  for (int half = group.size() / 2; half > 0; half /= 2) {
+    room[rank] = value;
+    group.sync();
+    if (rank < half) value += room[rank + half];
+    group.sync();
+  }
+  return value;
+}
+extern "C" __global__ void groups(int *out, int tiles) {
+  __shared__ int room[128];
+  const auto block = cg::this_thread_block();
+  const auto tile = cg::tiled_partition(block, 32);
+  const int sum = tiles ? group_sum(tile, room + threadIdx.x / 32 * 32, threadIdx.x) : group_sum(block, room, threadIdx.x);
+  if (threadIdx.x % (tiles ? 32 : 128) == 0) out[threadIdx.x / 32] = sum;
+}
+extern "C" __global__ void own_cluster(int *out, int waits) {
+  __shared__ int room[64];
+  room[threadIdx.x] = threadIdx.x;
+  asm volatile("barrier.cluster.arrive.aligned;");
+  if (waits) asm volatile("barrier.cluster.wait.aligned;");
+  out[threadIdx.x] = room[63 - threadIdx.x] + cg::cluster_group::num_blocks() + cg::cluster_group::block_rank();
+}
 extern "C" __global__ void pipeline(float *out, const float *in, int n) {
   __shared__ float4 stage[2][64];
   const float4 *source = reinterpret_cast<const float4 *>(in);
