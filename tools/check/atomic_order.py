@@ -6,12 +6,12 @@ and refuse kernels that are as good.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.compare import compare
+from astra_chat.tools.policy.ptx_audit import has_atomics
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import Runner
@@ -19,7 +19,6 @@ from astra_chat.tools.types import Wrong
 
 MAX_BYTES = 2**20
 """Larger cases tell no more, and take the NumPy engine long."""
-_ATOMIC = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:atom|red)\.", re.MULTILINE)
 
 
 def wrong_in_another_order(runner: Runner, oracle_cases: Sequence[OracleCase]) -> Wrong | None:
@@ -33,7 +32,7 @@ def wrong_in_another_order(runner: Runner, oracle_cases: Sequence[OracleCase]) -
     if runner.device.kind != "virtual" or not small:
         return None
     built = build_all(task, [task.baseline], runner.device, runner.stop)[0]
-    if not isinstance(built, Build) or not _ATOMIC.search(built.ptx.read_text()):
+    if not isinstance(built, Build) or not has_atomics(built.ptx.read_text()):
         return None
     for run in replace(runner, engine="numpy", descending=True).run(built, small, "check"):
         if not isinstance(run, CaseRun):

@@ -44,8 +44,10 @@ nvcc makes of cuda::access_property, and what CUTLASS writes. 0x14 would be evic
 KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*(?<!L1::)evict_last[\w.:]*)")
 """The L1 is of no use to the next call: it keeps nothing of global memory across launches."""
 
+_ATOMIC = re.compile(r"(?<![\w.])(?:atom|red|cp\.reduce\.async\.bulk)\.")
+"""Not bar.red, which is a barrier."""
 _GLOBAL_ATOMIC = re.compile(
-    r"\b(?:atom|red)\.(?![\w.:]*shared)|\bcp\.reduce\.async\.bulk\.global\b"
+    r"(?<![\w.])(?:(?:atom|red)\.(?![\w.:]*shared)|cp\.reduce\.async\.bulk\.global\b)"
 )
 """Also by a generic address, which need not be one of shared memory."""
 
@@ -184,6 +186,11 @@ def waiting_kernels(ptx: str) -> frozenset[str]:
     """Kernels that wait for the work ahead of them, launched programmatically, somewhere; all of
     them where a function does that they may call."""
     return _kernels_with(re.compile(r"griddepcontrol\.wait"), ptx)
+
+
+def has_atomics(ptx: str) -> bool:
+    """Whether any function has an atomic operation, be it on global or shared memory."""
+    return any(_ATOMIC.search(body) for _, body in _functions(ptx))
 
 
 def kernels_with_global_atomics(ptx: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.policy.ptx_audit import (
+    has_atomics,
     kept_in_l2,
     kernels_with_global_atomics,
     refused_registers,
@@ -22,20 +23,24 @@ def test_kernels_that_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "adds"),
+    ("body", "atomic", "adds"),
     [
-        ("atom.global.add.f32 %f1, [%rd1], %f2;", True),
-        ("red.relaxed.gpu.global.add.u32 [%rd1], 1;", True),
-        ("atom.add.f32 %f1, [%rd1], %f2;", True),
-        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], %r2;", True),
-        ("atom.shared.add.u32 %r1, [%r2], 1;", False),
-        ("atom.acq_rel.cta.shared::cta.cas.b32 %r1, [%r2], 1, 2;", False),
-        ("mov.b32 %r1, %atom; // atom.global.add", False),
+        ("atom.global.add.f32 %f1, [%rd1], %f2;", True, True),
+        ("red.relaxed.gpu.global.add.u32 [%rd1], 1;", True, True),
+        ("atom.add.f32 %f1, [%rd1], %f2;", True, True),
+        ("{ $L: @%p1 atom.add.f32 %f1, [%rd1], %f2; }", True, True),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], %r2;",
+         True, True),
+        ("atom.shared.add.u32 %r1, [%r2], 1;", True, False),
+        ("atom.acq_rel.cta.shared::cta.cas.b32 %r1, [%r2], 1, 2;", True, False),
+        ("bar.red.popc.u32 %r1, 0, %p1;", False, False),
+        ("mov.b32 %r1, %atom; // atom.global.add", False, False),
     ],
-)
-def test_kernels_with_global_atomics(body: str, adds: bool) -> None:
+)  # fmt: skip
+def test_kernels_with_atomics(body: str, atomic: bool, adds: bool) -> None:
     ptx = f".visible .entry a() {{ {body} ret; }} .visible .entry b() {{ ret; }}"
     assert kernels_with_global_atomics(ptx) == ({"a"} if adds else set())
+    assert has_atomics(ptx) == atomic
 
 
 def test_precision() -> None:
