@@ -1,32 +1,24 @@
-/* cuBLAS: products of matrices. Its headers are not needed here: enums are numbers of its ABI. */
-#include "libraries.h"
-#include <library_types.h>
+/* cuBLAS: products of matrices. */
+#include "cublas.h"
 #include <stdlib.h>
 
-enum { DONE = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
-enum { TURNED_NOT, TURNED, TURNED_CONJUGATE };
-struct handle {
-    cudaStream_t stream;
-    int on_device, math; /* on_device: alpha and beta are pointers to device memory */
-};
-
-EXPORT int cublasCreate_v2(struct handle **out) {
+EXPORT int cublasCreate_v2(struct blas **out) {
     if (vcudart_blocked())
         return NOT_INITIALIZED;
     *out = calloc(1, sizeof **out);
     return *out ? DONE : ALLOC_FAILED;
 }
-EXPORT int cublasDestroy_v2(struct handle *h) {
+EXPORT int cublasDestroy_v2(struct blas *h) {
     free(h);
     return h ? DONE : NOT_INITIALIZED;
 }
 #define SETTING(name, type, field) \
-    EXPORT int cublasSet##name(struct handle *h, type value) { \
+    EXPORT int cublasSet##name(struct blas *h, type value) { \
         if (h) \
             h->field = value; \
         return h ? DONE : NOT_INITIALIZED; \
     } \
-    EXPORT int cublasGet##name(struct handle *h, type *value) { \
+    EXPORT int cublasGet##name(struct blas *h, type *value) { \
         if (h) \
             *value = h->field; \
         return h ? DONE : NOT_INITIALIZED; \
@@ -35,7 +27,7 @@ SETTING(Stream_v2, cudaStream_t, stream)
 SETTING(PointerMode_v2, int, on_device)
 SETTING(MathMode, int, math)
 
-EXPORT int cublasSetWorkspace_v2(struct handle *h, void *workspace, size_t bytes) {
+EXPORT int cublasSetWorkspace_v2(struct blas *h, void *workspace, size_t bytes) {
     (void)workspace, (void)bytes;
     return h ? DONE : NOT_INITIALIZED;
 }
@@ -53,20 +45,10 @@ EXPORT const char *cublasGetStatusName(int status) {
 }
 EXPORT const char *cublasGetStatusString(int status) { return cublasGetStatusName(status); }
 
-/* One of several matrices in columns, each `apart` elements behind the one before. */
-struct matrix {
-    const void *start;
-    int type, pitch; /* type: cudaDataType_t */
-    long long apart;
-};
-
 static int least(int rows) { return rows > 1 ? rows : 1; }
 
-/* c = alpha a b + beta c for each of `count`; scale: the type of alpha and beta. */
-static int gemm(const char *call, struct handle *h, int turn_a, int turn_b, int m, int n, int k, const void *alpha,
-                struct matrix a, struct matrix b, const void *beta, struct matrix c, int count, int scale) {
-    if (!h)
-        return NOT_INITIALIZED;
+int vcublas_gemm(const char *call, int turn_a, int turn_b, int m, int n, int k, const void *alpha, struct matrix a,
+                 struct matrix b, const void *beta, struct matrix c, int count, int scale) {
     if (m < 0 || n < 0 || k < 0 || count < 0 || (unsigned)turn_a > TURNED_CONJUGATE || (unsigned)turn_b > TURNED_CONJUGATE ||
         a.pitch < least(turn_a ? k : m) || b.pitch < least(turn_b ? n : k) || c.pitch < least(m) || !alpha || !beta)
         return INVALID_VALUE;
@@ -77,18 +59,22 @@ static int gemm(const char *call, struct handle *h, int turn_a, int turn_b, int 
         address_word(a.start), a.type, a.pitch, a.apart, address_word(b.start), b.type, b.pitch, b.apart,
         address_word(c.start), c.type, c.pitch, c.apart,
     };
-    const int error = answer("gemm", call, words);
-    return error == cudaErrorNotSupported ? NOT_SUPPORTED : error ? EXECUTION_FAILED : DONE;
+    return blas_status(answer("gemm", call, words));
+}
+
+static int gemm(const char *call, struct blas *h, int turn_a, int turn_b, int m, int n, int k, const void *alpha,
+                struct matrix a, struct matrix b, const void *beta, struct matrix c, int count, int scale) {
+    return h ? vcublas_gemm(call, turn_a, turn_b, m, n, k, alpha, a, b, beta, c, count, scale) : NOT_INITIALIZED;
 }
 
 /* cublasXgemm and cublasXgemmStridedBatched of one type. */
 #define GEMM(name, batched, item, type) \
-    EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const item *alpha, const item *a, int lda, \
+    EXPORT int name(struct blas *h, int ta, int tb, int m, int n, int k, const item *alpha, const item *a, int lda, \
                     const item *b, int ldb, const item *beta, item *c, int ldc) { \
         return gemm(#name, h, ta, tb, m, n, k, alpha, (struct matrix){a, type, lda, 0}, \
                     (struct matrix){b, type, ldb, 0}, beta, (struct matrix){c, type, ldc, 0}, 1, type); \
     } \
-    EXPORT int batched(struct handle *h, int ta, int tb, int m, int n, int k, const item *alpha, const item *a, \
+    EXPORT int batched(struct blas *h, int ta, int tb, int m, int n, int k, const item *alpha, const item *a, \
                        int lda, long long apart_a, const item *b, int ldb, long long apart_b, const item *beta, \
                        item *c, int ldc, long long apart_c, int count) { \
         return gemm(#batched, h, ta, tb, m, n, k, alpha, (struct matrix){a, type, lda, apart_a}, \
@@ -109,7 +95,7 @@ static int scale_of(int compute) {
     }
 }
 
-EXPORT int cublasGemmEx(struct handle *h, int ta, int tb, int m, int n, int k, const void *alpha, const void *a,
+EXPORT int cublasGemmEx(struct blas *h, int ta, int tb, int m, int n, int k, const void *alpha, const void *a,
                         int type_a, int lda, const void *b, int type_b, int ldb, const void *beta, void *c, int type_c,
                         int ldc, int compute, int algorithm) {
     (void)algorithm;
@@ -117,7 +103,7 @@ EXPORT int cublasGemmEx(struct handle *h, int ta, int tb, int m, int n, int k, c
                 (struct matrix){b, type_b, ldb, 0}, beta, (struct matrix){c, type_c, ldc, 0}, 1, scale_of(compute));
 }
 
-EXPORT int cublasGemmStridedBatchedEx(struct handle *h, int ta, int tb, int m, int n, int k, const void *alpha,
+EXPORT int cublasGemmStridedBatchedEx(struct blas *h, int ta, int tb, int m, int n, int k, const void *alpha,
                                       const void *a, int type_a, int lda, long long apart_a, const void *b, int type_b,
                                       int ldb, long long apart_b, const void *beta, void *c, int type_c, int ldc,
                                       long long apart_c, int count, int compute, int algorithm) {

@@ -3,7 +3,7 @@
 #define LIBRARIES_H
 #include "vcudart.h"
 
-/* kind: "gemm" with 21 words, or "random" with 8. What Python says: a cudaError_t, or cudaErrorNotSupported where nobody answers. */
+/* kind: "gemm" with 21 words, "vector" with 9, or "random" with 8. What Python says: a cudaError_t, or cudaErrorNotSupported where nobody answers. */
 static inline int answer(const char *kind, const char *call, const int64_t *words) {
     if (vcudart_blocked())
         return vcudart_blocked();

@@ -67,7 +67,7 @@ struct vcudart_host {
     int (*attributes)(const cudaLaunchAttribute *attributes, unsigned count);
     /* The module of a fat binary that no library was adopted with, or -1. May be NULL. */
     int (*read)(uint64_t fat_binary);
-    /* A call of cuBLAS ("gemm") or cuRAND ("random") with what libraries.h says. May be NULL. */
+    /* A call of cuBLAS ("gemm", "vector") or cuRAND ("random") with what libraries.h says. May be NULL. */
     int (*answer)(const char *kind, const char *call, const int64_t *words);
 };
 

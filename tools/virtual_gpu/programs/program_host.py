@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory, MappingsExhausted
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
-from astra_chat.tools.virtual_gpu.programs.library_calls import NotAnswered, gemm, random
+from astra_chat.tools.virtual_gpu.programs.library_calls import gemm, random
+from astra_chat.tools.virtual_gpu.programs.library_operands import NotAnswered
+from astra_chat.tools.virtual_gpu.programs.library_vectors import vector
 from astra_chat.tools.virtual_gpu.ptx.parser import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_VALUE,
@@ -237,6 +239,8 @@ class ProgramHost(CallsOnGpu):
             with self._guard:
                 if kind == "gemm":
                     gemm(self._memory, call, words, self._warned)
+                elif kind == "vector":
+                    vector(self._memory, call, words, self._warned)
                 else:
                     random(self._memory, call, words)
         except NotAnswered as form:

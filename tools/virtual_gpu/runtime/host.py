@@ -101,7 +101,7 @@ class Host(Protocol):
         """The number of the module in the fat binary at this address; -1 where it is refused."""
 
     def answer(self, kind: str, call: str, words: Sequence[int]) -> int:
-        """A call of one of NVIDIA's libraries: "gemm" or "random", its name, its arguments."""
+        """A call of one of NVIDIA's libraries: "gemm", "vector" or "random"; its name and words."""
 
     def broke(self, error: BaseException) -> int:
         """Notes an exception of one of the others; it must not cross C."""

@@ -105,6 +105,23 @@ def test_products_and_random_numbers_of_libraries_are_made_on_the_host(
         assert told in err
 
 
+def test_vectors_and_plain_products_of_cublaslt_are_made_on_the_host(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flags = ("-lcublas", "-lcublasLt")
+    source = PROGRAMS / "vectors.cu"
+    library = build_program([source], tmp_path, spec("h200"), flags)
+    done = run_built(library, source)
+    out = "0 wrong vectors\n0 wrong of level 2\n0 wrong of Lt\n"
+    assert capfd.readouterr().out == out + "0\n"
+    assert "cublasLtMatmul with an epilogue is not supported" in done.refused
+    words = describe(done, "h200", profile=False)
+    assert "1 cublasIsamax" in words and "2 cublasSgemv" in words and "4 cublasLtMatmul" in words
+    (fault,) = run_built(library, source, ["past the end"]).faults
+    assert capfd.readouterr().out == out + "status 13\n"
+    assert "matrix x of 1 x 3 elements of 4 bytes" in fault and "host code, cublasSasum" in fault
+
+
 def test_a_copy_to_the_host_of_what_nothing_wrote_is_told() -> None:
     """Also where a part was written; padding is not."""
     first, rows, half, rest = run("copies").warnings
