@@ -16,10 +16,11 @@ test: $(READY)
 test-all: test
 	$(BIN)/python -m pytest -n auto --dist load --tier second
 
-# How often the judge rejects a correct kernel: JUDGEMENTS in all, continued where they stopped.
+# How often the judge rejects a correct kernel: JUDGEMENTS in all, continued where they stopped. Then 30 kills of a Ray cluster.
 JUDGEMENTS ?= 1000
 soak: $(READY)
 	$(BIN)/python -m astra_chat.research.soak --judgements $(JUDGEMENTS)
+	$(BIN)/python -m pytest -m in_full tests/astra_chat/detached
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -4,6 +4,8 @@ a worker, a machine and the chat, after which the results are those of an undist
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +31,14 @@ from tests.astra_chat.cli.test_judge_jobs import SHORT, verdicts
 from tests.astra_chat.detached.test_ray_worker import until
 from tests.astra_chat.job_samples import put
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'astra-chat[ray]'")
-pytestmark = pytest.mark.second_tier
+pytestmark = [
+    pytest.mark.second_tier,
+    pytest.mark.skipif(
+        find_spec("ray") is None, reason="Ray is not installed: pip install 'astra-chat[ray]'"
+    ),
+]
 ASTRA = [sys.executable, "-m", "astra_chat"]
+KILLS = 30
 STORE = {"object_store_memory": 80 * 2**20}
 
 
@@ -41,10 +49,7 @@ class Raylets:
 
     cluster: Any
     nodes: list[Any] = field(default_factory=list)
-
-    @property
-    def other_kind(self) -> Any:
-        return self.nodes[-1]
+    other_kind: Any = None
 
     @property
     def address(self) -> str:
@@ -93,7 +98,7 @@ def raylets() -> Iterator[Raylets]:
     try:
         found.add("virtual")
         found.add("virtual")
-        found.add("h100")
+        found.other_kind = found.add("h100")
         yield found
     finally:
         cluster.shutdown()
@@ -132,54 +137,130 @@ def test_a_hung_kernel_is_killed_with_its_worker(
     until(lambda: not raylets.judging())
 
 
+@dataclass
+class Chat:
+    """A run on the cluster, and the same one undisturbed on this machine."""
+
+    raylets: Raylets
+    task: Path
+    folder: Path
+    seen: set[int] = field(default_factory=set)
+    """Processes of judges that were met."""
+
+    def __post_init__(self) -> None:
+        (self.task / "script" / "script.toml").write_text(SHORT)
+        assert self.start(self.folder / "a").wait() == 0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "b" / TRANSCRIPT
+
+    @property
+    def judged(self) -> int:
+        return self.path.read_text().count('"kind":"judged"') if self.path.exists() else 0
+
+    def start(self, out: Path, *more: str) -> subprocess.Popen[bytes]:
+        words = ["--models", "scripted", "--device", "virtual", "--rounds", "1", "--mutants", "0"]
+        return subprocess.Popen(
+            [*ASTRA, "run", str(self.task), *words, "--quiet", "--out", str(out), *more]
+        )
+
+    def on_ray(self) -> subprocess.Popen[bytes]:
+        """Begun, or resumed."""
+        judge = ["--judge", f"ray:{self.raylets.address}"]
+        if not self.judged:
+            shutil.rmtree(self.path.parent, ignore_errors=True)
+            return self.start(self.path.parent, *judge)
+        resumed = [*ASTRA, "run", "--resume", str(self.path), "--quiet", *judge]
+        return subprocess.Popen(resumed)
+
+    def next_job(
+        self, chat: subprocess.Popen[bytes], when: Callable[[], bool] = lambda: True
+    ) -> tuple[int, int, int] | None:
+        """A job that has begun and was not met before; None: the run has ended."""
+        while chat.poll() is None:
+            ready = when()  # asked first: of the job before no process is left then
+            found = [one for one in self.raylets.judging() if one[0] not in self.seen]
+            if found and ready:
+                assert self.raylets.pids[found[0][2]] is not self.raylets.other_kind
+                self.seen.add(found[0][0])
+                return found[0]
+            time.sleep(0.05)
+        return None
+
+    def job(
+        self, chat: subprocess.Popen[bytes], after: int, delay_s: float = 0.5
+    ) -> tuple[int, int, int]:
+        """The job after so many evaluations, a little into it."""
+        found = self.next_job(chat, lambda: self.judged == after)
+        assert found is not None, "the run ended early"
+        time.sleep(delay_s)
+        return found
+
+    def kill_machine(self, raylet: int) -> None:
+        self.raylets.pids[raylet].kill_raylet()
+        until(lambda: raylet not in self.raylets.pids)
+
+    def require_undisturbed(self) -> None:
+        """Nothing runs any more, and the results are those of the other run."""
+        until(lambda: not any(Path(f"/proc/{one}").exists() for one in self.seen))
+        out, other = self.path.parent, self.folder / "a"
+        assert verdicts(out) == verdicts(other) and len(verdicts(out)) == 3
+        assert (out / "best.cu").read_text() == (other / "best.cu").read_text()
+
+
 def test_kills_change_nothing(raylets: Raylets, task_folder: Path, tmp_path: Path) -> None:
     """A worker, a machine and the chat are killed, each in an evaluation of its own; the run ends
     as one that nobody disturbed, and nothing was judged on the other kind of GPU."""
-    (task_folder / "script" / "script.toml").write_text(SHORT)
-    words = ["--models", "scripted", "--device", "virtual", "--rounds", "1", "--mutants", "0"]
-    plain = [*ASTRA, "run", str(task_folder), *words, "--quiet"]
-    assert subprocess.run([*plain, "--out", str(tmp_path / "a")], check=False).returncode == 0
-
-    out, judge = tmp_path / "b", ["--judge", f"ray:{raylets.address}"]
-    path = out / TRANSCRIPT
-    chat = subprocess.Popen([*plain, *judge, "--out", str(out)])
-    pid, worker, raylet = next_job(raylets, chat, set())
+    run = Chat(raylets, task_folder, tmp_path)
+    chat = run.on_ray()
+    _, worker, _ = run.job(chat, 0)
     os.kill(worker, signal.SIGKILL)
-    seen = {pid}
-    pid, worker, raylet = next_job(raylets, chat, seen, lambda: judged(path) == 1)
-    raylets.pids[raylet].kill_raylet()
-    until(lambda: raylet not in raylets.pids)
-    seen |= {pid}
-    pid, worker, raylet = next_job(raylets, chat, seen, lambda: judged(path) == 2)
+    _, _, raylet = run.job(chat, 1)
+    run.kill_machine(raylet)
+    run.job(chat, 2)
     chat.kill()
     chat.wait()
-    until(lambda: not any(Path(f"/proc/{one}").exists() for one in (*seen, pid)))
-    resumed = [*ASTRA, "run", "--resume", str(path), "--quiet", *judge]
-    assert subprocess.run(resumed, check=False).returncode == 0
-
-    assert verdicts(out) == verdicts(tmp_path / "a") and len(verdicts(out)) == 3
-    assert (out / "best.cu").read_text() == (tmp_path / "a" / "best.cu").read_text()
-    assert subprocess.run([*ASTRA, "verify", str(out)], check=False).returncode == 0
-    assert not raylets.judging()
+    assert run.on_ray().wait() == 0
+    run.require_undisturbed()
 
 
-def judged(path: Path) -> int:
-    return path.read_text().count('"kind":"judged"') if path.exists() else 0
+@pytest.mark.in_full
+@pytest.mark.parametrize("seed", [7])
+def test_thirty_kills_change_nothing(
+    raylets: Raylets, task_folder: Path, tmp_path: Path, seed: int
+) -> None:
+    """At random points; where three attempts in a row are lost, the run stops and is resumed."""
+    draws, kills = random.Random(seed), 0
+    run = Chat(raylets, task_folder, tmp_path)
+    while kills < KILLS:
+        shutil.rmtree(run.path.parent, ignore_errors=True)
+        while True:
+            chat = run.on_ray()
+            while (found := run.next_job(chat)) is not None and kills < KILLS:
+                time.sleep(draws.uniform(0, 8))
+                kills += kill_one(run, chat, found, draws.choice(["worker", "machine", "chat"]))
+            code = chat.wait()
+            assert code in (0, 4, -signal.SIGKILL)
+            if code == 0:
+                break
+        run.require_undisturbed()
 
 
-def next_job(
-    raylets: Raylets,
-    chat: subprocess.Popen[bytes],
-    seen: set[int],
-    when: Callable[[], bool] = lambda: True,
-) -> tuple[int, int, int]:
-    """A job that has begun, a little into it."""
-    while True:
-        assert chat.poll() is None, "the run ended early"
-        ready = when()  # asked first: of the job before no process is left then
-        found = [one for one in raylets.judging() if one[0] not in seen]
-        if found and ready:
-            assert raylets.pids[found[0][2]] is not raylets.other_kind
-            time.sleep(0.5)
-            return found[0]
-        time.sleep(0.05)
+def kill_one(
+    run: Chat, chat: subprocess.Popen[bytes], job: tuple[int, int, int], victim: str
+) -> bool:
+    """Whether there was something to kill."""
+    _, worker, raylet = job
+    if chat.poll() is not None or raylet not in run.raylets.pids:
+        return False
+    if victim == "chat":
+        chat.kill()
+        chat.wait()
+    elif victim == "machine":
+        run.raylets.add("virtual")
+        run.kill_machine(raylet)
+    else:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    return True
