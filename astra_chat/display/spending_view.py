@@ -101,6 +101,8 @@ def time_words(use: TimeUse) -> str:
         words += f"; a GPU held for {use.device_s:.1f} s ({use.device_share:.0%})"
     if use.lease_wait_s:
         words += f", waited for {use.lease_wait_s:.1f} s"
+    if use.outside_steps_s >= 1:
+        words += f"; judge {use.outside_steps_s:.1f} s outside its steps"
     return words or "nothing was waited for"
 
 

@@ -43,6 +43,8 @@ class TimeUse(Value):
     with the wait."""
     lease_wait_s: Seconds = 0.0
     """Of judge_s, waiting for that lease."""
+    outside_steps_s: Seconds = 0.0
+    """Of judge_s, outside the steps of evaluations: on the way to a worker, or waiting for one."""
 
     @property
     def whole_s(self) -> float:
@@ -59,10 +61,16 @@ def time_use(records: Sequence[Record]) -> TimeUse:
     seconds: defaultdict[Part, float] = defaultdict(float)
     for before, record in pairwise(records):
         seconds[_part(record.event)] += max(0.0, record.t - before.t)
+    outside_s = sum(
+        max(0.0, record.t - before.t - sum(step.seconds for step in record.event.evaluation.steps))
+        for before, record in pairwise(records)
+        if isinstance(record.event, Judged)
+    )
     judged = [r.event.evaluation for r in records if isinstance(r.event, Judged)]
     parts = {name: round(value, 3) for name, value in seconds.items()}
     of_gpus = {
         "device_s": round(sum(map(gpu_seconds, judged)), 3),
+        "outside_steps_s": round(outside_s, 3),
         "lease_wait_s": round(sum(map(gpu_wait_s, judged)), 3),
     }
     return TimeUse.model_validate({**parts, **of_gpus})

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 from astra_chat.tools.evaluation import GpuUse
 from astra_chat.tools.system.devices import gpu_handles
@@ -35,12 +36,16 @@ class NvmlCounters:
 
     index: int
 
+    @cached_property
+    def _gpu(self) -> Any:
+        """Found once: looking through all GPUs takes milliseconds, and others wait meanwhile."""
+        return gpu_handles()[self.index]
+
     def energy_mj(self) -> int | None:
         import pynvml
 
         try:
-            gpu = gpu_handles()[self.index]
-            return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu))
+            return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(self._gpu))
         except (pynvml.NVMLError, IndexError):
             return None
 
@@ -48,9 +53,8 @@ class NvmlCounters:
         import pynvml
 
         try:
-            gpu = gpu_handles()[self.index]
             kind = pynvml.NVML_GPU_UTILIZATION_SAMPLES
-            _, samples = pynvml.nvmlDeviceGetSamples(gpu, kind, since_us)
+            _, samples = pynvml.nvmlDeviceGetSamples(self._gpu, kind, since_us)
         except (pynvml.NVMLError, IndexError):
             return None
         return mean_percent([int(one.sampleValue.uiVal) for one in samples])

@@ -86,4 +86,8 @@ def test_where_the_time_went_stands_beside_it() -> None:
     assert ledger_lines(nothing, 10.0, use) == [
         "in all 10.0 s: models 5.0 s, builds 2.0 s, judge 3.0 s; a GPU held for 1.0 s (10%)"
     ]
+    use = TimeUse(judge_s=9.0, device_s=4.5, lease_wait_s=1.0, outside_steps_s=2.0)
+    assert time_words(use) == (
+        "judge 9.0 s; a GPU held for 4.5 s (50%), waited for 1.0 s; judge 2.0 s outside its steps"
+    )
     assert time_words(TimeUse()) == "nothing was waited for"
