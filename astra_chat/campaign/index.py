@@ -41,6 +41,9 @@ class Totals(Value):
     gpu_share: dict[str, float] = Field(default_factory=dict)
     """By GPU: part of wall_s in which evaluations held its lease; more than 1 where checks shared
     it. The wait for it is in time_use."""
+    gpu_busy: dict[str, float] = Field(default_factory=dict)
+    """By GPU: NVML's utilization while evaluations held its lease; without those that it said
+    nothing of."""
     wall_s: float
     """While a driver was there."""
 
@@ -71,6 +74,7 @@ def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index
         wall_s=round(wall_s, 3),
         time_use=sum_of(row.time_use for row in rows),
         gpu_share=_gpu_share(rows, wall_s),
+        gpu_busy=_gpu_busy(rows),
     )
     return Index(schema="astra-chat/campaign/1", file=file, runs=tuple(rows), totals=totals)
 
@@ -81,6 +85,16 @@ def _gpu_share(rows: Sequence[RunRow], wall_s: float) -> dict[str, float]:
         if row.gpu_s and wall_s:
             held[row.device] += row.gpu_s / wall_s
     return {name: round(share, 4) for name, share in held.items()}
+
+
+def _gpu_busy(rows: Sequence[RunRow]) -> dict[str, float]:
+    """The mean over the seconds held."""
+    busy_s, held_s = defaultdict[str, float](float), defaultdict[str, float](float)
+    for row in rows:
+        if row.gpu_busy is not None:
+            busy_s[row.device] += row.gpu_busy * row.gpu_s
+            held_s[row.device] += row.gpu_s
+    return {name: round(busy_s[name] / of_s, 4) for name, of_s in held_s.items() if of_s}
 
 
 def write_index(folder: Path, index: Index) -> None:

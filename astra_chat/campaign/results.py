@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from astra_chat.campaign.index import Index
+from astra_chat.campaign.index import Index, Totals
 from astra_chat.campaign.rows import RunRow
 from astra_chat.display.spending_view import time_words
 from astra_chat.tools.types import Value
@@ -154,4 +154,11 @@ def totals_text(index: Index) -> str:
         f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
         f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU{energy},"
         f" {totals.wall_s:.0f} s in all; the runs' time: {time_words(totals.time_use)}"
-    ) + "".join(f"; {name} held for {p:.0%}" for name, p in totals.gpu_share.items())
+    ) + "".join(
+        f"; {name} held for {p:.0%}{_busy(totals, name)}" for name, p in totals.gpu_share.items()
+    )
+
+
+def _busy(totals: Totals, name: str) -> str:
+    busy = totals.gpu_busy.get(name)
+    return ", utilization unknown" if busy is None else f", busy {busy:.0%} of that by NVML"

@@ -48,6 +48,8 @@ class RunRow(Value):
     gpu_s: float = 0.0
     energy_j: float | None = None
     """Used by its GPU while it held it; None: NVML said nothing."""
+    gpu_busy: float | None = None
+    """NVML's utilization of its GPU while it held it; None: it said nothing."""
     seconds: float = 0.0
     time_use: TimeUse = TimeUse()
     """Where they went."""
@@ -92,6 +94,7 @@ def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
         usd=spent.tokens.usd,
         gpu_s=spent.gpu_s,
         energy_j=spent.energy_j,
+        gpu_busy=spent.gpu_busy,
         seconds=summary.seconds,
         time_use=summary.time_use,
     )

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from astra_chat.tools.descriptions import describe, launches, number, verdict
-from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.timing.intervals import percent_of_limit
@@ -57,10 +57,15 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
     if evaluation.check is not None:
         warnings = evaluation.check.warnings
         parts += [Text(f"warning: {words}", style="yellow") for words in warnings]
-    steps = "  ".join(
-        f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
-    )
+    steps = "  ".join(map(step_words, evaluation.steps))
     return Group(*parts, Text(steps, style="dim"))
+
+
+def step_words(step: Step) -> str:
+    """ "time 3.1 s (1.2 s of it waiting for the GPU; from the cache)"."""
+    waited = f"{step.waited_s:.1f} s of it waiting for the GPU" if step.waited_s >= 0.05 else ""
+    more = "; ".join(filter(None, (waited, step.note)))
+    return f"{step.name} {step.seconds:.1f} s" + (f" ({more})" if more else "")
 
 
 def launch_lines(evaluation: Evaluation) -> list[str]:

@@ -22,6 +22,7 @@ from astra_chat.agents.turns import (
     TestSuite,
     Turn,
 )
+from astra_chat.display.evaluation_view import step_words
 from astra_chat.display.suite_view import suite_lines
 from astra_chat.tools.descriptions import (
     describe_build,
@@ -220,10 +221,4 @@ def _profile_text(profile: Profile) -> str:
 
 def _steps(steps: tuple[Step, ...]) -> Text:
     """Seconds of every step: the clock fields of an evaluation."""
-    return Text(
-        ", ".join(
-            f"{step.name} {step.seconds:.1f} s" + (f" ({step.note})" if step.note else "")
-            for step in steps
-        ),
-        "dim",
-    )
+    return Text(", ".join(map(step_words, steps)), "dim")

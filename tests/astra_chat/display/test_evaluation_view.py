@@ -14,7 +14,9 @@ from astra_chat.display.evaluation_view import (
     evaluation_text,
     evidence_lines,
     profile_text,
+    step_words,
 )
+from astra_chat.tools.evaluation import Step
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Metric
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
@@ -128,3 +130,9 @@ def test_a_gpu_of_a_kind_that_was_never_tried_is_told_of(key: str, told: bool) -
     device = Device(kind="cuda", name=gpu.name, arch=gpu.arch, spec=key)
     judged = evaluation(VECTOR, WRONG_OUTCOME).model_copy(update={"device": device})
     assert ("never been tested" in shown(evaluation_text(judged))) is told
+
+
+def test_a_step_says_what_it_waited_for() -> None:
+    assert step_words(Step(name="check", seconds=3.14)) == "check 3.1 s"
+    waited = Step(name="time", seconds=3.0, waited_s=1.25, note="again")
+    assert step_words(waited) == "time 3.0 s (1.2 s of it waiting for the GPU; again)"
