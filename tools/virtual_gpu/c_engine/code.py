@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, Variables
 from astra_chat.tools.virtual_gpu.isa.clocks import CYCLES_PER_STEP
+from astra_chat.tools.virtual_gpu.lowering.shared_arrays import SharedArray
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Place
 from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
@@ -126,6 +127,8 @@ class Unit:
     """ordered_accesses.looks_in_loops"""
     float_stores: Mapping[int, str]
     """float_stores.float_stores"""
+    reached: Mapping[int, tuple[SharedArray, ...]]
+    """shared_arrays.reached_arrays"""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
     """Of registers."""

@@ -12,6 +12,7 @@ from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     NOT_FENCED,
 )
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_message
+from astra_chat.tools.virtual_gpu.lowering.shared_arrays import outside_arrays
 from astra_chat.tools.virtual_gpu.memory.block_races import STORED_AND_CACHED, BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
@@ -21,6 +22,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.barriers import TORN, other_barri
 from astra_chat.tools.virtual_gpu.numpy_engine.grid_sync import HANG as GRID_HANG
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import UNSEEN, mbarrier_race_message
 from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import COPY_NOT_AWAITED
+from astra_chat.tools.virtual_gpu.numpy_engine.schedule import shared_limit
 from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import (
     UNKNOWN_SITE,
     Verb,
@@ -126,7 +128,7 @@ def _message(
 ) -> str:
     match record.kind:
         case 1:
-            return f"{_access(record)} at {_place(program, launch, memory, record)}"
+            return _out_of_bounds(program, launch, memory, record, instruction)
         case 2:
             return f"{_access(record)} at address {record.address:#x}"
         case 3:
@@ -200,6 +202,20 @@ def _verb(record: layout.Fault) -> str:
 
 def _access(record: layout.Fault) -> str:
     return f"{_verb(record)} of {record.detail[3]} bytes"
+
+
+def _out_of_bounds(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    record: layout.Fault,
+    instruction: Instruction,
+) -> str:
+    arrays = program.reached.get(id(instruction), ())
+    there = record.address + record.detail[3] <= shared_limit(program.reference, launch)
+    if _SPACES[record.space] == "shared" and arrays and there:
+        return outside_arrays(_access(record), record.address, arrays)
+    return f"{_access(record)} at {_place(program, launch, memory, record)}"
 
 
 def _place(program: Program, launch: Launch, memory: Memory, record: layout.Fault) -> str:

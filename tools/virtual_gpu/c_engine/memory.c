@@ -140,12 +140,29 @@ static uint32_t limit_of(const struct launch *launch, enum space space) {
   return space == SHARED ? launch->shared_limit : space == LOCAL ? launch->local_bytes : launch->param_bytes;
 }
 
+/* Where the bytes from `low` to before `high` lie in one of the arrays that the instruction may access. */
+static int inside(const struct site *site, uint64_t low, uint64_t high) {
+  for (int a = 0; a < site->arrays; a++)
+    if (low >= site->array[a].start && high <= site->array[a].end) return 1;
+  return 0;
+}
+
+/* Faults for an access beyond the array that its address was computed from, even where another one lies there. */
+static void check_arrays(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  uint64_t low = ~(uint64_t)0, high = 0;
+  EACH low = address[l] < low ? address[l] : low;
+  EACH high = address[l] > high ? address[l] : high;
+  if (inside(site, low, high + site->size)) return;
+  LANES_OF(m, l) if (!inside(site, address[l], address[l] + site->size)) bad_access(w, site, OUT_OF_BOUNDS, SHARED, l, address[l]);
+}
+
 /* Host addresses of an access to shared, local or parameter memory. Faults. */
 static void on_chip(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
                     uint64_t *place) {
   const uint64_t limit = limit_of(w->launch, space);
   LANES_OF(m, l) if (address[l] > limit || limit - address[l] < site->size)
     bad_access(w, site, OUT_OF_BOUNDS, space, l, address[l]);
+  if (space == SHARED && site->arrays) check_arrays(w, site, address, m);
   check_aligned(w, site, space, address, m);
   struct worker *k = w->worker;
   const size_t lane = space == LOCAL ? k->local_stride : 0;

@@ -31,6 +31,8 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
+MAX_ARRAYS = 4
+"""In shared memory, to which one instruction may be: simt.h. Of more, none is checked."""
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
 _SPACES = {"": "GENERIC", "global": "GLOBAL", "const": "CONSTANT"}
 
@@ -108,10 +110,15 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     floats = "0, 0"
     if float_type:
         floats = f"{type_bits(float_type) // 8}, {INFINITIES[float_type]:#x}u"
+    arrays = code.unit.reached.get(id(code.instruction), ())
+    spans = [f"{{{array.start}, {array.end or 'UINT32_MAX'}}}" for array in arrays]
+    if len(spans) > MAX_ARRAYS:
+        spans = []
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
         f"{int(releases)}, {int(kept)}, {int(cached)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
-        f"{{{', '.join(map(str, run or ALONE))}}}, {floats}}}"
+        f"{{{', '.join(map(str, run or ALONE))}}}, {floats}, {len(spans)}, "
+        f"{{{', '.join(spans or ['{0}'])}}}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

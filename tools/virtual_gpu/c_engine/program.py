@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_u
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, local_registers
 from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
+from astra_chat.tools.virtual_gpu.lowering.shared_arrays import SharedArray, reached_arrays
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import load_levels
-from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
+from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare, shared_arrays
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Module
 
 NO_INSTRUCTION = 0xFFFFFFFF
@@ -37,6 +38,8 @@ class Program:
     """Memory instructions, as C counts them."""
     serial: bool
     """Blocks run one after the other: they talk to each other through memory."""
+    reached: Mapping[int, tuple[SharedArray, ...]]
+    """By id() of an instruction, the arrays that it may access: shared_arrays.reached_arrays."""
     _library: Path | None = None
 
     def use(self, library: Path) -> None:
@@ -75,6 +78,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
         kernel, local_registers(prepared.blocks), prepared.places, prepared.kernel.param_bytes,
         load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
         prepared.looks, float_stores(prepared.blocks),
+        reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
     )  # fmt: skip
     rejoined = post_dominators(prepared.blocks)
     blocks = [_block(unit, b, r) for b, r in zip(prepared.blocks, rejoined, strict=True)]
@@ -83,6 +87,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     return Program(
         reference, _source(unit, blocks, firsts, reference), tuple(unit.instructions),
         tuple(unit.symbols), len(unit.sites) + 1, unit.serial or cooperative,
+        unit.reached,
     )  # fmt: skip
 
 

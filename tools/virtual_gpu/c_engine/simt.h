@@ -53,7 +53,7 @@ struct counters {
 /* Which warp ran most instructions: of several, that of the first thread block, then the first. */
 struct longest { uint64_t instructions; int64_t block; };
 struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction, wait; }; /* wait: clock_waits.py */
-enum { MAX_TURNS = 4, MAX_RUN = 8, FEW_TURNS = 6 };
+enum { MAX_TURNS = 4, MAX_RUN = 8, FEW_TURNS = 6, MAX_ARRAYS = 4 };
 struct site {
   uint32_t instruction, number;
   uint8_t size, writes, ordered, blind, releases, in_registers, cached; /* cached: ld.global.nc */
@@ -62,6 +62,8 @@ struct site {
   int64_t behind[MAX_RUN];
   uint8_t float_bytes; /* of a store of floats that the kernel computed: of each; or 0 */
   uint64_t infinity;   /* and the bits of an infinity: those of a NaN are larger, but for the sign */
+  uint8_t arrays;      /* in shared memory, the only ones that it may access: lowering/shared_arrays.py; 0: any */
+  struct { uint32_t start, end; } array[MAX_ARRAYS];
 };
 struct barrier {
   uint32_t instruction, target;

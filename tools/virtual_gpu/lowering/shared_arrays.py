@@ -47,6 +47,18 @@ def named_array(symbol: str, start: int, size: int) -> SharedArray:
     return SharedArray(_name(symbol), start, start + size if size else None)
 
 
+def outside_arrays(access: str, offset: int, arrays: Sequence[SharedArray]) -> str:
+    """The message for an access at this offset in shared memory that lies in none of them."""
+    names = " or ".join(
+        f"{array.name}, bytes {array.start} to {array.end - 1 if array.end else 'the last'}"
+        for array in arrays
+    )
+    return (
+        f"{access} at shared offset {offset}, outside the array that its address was computed from"
+        f" ({names})"
+    )
+
+
 def reached_arrays(
     blocks: Sequence[BasicBlock], arrays: Mapping[str, SharedArray]
 ) -> dict[int, tuple[SharedArray, ...]]:

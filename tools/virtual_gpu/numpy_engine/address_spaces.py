@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.lowering.shared_arrays import SharedArray
+from astra_chat.tools.virtual_gpu.lowering.shared_arrays import SharedArray, outside_arrays
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Bytes, Items, items_of, missing
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
@@ -132,15 +132,10 @@ def _check_arrays(
     beyond = ~np.logical_or.reduce(inside)
     if beyond.any():
         lane = int(np.argmax(beyond))
-        names = " or ".join(
-            f"{array.name}, bytes {array.start} to {array.end - 1 if array.end else 'the last'}"
-            for array in arrays
-        )
         raise f.fault(
             site.instruction,
             "out_of_bounds",
-            f"{site.verb} of {size} bytes at shared offset {int(offsets[lane])}, outside the array"
-            f" that its address was computed from ({names})",
+            outside_arrays(f"{site.verb} of {size} bytes", int(offsets[lane]), arrays),
             machine.ILLEGAL_ADDRESS,
             lane_number(active, lane),
         )

@@ -210,7 +210,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     numbers, unset = twins.numbers, twins.unset
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes,
-        reached_arrays(blocks, _shared_arrays(module, kernel)), prepared.local_bytes,
+        reached_arrays(blocks, shared_arrays(module, kernel)), prepared.local_bytes,
         _granule(blocks), reach_of(blocks, params, prepared.looks), early_access(blocks, params),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
@@ -219,7 +219,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     )  # fmt: skip
 
 
-def _shared_arrays(module: Module, kernel: Kernel) -> dict[str, SharedArray]:
+def shared_arrays(module: Module, kernel: Kernel) -> dict[str, SharedArray]:
     functions = (kernel, *module.functions.values())
     own = {n: v for f in functions for n, v in f.variables.items() if v.space == "shared"}
     offsets, _ = shared_layout(module, kernel)

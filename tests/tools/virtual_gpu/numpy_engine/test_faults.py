@@ -41,6 +41,47 @@ def test_off_by_one(bench: Any, aligned: Any) -> None:
     assert fault.where.startswith("kernel off_by_one, bugs.cu:5, block")
 
 
+ARRAYS = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry kernel(.param .u64 out)
+{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<2>;
+.shared .align 4 .b8 _ZZ1kPfE5first[64]; .shared .align 4 .b8 _ZZ1kPfE4rest[64];
+mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 2; ld.param.u64 %rd0, [out];
+mov.u32 %r2, _ZZ1kPfE5first; add.u32 %r2, %r2, %r1;
+mov.u32 %r3, _ZZ1kPfE4rest; add.u32 %r3, %r3, %r1;
+st.shared.u32 [_ZZ1kPfE5first], 0; st.shared.u32 [_ZZ1kPfE4rest], 0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        ("ld.shared.u32 %r4, [%r2];", "read of 4 bytes at shared offset 64, outside the array that"
+         " its address was computed from (first, bytes 0 to 63)"),
+        ("setp.lt.u32 %p1, %r0, 9; @%p1 st.shared.u32 [%r3+-4], %r0;",
+         "write of 4 bytes at shared offset 60, outside the array that its address was computed"
+         " from (rest, bytes 64 to 127)"),
+        ("cvt.u64.u32 %rd1, %r2; cvta.shared.u64 %rd2, %rd1;"
+         " atom.add.u32 %r4, [%rd2], 1;", "write of 4 bytes at shared offset 64, outside"),
+        ("setp.lt.u32 %p1, %r0, 16; selp.b32 %r4, %r2, %r3, %p1; ld.shared.u32 %r5, [%r4];",
+         "read of 4 bytes at shared offset 128; 128 bytes are there"),
+        ("and.b32 %r4, %r1, 63; mov.u32 %r5, _ZZ1kPfE5first; add.u32 %r5, %r5, %r4;"
+         " ld.shared.u32 %r6, [%r5];", ""),
+        ("mov.u32 %r4, 0; add.u32 %r4, %r4, %r1; ld.shared.u32 %r5, [%r4];", ""),
+    ],
+)  # fmt: skip
+def test_an_access_to_the_next_array(access: str, words: str) -> None:
+    """By 32 threads; an array has room for half of them."""
+    bench = Bench(parse(f"{ARRAYS} bar.sync 0; {access} ret; }}"))
+    out = np.zeros(1, np.int32)
+    if words:
+        fault = fault_of(bench, "kernel", 1, 32, out)
+        assert fault.kind == "out_of_bounds" and words in str(fault)
+    else:
+        bench.launch("kernel", 1, 32, out)
+
+
 def test_reading_before_a_buffer(compiled: Any, aligned: Any) -> None:
     room = aligned(np.zeros(64, np.float32))
     out = aligned(np.zeros((1, 8), np.float32))
