@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from astra_chat.tools.tuning.search import TunedPoint, TuningReport
+    from astra_chat.tools.tuning.shapes import ShapeTable
 
 SHOWN = 12
 """Points in the table."""
@@ -57,6 +58,13 @@ def tune(
             " halving, on the virtual GPU (8) each in full.",
         ),
     ] = None,
+    by_shape: Annotated[
+        bool,
+        typer.Option(
+            "--by-shape",
+            help="Let two choices share the shapes, where that gains on shapes held out.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write the best kernel to this file.")
     ] = None,
@@ -82,7 +90,9 @@ def tune(
     with open_judge(
         task, device, gpu, cases, baseline, trust=trust, engine=engine, seed=seed
     ) as judge:
-        report = tuned(judge, space, most_points=points, judged=judged, tell=_tell)
+        report = tuned(
+            judge, space, most_points=points, judged=judged, by_shape=by_shape, tell=_tell
+        )
     if out and report.source:
         write_whole(out, report.source.encode())
     if as_json:
@@ -121,9 +131,25 @@ def _show(report: TuningReport, out: Path | None) -> None:
     if report.confirmation is None:
         screen.print("no point that was judged is correct")
         return
+    if report.by_shape:
+        screen.print(_by_shape(report.by_shape))
     chosen = ", ".join(f"{name} = {value}" for name, value in report.best.items())
     screen.print(f"best: {chosen}" + (f", written to {out}" if out else ""))
     screen.print(evaluation_text(report.confirmation))
+
+
+def _by_shape(table: ShapeTable) -> str:
+    """A choice by shape in one line, and whether it was taken."""
+    below, above = (
+        ", ".join(f"{name} = {value}" for name, value in point.items())
+        for point in (table.below, table.above)
+    )
+    words = f"by shape: {below} where {table.condition}, else {above}: {table.tuned_gain:.3f}x"
+    words += " the single choice on the tuned shapes"
+    if table.gain is not None:
+        words += f", {table.gain:.3f}x on {len(table.held_out)} others"
+        words += f" (a tie below {table.least:.3f}x)"
+    return f"{words}; " + (f"not taken: {table.why}" if table.why else "taken")
 
 
 def _table(report: TuningReport) -> Table:

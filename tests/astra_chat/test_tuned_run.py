@@ -127,7 +127,7 @@ def test_a_budget_counts_what_a_gpu_measures(marked_task: Task, tmp_path: Path) 
     assert all(turn.kind != "tuning" for turn in turns_of(read(result.transcript).records))
 
 
-@pytest.mark.second_tier
+@pytest.mark.in_full
 def test_the_real_judge_tunes_and_a_rerun_finds_the_same(marked_task: Task, tmp_path: Path) -> None:
     options = {"tune": 8, "confirmations": 0}
     first = run_request(request(marked_task, tmp_path / "first", **options))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 from astra_chat.tools.timing.intervals import mean_interval
-from astra_chat.tools.types import Basis, Timed
+from astra_chat.tools.types import AnyTime, Basis, Timed
 from astra_chat.tools.virtual_gpu.model.ratio_interval import ALIKE, SPREAD
 
 Comparison = Literal["faster", "tie", "slower"]
@@ -17,9 +18,14 @@ ESTIMATES = math.exp(SPREAD * ALIKE)
 def resolution(one: Timed, other: Timed) -> float:
     """The least ratio of their speeds that is no tie. Measured: from the intervals of both over the
     same baseline. Estimated: ESTIMATES, for the model errs alike on two like kernels."""
-    if one.basis == "estimated":
+    return resolution_of(one.cases, other.cases)
+
+
+def resolution_of(one: Sequence[AnyTime], other: Sequence[AnyTime]) -> float:
+    """The same of the times of two candidates on the same cases."""
+    if one[0].basis == "estimated":
         return ESTIMATES
-    intervals = map(mean_interval, (one.cases, other.cases))
+    intervals = map(mean_interval, (one, other))
     return math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in intervals)))
 
 

@@ -20,7 +20,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
-from astra_chat.tools.types import BuildFailed, Device, Outcome, TimedOut
+from astra_chat.tools.types import AnyTime, BuildFailed, Device, Outcome, TimedOut
 
 AT_ONCE = 64
 """Candidates that are built together."""
@@ -38,14 +38,31 @@ def estimated_ratios(
 ) -> list[float | str]:
     """Of each source its speed over the baseline's on the virtual GPU `device`, or the kind of the
     outcome that ended it. Raises BadInput where the baseline does not build, and Cancelled."""
-    ratios = list[float | str]()
+    found = estimated_by_case(
+        task, device, baseline, sources, weighted, seed, stop, on_done
+    )  # fmt: skip
+    return [one if isinstance(one, str) else judge_times(one)[0] for one in found]
+
+
+def estimated_by_case(
+    task: Task,
+    device: Device,
+    baseline: str,
+    sources: Sequence[str],
+    weighted: Weighted,
+    seed: Seed,
+    stop: Stop,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> list[list[AnyTime] | str]:
+    """The same, case by case."""
+    found = list[list[AnyTime] | str]()
     for times in estimated_times(task, device, baseline, sources, weighted, seed, stop):
         if isinstance(times, list):
-            ratios.append(judge_times([timed.time for timed in times])[0])
+            found.append([one.time for one in times])
         else:
-            ratios.append(times.kind)
-        on_done(len(ratios))
-    return ratios
+            found.append(times.kind)
+        on_done(len(found))
+    return found
 
 
 def estimated_times(

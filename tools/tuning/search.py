@@ -16,9 +16,12 @@ from pydantic import ConfigDict, Field
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.timing.verdict import judge_times
+from astra_chat.tools.tuning.by_shape import table_for
 from astra_chat.tools.tuning.halving import halved
 from astra_chat.tools.tuning.halving_rounds import Halving
-from astra_chat.tools.tuning.ranking import estimated_ratios
+from astra_chat.tools.tuning.ranking import estimated_by_case
+from astra_chat.tools.tuning.shapes import ShapeTable
 from astra_chat.tools.tuning.space import Point, Space
 from astra_chat.tools.types import DeviceKind, Timed, Value, candidate_id
 
@@ -67,8 +70,11 @@ class TuningReport(Value):
     best: dict[str, int] = Field(default_factory=dict)
     """Empty where no judged point is correct."""
     source: str = ""
+    """Of the best point, or of the table."""
+    by_shape: ShapeTable | None = None
+    """A choice by shape, where one was asked for and a rule was found; taken or not."""
     confirmation: Evaluation | None = None
-    """Of the best point, on fresh inputs."""
+    """Of that source, on fresh inputs."""
 
 
 def tune(
@@ -78,20 +84,23 @@ def tune(
     most_points: int,
     judged: int | None = None,
     halving: bool | None = None,
+    by_shape: bool = False,
     tell: Tell = lambda *_: None,
 ) -> TuningReport:
     """Rank at most `most_points` of the space, judge the first `judged` of them (JUDGED) and the
     starting point, and confirm the best. `halving`: whether most of them are only timed; None: on a
-    GPU. Raises what the judge raises."""
+    GPU. `by_shape`: whether two points may share the shapes, where that gains on shapes held out.
+    Raises what the judge raises."""
     measured = judge.device.kind == "cuda"
     points = space.drawn(most_points, judge.entropy.cases.of("tuning").random())
     sources = [space.at(point) for point in points]
-    ranks = estimated_ratios(
-        judge.task, virtual_device(judge.device.spec), judge.baseline, sources,
-        judge.task.demo if measured else judge.weighted,
+    ranked = judge.task.demo if measured else judge.weighted
+    estimates = estimated_by_case(
+        judge.task, virtual_device(judge.device.spec), judge.baseline, sources, ranked,
         judge.entropy.cases.of("ranking"), judge.stop,
         lambda done: tell("ranked on the virtual GPU", done, len(points)),
     )  # fmt: skip
+    ranks = [one if isinstance(one, str) else judge_times(one)[0] for one in estimates]
     order = sorted(range(len(points)), key=lambda i: (-_rank(ranks[i]), i))
     good = [i for i in order if isinstance(ranks[i], float)]
     chosen = good[: judged or JUDGED[judge.device.kind]]
@@ -105,13 +114,23 @@ def tune(
     evaluations = _judged(judge, sources, chosen, kept, tell)
     made = {i: _point(points[i], sources[i], ranks[i], evaluations.get(i)) for i in order}
     best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))
-    confirmed = judge.evaluate(sources[best], fresh_seeds=True) if made[best].ratio else None
+    source, table, confirmed = sources[best], None, None
+    if by_shape and made[best].ratio:
+        tell("choices by shape tried", 0, 1)
+        table, both = table_for(judge, points, sources, ranked, estimates, best)
+        confirmed = judge.evaluate(both, fresh_seeds=True) if both else None
+        if confirmed and table and isinstance(confirmed.outcome, Timed):
+            source = both
+        elif confirmed and table:
+            table = table.model_copy(update={"why": f"as a whole: {confirmed.outcome.kind}"})
+    if source == sources[best] and made[best].ratio:
+        confirmed = judge.evaluate(source, fresh_seeds=True)
     judged_first = sorted(made.values(), key=lambda p: (-(p.ratio or 0.0), p.evaluation is None))
     return TuningReport(
         schema="astra-chat/tuning/1", task=judge.task.name, device=judge.device.name,
         combinations=space.combinations, points=tuple(judged_first), start=dict(points[0]),
         start_ratio=made[0].ratio, halving=halves, best=dict(points[best]) if confirmed else {},
-        source=sources[best] if confirmed else "", confirmation=confirmed,
+        source=source if confirmed else "", by_shape=table, confirmation=confirmed,
     )  # fmt: skip
 
 

@@ -1,0 +1,102 @@
+"""A choice by shape for a tuned kernel: fitted to the tuning's cases, tried on shapes held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.tools.check.hidden_cases import Weighted
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.timing.comparison import resolution_of
+from astra_chat.tools.timing.intervals import mean
+from astra_chat.tools.tuning.merging import merged
+from astra_chat.tools.tuning.shapes import (
+    LEAST_HELD_OUT,
+    ShapeTable,
+    Split,
+    best_split,
+    shapes_between,
+)
+from astra_chat.tools.tuning.space import Point
+from astra_chat.tools.types import AnyTime
+
+Estimates = Sequence[list[AnyTime] | str]
+"""Of each point its times case by case, or what ended it."""
+
+
+def table_for(
+    judge: Judge,
+    points: Sequence[Point],
+    sources: Sequence[str],
+    ranked: Weighted,
+    estimates: Estimates,
+    single: int,
+) -> tuple[ShapeTable | None, str]:
+    """The table and its source; "" where the single choice stays, and no table where no rule is
+    faster than that. `estimates`: on the cases `ranked`. The estimates say which two points share
+    the shapes; where the limit lies, say the times of these two on further shapes."""
+    between, others = shapes_between(
+        judge.task, judge.weighted, judge.entropy.cases.of("shapes between")
+    )
+    split = best_split(ranked, _by_estimate(estimates))
+    if split is not None:
+        split = _fitted(
+            judge, sources, ranked, estimates, (single, split.below, split.above), between
+        )
+    if split is None:
+        return None, ""
+    table = ShapeTable(
+        condition=split.condition, below=dict(points[split.below]),
+        above=dict(points[split.above]), tuned_gain=split.gain,
+    )  # fmt: skip
+    source = merged(judge.task, sources[split.below], sources[split.above], split.condition)
+    if len(others) < LEAST_HELD_OUT:
+        return _refused(table, "too few shapes lie between the timed ones"), ""
+    if source is None:
+        return _refused(table, "the source gives C linkage to more than its launcher"), ""
+    both = [judge.time(one, others) for one in (sources[single], source)]
+    alone, shared = both
+    if not isinstance(alone, list) or not isinstance(shared, list):
+        kinds = ", ".join(one.kind for one in both if not isinstance(one, list))
+        return _refused(table, f"on shapes held out: {kinds}"), ""
+    gain, least = _ratio(shared) / _ratio(alone), resolution_of(shared, alone)
+    labels = tuple(case.label for case, _ in others)
+    table = table.model_copy(update={"held_out": labels, "gain": gain, "least": least})
+    if gain < least:
+        return _refused(table, "on shapes held out it gains too little, or loses"), ""
+    return table, source
+
+
+def _by_estimate(estimates: Estimates) -> dict[int, list[float]]:
+    return {
+        point: [one.ratio for one in times]
+        for point, times in enumerate(estimates)
+        if not isinstance(times, str)
+    }
+
+
+def _fitted(
+    judge: Judge,
+    sources: Sequence[str],
+    ranked: Weighted,
+    estimates: Estimates,
+    points: Sequence[int],
+    between: Weighted,
+) -> Split | None:
+    """The best rule of these points on timed shapes and those between; an estimate of a timed shape
+    on the virtual GPU is known already."""
+    known = _by_estimate(estimates) if judge.device.kind == "virtual" else {}
+    timed = between if known else (*judge.weighted, *between)
+    ratios = dict[int, list[float]]()
+    for point in points:
+        times = judge.time(sources[point], timed) if timed else []
+        if isinstance(times, list):
+            ratios[point] = [*known.get(point, ()), *(one.ratio for one in times)]
+    return best_split((*ranked, *timed) if known else timed, ratios) if ratios else None
+
+
+def _ratio(times: Sequence[AnyTime]) -> float:
+    return mean([(one.ratio, one.weight) for one in times])
+
+
+def _refused(table: ShapeTable, why: str) -> ShapeTable:
+    return table.model_copy(update={"why": why})
