@@ -21,7 +21,7 @@ Tier = Literal["first", "second"]
 MARK = "second_tier"
 SAMPLED = "sampled"
 IN_FULL = "in_full"
-MOST = 5
+MOST = 3
 """Parameters of a test in the second tier."""
 
 
