@@ -20,6 +20,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Device, Wrong
 
 FOLDER = Path(__file__).parent
+SHIPPED = FOLDER.parent / "sglang_kernels"
 CONTRACTS = sorted(path.parent.name for path in FOLDER.glob("*/task.toml"))
 
 
@@ -28,8 +29,9 @@ def contract(name: str) -> Task:
 
 
 def variants(name: str) -> dict[str, str]:
-    """Honest kernels of a contract that are not its baseline, by name."""
-    return {path.stem: path.read_text() for path in (FOLDER / "variants" / name).glob("*.cu")}
+    """Honest kernels of a contract, or of a shipped task, that are not its baseline, by name."""
+    folders = (FOLDER / "variants" / name, SHIPPED / "variants" / name)
+    return {path.stem: path.read_text() for folder in folders for path in folder.glob("*.cu")}
 
 
 def planted(source: str, edits: Mapping[str, tuple[str, str]]) -> dict[str, str]:

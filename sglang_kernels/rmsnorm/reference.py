@@ -1,0 +1,26 @@
+"""The truth of rmsnorm, in float64: each row over its root mean square, times the weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Draw input [tokens, h] of the case's family, and a normal weight [h]."""
+    tokens, h = case.dims["tokens"], case.dims["h"]
+    return {
+        "input": case.draw(generator, (tokens, h)),
+        "weight": torch.randn(h, generator=generator).to(case.dtype),
+    }
+
+
+def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """out [tokens, h], float64; `eps` is the launcher's scalar. A row whose squares overflow fp32
+    does so here, as upstream: its scale is zero."""
+    values = inputs["input"].double()
+    squares = values.square().sum(dim=-1, keepdim=True)
+    squares = torch.where(squares > torch.finfo(torch.float32).max, torch.inf, squares)
+    scale = torch.rsqrt(squares / values.shape[-1] + inputs["eps"])
+    return {"out": values * scale * inputs["weight"].double()}
