@@ -21,8 +21,10 @@ from astra_chat.agents.turns import (
     TestSuite,
 )
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Basis, Value
+
+SCRIPT = Path("script", "script.toml")
 
 Expected = Literal[
     "refused",
@@ -175,10 +177,15 @@ class Script(Value):
         return self.rounds[number - 1] if 0 < number <= len(self.rounds) else None
 
 
+def scripted_names() -> list[str]:
+    """Of the shipped tasks, those with a scripted run."""
+    return [n for n in task_names() if (find_task(n).folder / SCRIPT).is_file()]
+
+
 def load_script(task: Task) -> Script:
     """The scripted run of a task. Raises BadInput naming file and field of what is wrong."""
-    folder = task.folder / "script"
-    path = folder / "script.toml"
+    path = task.folder / SCRIPT
+    folder = path.parent
     if not path.is_file():
         raise BadInput(
             f"task {task.name} has no scripted run ({path} is missing): --models says who answers:"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from astra_chat.models.script import load_script
+from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import NO_SEED
 from astra_chat.tools.errors import AstraError, BadInput
@@ -72,17 +72,17 @@ def read(path: Path) -> Estimates:
 
 def main() -> None:
     from astra_chat.tools.system.devices import pick_device
-    from astra_chat.tools.task.folder import find_task, task_names
+    from astra_chat.tools.task.folder import find_task
 
     parser = argparse.ArgumentParser(
         prog="python -m astra_chat.research.estimates", description=__doc__
     )
-    parser.add_argument("task", nargs="*", help="else all shipped tasks")
+    parser.add_argument("task", nargs="*", help="else all that have a scripted run")
     parser.add_argument("--gpu", default="h200", help="whose time is estimated")
     asked = parser.parse_args()
     try:
         device, found = pick_device("virtual", asked.gpu), []
-        for name in asked.task or task_names():
+        for name in asked.task or scripted_names():
             for one in estimates(find_task(name), device):
                 found.append(one)
                 print(f"{name}: {one.file}", file=sys.stderr)

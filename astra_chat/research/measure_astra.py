@@ -121,15 +121,15 @@ def judge(device: str, most: int) -> None:
 
     The first evaluation of a run also makes the oracle's results, which later ones find.
     """
-    from astra_chat.models.script import load_script
+    from astra_chat.models.script import load_script, scripted_names
     from astra_chat.tools.judge import Judge
     from astra_chat.tools.system.devices import pick_device
-    from astra_chat.tools.task.folder import find_task, task_names
+    from astra_chat.tools.task.folder import find_task
 
     chosen = pick_device(device)
     basis: Basis = "measured" if chosen.kind == "cuda" else "estimated"
     good = ("accepted", "tie", "slower")
-    for task in map(find_task, task_names()):
+    for task in map(find_task, scripted_names()):
         script = load_script(task)
         right = [k for k in script.kernels() if k.expects.on(basis) in good][-most:]
         with tempfile.TemporaryDirectory() as cache:

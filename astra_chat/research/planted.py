@@ -118,7 +118,10 @@ def document(made: Sequence[Judgement], seed: str) -> str:
         "",
         "| task | faults | caught at the first evaluation | caught by the confirmation too |",
         "|---|---|---|---|",
-        *(_row(name, [o for o in real if o.task == name]) for name in task_names()),
+        *(
+            _row(name, [o for o in real if o.task == name])
+            for name in sorted({o.task for o in real})
+        ),
         _row("all", real),
         "",
         "| region | faults | caught at the first evaluation | caught by the confirmation too |",

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TextIO
 
 from astra_chat.cli.reproduce import reproduce_command
-from astra_chat.models.script import ScriptedKernel, load_script
+from astra_chat.models.script import ScriptedKernel, load_script, scripted_names
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.judge import Judge
@@ -84,9 +84,10 @@ def honest_kernels() -> list[Honest]:
     ]
     for name in task_names():
         task = find_task(name)
-        script = load_script(task)
         texts = {TIER_FILES["sglang"]: baseline_source(task, "sglang")}
-        texts |= {k.name: script.sources[k.name] for k in script.kernels() if correct(k)}
+        if name in scripted_names():
+            script = load_script(task)
+            texts |= {k.name: script.sources[k.name] for k in script.kernels() if correct(k)}
         kernels += [Honest(name, f"{name} {file}", text) for file, text in texts.items()]
     return kernels
 

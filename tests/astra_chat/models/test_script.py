@@ -10,9 +10,9 @@ import pytest
 from astra_chat.agents.edits import kernel_of
 from astra_chat.agents.reply_errors import objection
 from astra_chat.agents.turns import Edits, Source, TesterReply
-from astra_chat.models.script import ScriptedKernel, ScriptFile, load_script
+from astra_chat.models.script import ScriptedKernel, ScriptFile, load_script, scripted_names
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
+from astra_chat.tools.task.folder import Task, find_task, load_task
 from tests.chat_samples import KERNELS
 
 FIGURE = re.compile(
@@ -22,7 +22,7 @@ FIGURE = re.compile(
 )
 """A figure with a unit, a ratio, or a speed as text."""
 
-SCRIPTED = [n for n in task_names() if (find_task(n).folder / "script" / "script.toml").is_file()]
+SCRIPTED = scripted_names()
 
 
 def words_of(script: ScriptFile) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.models.script import load_script
+from astra_chat.models.script import load_script, scripted_names
 from astra_chat.research.estimates import SCHEMA, estimates, read, shared_cases
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import virtual_device
@@ -25,7 +25,7 @@ def test_cases_are_of_both_lists_with_the_weights_of_bench(name: str) -> None:
     assert {case.label for case, _ in shared} <= {case.label for case, _ in task.demo}
 
 
-@pytest.mark.parametrize("name", task_names())
+@pytest.mark.parametrize("name", scripted_names())
 def test_recorded_estimates_are_of_todays_scripts(name: str) -> None:
     script = load_script(find_task(name))
     sources = {kernel.name: script.sources[kernel.name] for kernel in script.kernels()}
