@@ -106,7 +106,9 @@ class Carrier:
             )  # fmt: skip
             if done.returncode:
                 kinds = {2: BadInput}
-                words = f"--judge {self.place}: {_words(done.stderr, done.returncode)}"
+                words = (
+                    f"--judge {self.place}: {why_failed(self.place, done.stderr, done.returncode)}"
+                )
                 raise kinds.get(done.returncode, MissingDependency)(words)
 
     def judge(
@@ -162,7 +164,7 @@ class Carrier:
             _end(child)
         if child.returncode:
             text = told.read_bytes()[-100_000:].decode(errors="replace")
-            raise NotJudged(f"{self.place}: {_words(text, child.returncode)}")
+            raise NotJudged(f"{self.place}: {why_failed(self.place, text, child.returncode)}")
 
 
 def carrier_for(place: Place, device_kind: str, spec: str, trust: bool) -> Carrier:
@@ -201,8 +203,11 @@ def _tell_new(told: Path, heard: int, tell: Callable[[str], None]) -> int:
     return heard + len(lines[0]) + len(lines[1])
 
 
-def _words(told: str, code: int) -> str:
-    """Why a command failed, in one line: our own note where there is one, else its last line."""
+def why_failed(place: Place, told: str, code: int) -> str:
+    """In one line: our own note where there is one, else the command's last line. Ray ends a client
+    whose cluster is gone, with many."""
+    if place.kind == "ray" and code not in (2, 3):
+        return f"the cluster is gone, or its client was killed (exit code {code})"
     lines = [line for line in told.splitlines() if line.strip()]
     notes = [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
     if notes or lines:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from astra_chat.detached.carrying import Carrier, NotJudged, Place, carrier_for, place_of
+from astra_chat.detached.carrying import (
+    Carrier,
+    NotJudged,
+    Place,
+    carrier_for,
+    place_of,
+    why_failed,
+)
 from astra_chat.detached.claims import Claim, Claims
 from astra_chat.detached.jobs import folders_in, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
@@ -103,6 +111,19 @@ def test_a_host_that_fails_leaves_the_job_open(
     with pytest.raises(NotJudged, match=words):
         carry(folder)
     assert not (folder / RESULT).exists() and refusal_of(folder) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "told", "code", "words"),
+    [("ssh", "Warning\nastra-chat: no GPU\nbye\n", 3, "no GPU"), ("ssh", "a\nb\n\n", 255, "b"),
+     ("ray", "astra-chat: attempt 1 is lost\nastra-chat: no cluster\n", 3, "no cluster"),
+     ("ray", "astra-chat: attempt 1 is lost\nGCS\nwas killed\n", 1,
+      "the cluster is gone, or its client was killed (exit code 1)")],
+)  # fmt: skip
+def test_why_it_failed_is_one_line(
+    place: Literal["ssh", "ray"], told: str, code: int, words: str
+) -> None:
+    assert why_failed(Place(place), told, code) == words
 
 
 def test_no_ssh_here(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
