@@ -92,10 +92,18 @@ class Entropy:
         with self._lock:
             number, self._counts[candidate] = self._counts[candidate], self._counts[candidate] + 1
             again, self._again = self._again, None
-        if again:
-            return Seed(again)
-        own = _derived(self.root, ("evaluation", candidate, number), EVALUATION_BYTES)
-        return Seed(f"{self._cases}-{own}")
+        return Seed(again) if again else self._own("evaluation", candidate, number)
+
+    def timing(self, candidate: str) -> Seed:
+        """The seed of the next timing of this candidate that leads to no verdict: evaluations keep
+        theirs, whatever was timed before."""
+        with self._lock:
+            name = f"timing {candidate}"
+            number, self._counts[name] = self._counts[name], self._counts[name] + 1
+        return self._own("timing", candidate, number)
+
+    def _own(self, *purpose: object) -> Seed:
+        return Seed(f"{self._cases}-{_derived(self.root, purpose, EVALUATION_BYTES)}")
 
 
 def nonce() -> str:

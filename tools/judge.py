@@ -187,7 +187,7 @@ class Judge:
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
         """Guard, build and time only, on these cases, whose results are compared; no verdict."""
-        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
+        steps = Steps(self.entropy.timing(candidate_id(source)), self._runner.gpu)
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return built

@@ -21,6 +21,7 @@ from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_chat.verify.verify import verify
 from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
 
 MARKED = VECTOR.replace(
@@ -141,6 +142,8 @@ def test_the_real_judge_tunes_and_a_rerun_finds_the_same(marked_task: Task, tmp_
     assert [one.speaker for one in own].count("executor") == tunings[0].changed
     kernels = [t.payload for t in turns_of(records) if isinstance(t.payload, Kernel)]
     assert MARKED in [kernel.source for kernel in kernels]
+    checked = verify(read(first.transcript))
+    assert checked.stands, [claim for claim in checked.claims if claim.status == "fails"]
     again = rerun(read(first.transcript), device="virtual", out=tmp_path / "again", trust=True)
     both, missing = compared(read(first.transcript), again.transcript)
     assert not missing and all(one.agrees for one in both)

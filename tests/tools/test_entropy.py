@@ -88,3 +88,11 @@ def test_every_process_derives_the_same() -> None:
     expected = f"{entropy.evaluation('x').text} {entropy.cases.of('a', 1).random().getrandbits(64)}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == expected, done.stderr
+
+
+def test_timings_take_no_evaluations_place() -> None:
+    plain, timed = Entropy("5eed"), Entropy("5eed")
+    seeds = [timed.timing("a"), timed.timing("a"), timed.timing("b")]
+    assert len({seed.text for seed in seeds}) == 3
+    assert timed.evaluation("a") == plain.evaluation("a") not in seeds
+    assert seeds[0] == Entropy("5eed").timing("a")
