@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.campaign.campaign_file import read_campaign
-from astra_chat.campaign.plan import plans_of
+from astra_chat.campaign.plan import plans_of, run_arguments
 from astra_chat.tools.errors import BadInput
 
 GOOD = 'schema = 1\ntasks = ["silu_and_mul"]\nmodels = ["scripted"]\n'
@@ -38,6 +38,8 @@ def written(folder: Path, text: str) -> Path:
         (GOOD.replace("scripted", "replay:{tusk}.jsonl"), "in braces stands one of {task}"),
         (GOOD + 'seed = "xyz"', "no seed 'xyz'"),
         (GOOD + "rounds = 0", "--rounds 0"),
+        (GOOD + 'judge = "elsewhere"', "--judge elsewhere"),
+        (GOOD + 'judge = "ssh:-oProxyCommand"', "name a host, as in ssh:user@host"),
         (GOOD + TOO_MANY, "it makes 12,000 runs, more than 10,000"),
         ("schema = ", "Invalid value"),
     ],
@@ -46,6 +48,13 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, said: str) -> None
     with pytest.raises(BadInput) as caught:
         read_campaign(written(tmp_path, text))
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("judge", ["local", "detached", "ssh:ada@box", "ray", "ray:10.0.0.1:6379"])
+def test_each_run_gets_the_judge_as_it_is_written(tmp_path: Path, judge: str) -> None:
+    file = read_campaign(written(tmp_path, f'{GOOD}judge = "{judge}"\n'))
+    words = run_arguments(plans_of(file)[0], file, tmp_path, file.run_budget, trust=False)
+    assert f"--judge={judge}" in words
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
