@@ -89,7 +89,7 @@ def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
         basis=timed.basis if timed else None,
         best=summary.best,
         search=tuple(_search(transcript.records)) if timed else (),
-        evaluations=spent.evaluations,
+        evaluations=spent.runs,
         tokens=spent.tokens.total,
         usd=spent.tokens.usd,
         gpu_s=spent.gpu_s,

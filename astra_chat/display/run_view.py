@@ -17,6 +17,7 @@ from astra_chat.display.spending_view import asked_words, judged_words, ledger_l
 from astra_chat.display.turn_view import chosen_text, objection_text, repeated_text, turn_lines
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
@@ -83,8 +84,7 @@ class View:
                 if not self._silent:
                     self._show_turn(record, said)
                 self._state = self._state.after(said)
-                if isinstance(event, Judged):
-                    self._show_spent(event.evaluation, record.t)
+                self._show_spent(said, record.t)
             case Ended() if hidden:
                 pass
             case Ended() if self._quiet:
@@ -150,9 +150,17 @@ class View:
         for line in turn_lines(said, self._state, self._texts, width):
             self._wrapped(line, INDENT)
 
-    def _show_spent(self, evaluation: Evaluation, seconds: float) -> None:
-        self._evaluations += 1
-        self._gpu_s += gpu_seconds(evaluation)
+    def _show_spent(self, said: Turn, seconds: float) -> None:
+        """After an evaluation, or tuning with measurements."""
+        match said.payload:
+            case Evaluation() as evaluation:
+                self._evaluations += 1
+                self._gpu_s += gpu_seconds(evaluation)
+            case Tuning(measured=measured, gpu_s=gpu_s):
+                self._evaluations += measured
+                self._gpu_s += gpu_s
+            case _:
+                return
         if words := judged_words(self._evaluations, self._gpu_s, seconds, self._budget):
             self._line(words, "dim")
 

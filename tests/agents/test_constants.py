@@ -8,8 +8,8 @@ from astra_chat.agents.constants import is_marked, unreadable_marks
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import RunState, state_of
-from astra_chat.agents.turn_order import Ask, Build, Propose, Run, Tune, next_step
-from astra_chat.agents.turns import Kernel, KernelReply, Payload, Source, Speaker, Turn
+from astra_chat.agents.turn_order import Ask, AskHuman, Build, Propose, Run, Tune, next_step
+from astra_chat.agents.turns import Approval, Kernel, KernelReply, Payload, Source, Speaker, Turn
 from astra_chat.agents.usable_reply import payload_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import TriedPoint, Tuning
@@ -19,6 +19,7 @@ from tests.chat_samples import (
     SCALAR,
     VECTOR,
     WRONG_OUTCOME,
+    asking_turns,
     baseline_turns,
     build,
     evaluation,
@@ -72,6 +73,37 @@ def test_a_correct_marked_kernel_is_tuned_and_the_tuned_one_judged() -> None:
     state = state.after(Turn("executor", evaluation(TUNED, timed(2.1))))
     assert next_step(state) == PROFILER
     assert state.best is not None and state.best[0].candidate == candidate_id(TUNED)
+
+
+def test_of_several_candidates_the_fastest_marked_one_is_tuned_once_a_round() -> None:
+    slower = MARKED + "// slower\n"
+    state = chat(
+        ("coder", Kernel(words="s", source=slower)), ("executor", build(slower)),
+        ("executor", evaluation(slower, timed(1.2))),
+    )  # fmt: skip
+    assert next_step(state) == Tune(Kernel(words="w", source=MARKED))
+    assert next_step(state.after(Turn("executor", tuning(best=128)))) == PROFILER
+
+
+def test_a_human_decides_before_a_tuned_kernel_is_run() -> None:
+    limits = TUNES.model_copy(update={"confirmations": 0})
+    state = state_of([*asking_turns(), Turn("planner", plan())], limits)
+    kernel = Kernel(words="w", source=MARKED)
+    for who, said in (
+        ("coder", kernel), ("executor", build(MARKED)),
+        ("human", Approval(candidate=kernel.candidate, decision="approve")),
+        ("executor", evaluation(MARKED, timed(1.9))),
+    ):  # fmt: skip
+        state = state.after(Turn(who, said))
+    assert next_step(state) == AskHuman("accept")
+    approved = Approval(candidate=kernel.candidate, decision="approve")
+    assert next_step(state.after(Turn("human", approved))) == Tune(kernel)
+    state = state.after(Turn("human", approved)).after(Turn("executor", tuning()))
+    state = state.after(Turn("executor", Kernel(words="t", source=TUNED)))
+    assert next_step(state.after(Turn("executor", build(TUNED)))) == AskHuman("run")
+    rejected = Approval(candidate=candidate_id(TUNED), decision="reject")
+    last = state.after(Turn("executor", build(TUNED))).after(Turn("human", rejected))
+    assert next_step(last) == Ask("planner", "planner")
 
 
 def test_a_tuned_kernel_that_fails_goes_to_no_fixer() -> None:
