@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S
+from astra_chat.tools.run import runner as runner_module
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.steps import Steps
+from astra_chat.tools.system import gpu_lock
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
@@ -188,3 +194,33 @@ def test_a_launcher_of_several_that_crashes_ends_its_calls_only(scalar: str) -> 
     found = list(Runner(TASK, device).run(built, oracle_cases, "check", entries=entries))
     oracle.close()
     assert [type(one) for one in found] == [CaseRun, Crashed, CaseRun]
+
+
+def test_the_wait_for_a_gpu_is_no_use_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two judges of one GPU, which is not there: its lock is."""
+    monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
+    monkeypatch.setattr(runner_module, "gpu_uuid", lambda index: "GPU-1")
+    gpu = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    holds, told = threading.Event(), threading.Event()
+    waiting = Runner(TASK, gpu, on_wait=lambda step, words: told.set())
+
+    def measure() -> None:
+        with Runner(TASK, gpu).leased("time", alone=True):
+            holds.set()
+            told.wait(60)
+            time.sleep(0.2)
+
+    other = threading.Thread(target=measure)
+    other.start()
+    assert holds.wait(60)
+    steps = Steps(gpu=waiting.gpu)
+    seeded = waiting.seeded(waiting.seed)
+    with steps.step("time"), seeded.leased("time", alone=True):
+        time.sleep(0.1)
+    other.join()
+    (step,) = steps.done()
+    assert step.gpu is not None and told.is_set()
+    assert step.waited_s >= 0.2
+    assert 0.1 <= step.gpu.held_s <= step.seconds - step.waited_s + 0.001, "rounded apart"
