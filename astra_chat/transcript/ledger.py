@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import fsum
 
 from astra_chat.agents.turns import Approval
 from astra_chat.tools.descriptions import verdict
@@ -58,7 +59,7 @@ def ledger(records: Sequence[Record]) -> Spent:
         steps=_by_step([*built, *run]),
         gpu_s=gpus.held_s + (tuning.gpu_s if tuning else 0.0),
         tuning=tuning,
-        gpu_wait_s=round(sum(map(gpu_wait_s, evaluations)), 3),
+        gpu_wait_s=round(fsum(map(gpu_wait_s, evaluations)), 3),
         energy_j=gpus.energy_j,
         gpu_busy=gpus.busy,
         rejected=_rejected(records, builds, evaluations),
@@ -73,12 +74,12 @@ def gpu_seconds(evaluation: Evaluation) -> float:
         return 0.0
     held = [step.gpu.held_s for step in evaluation.steps if step.gpu is not None]
     old = (step.seconds for step in evaluation.steps if step.name in ON_GPU)
-    return sum(held) if held else sum(old)
+    return fsum(held) if held else fsum(old)
 
 
 def gpu_wait_s(evaluation: Evaluation) -> float:
     """Seconds in which an evaluation waited for a real GPU's lease."""
-    return sum(step.waited_s for step in evaluation.steps)
+    return fsum(step.waited_s for step in evaluation.steps)
 
 
 def gpu_use(evaluations: Sequence[Evaluation]) -> GpuUse:
@@ -86,11 +87,11 @@ def gpu_use(evaluations: Sequence[Evaluation]) -> GpuUse:
     uses = [step.gpu for one in evaluations for step in one.steps if step.gpu is not None]
     energies = [use.energy_j for use in uses if use.energy_j is not None]
     busy = [(use.busy, use.held_s) for use in uses if use.busy is not None]
-    watched_s = sum(held_s for _, held_s in busy)
+    watched_s = fsum(held_s for _, held_s in busy)
     return GpuUse(
-        held_s=round(sum(map(gpu_seconds, evaluations)), 3),
-        energy_j=round(sum(energies), 3) if energies else None,
-        busy=round(sum(b * s for b, s in busy) / watched_s, 4) if watched_s else None,
+        held_s=round(fsum(map(gpu_seconds, evaluations)), 3),
+        energy_j=round(fsum(energies), 3) if energies else None,
+        busy=round(fsum(b * s for b, s in busy) / watched_s, 4) if watched_s else None,
     )
 
 
@@ -107,8 +108,8 @@ def _tuning(events: Iterable[Event]) -> TuningSpent | None:
         changed=sum(one.changed for one in found),
         points=sum(len(one.points) for one in found),
         measured=sum(one.measured for one in found),
-        seconds=round(sum(one.seconds for one in found), 3),
-        gpu_s=round(sum(one.gpu_s for one in found), 3),
+        seconds=round(fsum(one.seconds for one in found), 3),
+        gpu_s=round(fsum(one.gpu_s for one in found), 3),
     )
 
 
@@ -157,8 +158,8 @@ def _by_step(steps: Iterable[Step]) -> tuple[StepSpent, ...]:
     return tuple(
         StepSpent(
             step=name,
-            seconds=round(sum(step.seconds for step in own), 3),
-            waited_s=round(sum(step.waited_s for step in own), 3),
+            seconds=round(fsum(step.seconds for step in own), 3),
+            waited_s=round(fsum(step.waited_s for step in own), 3),
         )
         for name, own in found.items()
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import fsum
 from typing import Literal, TypeAlias
 
 from astra_chat.agents.turns import MODEL_ROLES
@@ -61,17 +62,17 @@ def time_use(records: Sequence[Record]) -> TimeUse:
     seconds: defaultdict[Part, float] = defaultdict(float)
     for before, record in pairwise(records):
         seconds[_part(record.event)] += max(0.0, record.t - before.t)
-    outside_s = sum(
-        max(0.0, record.t - before.t - sum(step.seconds for step in record.event.evaluation.steps))
+    outside_s = fsum(
+        max(0.0, record.t - before.t - fsum(step.seconds for step in record.event.evaluation.steps))
         for before, record in pairwise(records)
         if isinstance(record.event, Judged)
     )
     judged = [r.event.evaluation for r in records if isinstance(r.event, Judged)]
     parts = {name: round(value, 3) for name, value in seconds.items()}
     of_gpus = {
-        "device_s": round(sum(map(gpu_seconds, judged)), 3),
+        "device_s": round(fsum(map(gpu_seconds, judged)), 3),
         "outside_steps_s": round(outside_s, 3),
-        "lease_wait_s": round(sum(map(gpu_wait_s, judged)), 3),
+        "lease_wait_s": round(fsum(map(gpu_wait_s, judged)), 3),
     }
     return TimeUse.model_validate({**parts, **of_gpus})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from astra_chat.tools.check.hidden_cases import draw, draw_shared, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.evaluation import CheckRecord, Evaluation
+from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Correct, Timed
 from astra_chat.verify.claims import Claim, claim, differences, unchecked
@@ -17,6 +17,7 @@ SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"
 PLANS, BESIDE = "each timed case has its plan", "one baseline for all"
 OLD = "recorded before evaluations had seeds and evidence"
+BUILT_ANEW = "built anew in another session or elsewhere: nvcc names kernels by its folder"
 
 
 def draw_claims(run: Run) -> Iterator[Claim]:
@@ -127,24 +128,40 @@ def _plans(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
 
 
 def _baselines(run: Run) -> Iterator[Claim]:
-    """In all evaluations the baseline is one machine code, and launches the same on the same case;
-    judged against itself it is its own baseline."""
-    code: dict[str, str] = {}
-    plans: dict[str, str] = {}
+    """In all evaluations of a machine's session the baseline is one machine code, and launches the
+    same on the same case; judged against itself it is its own baseline. Another build of it has
+    other names, and so other hashes."""
+    everywhere: dict[str, str] = {}
+    for session in run.sessions:
+        here: dict[str, str] = {}
+        for turn, evaluation in session.judged:
+            where, evidence = about(turn, evaluation), evaluation.evidence
+            if evidence is None:
+                yield unchecked(BESIDE, where, OLD)
+                continue
+            told = [(evaluation.device.arch, evidence.baseline_cubin_sha256)]
+            told += [(p.case.model_dump_json(), p.baseline_plan_sha256) for p in evidence.plans]
+            in_session = _first_seen(here, told) if session.local else []
+            why = _baseline_differences([*_beside_itself(run, evaluation, evidence), *in_session])
+            if not why and _baseline_differences(_first_seen(everywhere, told)):
+                yield unchecked(BESIDE, where, BUILT_ANEW)
+            else:
+                yield claim(BESIDE, where, not why, why)
+
+
+def _beside_itself(
+    run: Run, evaluation: Evaluation, evidence: Evidence
+) -> list[tuple[str, str, str]]:
+    """What says of the baseline's own evaluation that both sides are the same."""
     baseline = run.state.baseline
-    for turn, evaluation in run.evaluations:
-        where, evidence = about(turn, evaluation), evaluation.evidence
-        if evidence is None:
-            yield unchecked(BESIDE, where, OLD)
-            continue
-        own = baseline is not None and evaluation.candidate == baseline.candidate
-        pairs = [("code", evidence.cubin_sha256, evidence.baseline_cubin_sha256)] if own else []
-        pairs += _first_seen(code, [(evaluation.device.arch, evidence.baseline_cubin_sha256)])
-        told = [(p.case.model_dump_json(), p.baseline_plan_sha256) for p in evidence.plans]
-        pairs += _first_seen(plans, told)
-        pairs += [("plan", p.plan_sha256, p.baseline_plan_sha256) for p in evidence.plans if own]
-        why = differences((f"the baseline's {name}", said, wanted) for name, said, wanted in pairs)
-        yield claim(BESIDE, where, not why, why)
+    if baseline is None or evaluation.candidate != baseline.candidate:
+        return []
+    plans = [("plan", p.plan_sha256, p.baseline_plan_sha256) for p in evidence.plans]
+    return [("code", evidence.cubin_sha256, evidence.baseline_cubin_sha256), *plans]
+
+
+def _baseline_differences(pairs: Sequence[tuple[str, str, str]]) -> str:
+    return differences((f"the baseline's {name}", said, wanted) for name, said, wanted in pairs)
 
 
 def _first_seen(

@@ -28,6 +28,8 @@ class JudgedSession:
     asked: tuple[str, ...]
     """Roots of the sessions that had ended to wait for a job (detached/): the seed of a job's
     evaluation follows from that of the session that asked. Empty: one was killed."""
+    local: bool
+    """Whether one machine judged all of it."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +65,22 @@ class Run:
         found: list[JudgedSession] = []
         judged: list[tuple[int, Evaluation]] = []
         asked: list[str] = []
-        detached, over = False, True
+        where, over = "local", True
         for record in self.transcript.records:
             match record.event:
                 case Judged(evaluation=evaluation):
                     judged.append((record.turn, evaluation))
                 case Ended(seed=seed, job=job):
-                    found.append(JudgedSession(seed, judged, tuple(asked)))
+                    found.append(JudgedSession(seed, judged, tuple(asked), where == "local"))
                     asked += [seed] if job else []
                     judged, over = [], True
                 case Header(options=options) | Resumed(options=options):
                     if not over:  # the session before was killed
-                        found.append(JudgedSession("", judged, tuple(asked)))
-                        asked += [""] if detached else []
-                    judged, over = [], False
-                    detached = options.judge == "detached"
-        return found if over else [*found, JudgedSession("", judged, tuple(asked))]
+                        found.append(JudgedSession("", judged, tuple(asked), where == "local"))
+                        asked += [""] if where == "detached" else []
+                    judged, over, where = [], False, options.judge
+        last = JudgedSession("", judged, tuple(asked), where == "local")
+        return found if over else [*found, last]
 
     def by_this_judge(self, evaluation: Evaluation) -> bool:
         """Whether this version of the judge made it."""

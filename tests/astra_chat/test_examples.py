@@ -15,7 +15,7 @@ from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import MeasuredTime, Timed
 from astra_chat.transcript.events import VERSION, Chosen
 from astra_chat.transcript.reader import Transcript, incompleteness, read
-from astra_chat.transcript.turns import turns_of
+from astra_chat.transcript.turns import finished, turns_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
 
@@ -57,7 +57,8 @@ def test_replay_shows_every_turn_and_the_result(
 
 def test_todays_turn_order_would_have_allowed_it(example: Transcript) -> None:
     turns, limits = turns_of(example.records), example.header.options.limits
-    decisions = [r.event.decision for r in example.records if isinstance(r.event, Chosen)]
+    records = finished(example.records)
+    decisions = [r.event.decision for r in records if isinstance(r.event, Chosen)]
     assert len(decisions) == len(turns) - 1
     _, *after = states(turns, limits)
     for before, turn, decision in zip(after, turns[1:], decisions, strict=False):

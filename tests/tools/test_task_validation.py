@@ -98,6 +98,9 @@ def test_a_canonical_form_that_knows_one_order_of_atomics_is_told(
     assert SORTS in CANONICAL
     report = check_task(keep(tmp_path, CANONICAL.replace(SORTS, "")), device)
     first, hint, counts, *_ = report.lines()
-    assert not report.fit and "order of atomics" in first and "canonical()" in hint
-    assert "is: wrong on n=40 " in first and ": places[" in first
+    assert not report.fit and "canonical()" in hint and ": places[" in first
+    if device.kind == "cuda" and report.failed:  # its atomics came in another order by themselves
+        assert "reference.py says: wrong on n=" in first and "in canonical form" in first
+        return
+    assert "order of atomics" in first and "is: wrong on n=40 " in first
     assert counts.startswith("baseline: correct on 2 of 2 check cases and")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.plan.model import LaunchPlan
@@ -36,8 +37,17 @@ class Batch:
     baseline_plans: Sequence[LaunchPlan] | None = None
     apart: bool = False
     """A failure ends its call only."""
+    compared_there: bool = False
+    """Results are compared in the process: no call hands bytes back."""
     short: Sequence[bool] = ()
     """Of calls that are apart: a small case, which takes a fraction of a second."""
+
+    def folder(self, scratch: Path, place: int) -> Path:
+        """Where a call's bytes go; made, unless none come."""
+        folder = scratch / str(place)
+        if not self.compared_there:
+            folder.mkdir()
+        return folder
 
     @property
     def limit_s(self) -> float:

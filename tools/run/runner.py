@@ -299,15 +299,13 @@ class Runner:
         pattern, first = left_there(draws.randrange(3), draws), draws.randrange(3)
         calls = []
         for place, oracle_case in enumerate(batch.oracle_cases):
-            folder = scratch / str(place)
-            folder.mkdir()
             turn = batch.turns[place] if batch.turns else place
             of_turn = left_there(first + turn, seed.of("pattern", turn).random())
             calls.append(
                 CallRequest(
                     case=oracle_case.case,
                     inputs=oracle_case.inputs,
-                    after=folder,
+                    after=batch.folder(scratch, place),
                     how=(batch.hows or ["fresh"] * count)[place],
                     pattern=of_turn if batch.mode == "check" else pattern,
                     turn=turn,

@@ -206,9 +206,9 @@ class Worker:
 
         Raises StepTimeout, StepMemory or Cancelled, and AstraError where our own code failed.
         """
-        pending = b""
+        pending, over = b"", False
         while True:
-            if select.select([self._pipe], [], [], POLL_S)[0]:
+            if select.select([self._pipe], [], [], 0 if over else POLL_S)[0]:
                 chunk = os.read(self._pipe, 65_536)
                 if not chunk:
                     return
@@ -221,8 +221,10 @@ class Worker:
                     else:
                         yield report
                 pending = pending[-REPORT_BYTES:]
-            elif self._child.poll() is not None:
+            elif over:
                 return
+            else:  # it may have reported between the wait and its end: look once more
+                over = self._child.poll() is not None
             self._stop.check()
             if self._memory:
                 self._memory.check()

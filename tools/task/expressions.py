@@ -26,6 +26,7 @@ def ceil_div(a: int, b: int) -> int:
 
 
 FUNCTIONS: dict[str, Callable[..., int]] = {"ceil_div": ceil_div, "min": min, "max": max}
+GLOBALS: dict[str, object] = {"__builtins__": {}, **FUNCTIONS}
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 FORM = "write + - * // %, integers, dims, ceil_div(a, b), min(a, b), max(a, b)"
@@ -47,7 +48,7 @@ class Expression:
         for name in self.names:
             if name not in names:
                 raise KeyError(name)
-        return int(eval(self.code, {"__builtins__": {}, **FUNCTIONS}, dict(names)))
+        return int(eval(self.code, GLOBALS, names))
 
 
 @lru_cache(maxsize=4096)

@@ -92,11 +92,11 @@ def script_is_the_allowed_one(page: str) -> bool:
 @pytest.mark.second_tier
 def test_measured_runs_side_by_side() -> None:
     paths = sorted((ROOT / "transcripts" / "examples" / "h200").glob("*.jsonl"))
-    assert len(paths) == 2
+    assert len(paths) == 3
     page = report([read(path) for path in paths])
     assert page.lower().count("measured on nvidia h200") >= 4 and "stimated for" not in page
-    assert "2 runs" in page and 'class="added"' in page and 'class="changed"' in page
-    assert elements(page).count("svg") == 14
+    assert "3 runs" in page and 'class="added"' in page and 'class="changed"' in page
+    assert elements(page).count("svg") == 21
 
 
 def test_what_models_say_is_never_markup(tmp_path: Path) -> None:

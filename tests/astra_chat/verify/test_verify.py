@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from astra_chat.transcript.reader import read
-from astra_chat.verify.draw_claims import CHECKED, HIDDEN, SEEDS, TIMED
+from astra_chat.verify.draw_claims import BESIDE, BUILT_ANEW, CHECKED, HIDDEN, SEEDS, TIMED
 from astra_chat.verify.figure_claims import BASIS, ERRORS, LIMITS, RATIOS, STEPS, VERDICT
 from astra_chat.verify.measure import REPEATS
 from astra_chat.verify.run_claims import CONFIRMED, LEDGER, WINNER
@@ -28,9 +28,36 @@ def test_all_claims_of_a_run_in_the_present_format_stand(path: Path) -> None:
 
 
 @pytest.mark.second_tier
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*h200*/*.jsonl")), ids=lambda p: p.stem)
-def test_older_runs_say_what_cannot_be_checked(path: Path) -> None:
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "h200").glob("*.jsonl")), ids=lambda p: p.stem)
+def test_measured_runs_stand_but_what_another_machine_built_anew(path: Path) -> None:
     found = verify(read(path))
+    assert found.stands and not found.notes
+    reasons = Counter(one.why for one in found.claims if one.name == BESIDE)
+    resumed = path.stem == "fused_add_rmsnorm"
+    assert reasons[BUILT_ANEW] == (2 if resumed else 0) and set(reasons) <= {"", BUILT_ANEW}
+    others = {one.name for one in found.claims if one.status == "unchecked"} - {BESIDE}
+    assert others == {REPEATS}
+
+
+def test_one_baseline_for_all_of_a_session(tmp_path: Path) -> None:
+    """In a local session another machine code is another baseline; of several machines nobody
+    knows."""
+
+    def another(events: list[dict[str, Any]]) -> None:
+        judged(events)["evidence"]["baseline_cubin_sha256"] = "0" * 64
+
+    def elsewhere(events: list[dict[str, Any]]) -> None:
+        another(events)
+        events[0]["options"]["judge"] = "detached"
+
+    for edit, status in ((another, "fails"), (elsewhere, "unchecked")):
+        found = verify(read(forged(edit, tmp_path)))
+        assert [one.status for one in found.claims if one.name == BESIDE][-1] == status
+
+
+@pytest.mark.second_tier
+def test_an_older_run_says_what_cannot_be_checked() -> None:
+    found = verify(read(EXAMPLES / "silu_and_mul-h200.jsonl"))
     assert found.stands and 0.6 < found.share < 0.7
     reasons = {one.why for one in found.claims if one.status == "unchecked"}
     assert "recorded before samples were kept" in reasons and all(reasons)

@@ -27,3 +27,10 @@ def test_a_short_call_that_is_apart_gets_little_time() -> None:
     assert batch.limit_s == CALL_TIMEOUT_S
     found = [batch.limit_after_s(done) for done in range(3)]
     assert found == [SHORT_CALL_TIMEOUT_S, CALL_TIMEOUT_S, CALL_TIMEOUT_S]
+
+
+def test_calls_whose_results_stay_there_have_no_folder(tmp_path: Path) -> None:
+    kept, there = (
+        Batch(BUILD, [], "check", "cuda", compared_there=stays) for stays in (False, True)
+    )
+    assert kept.folder(tmp_path, 0).is_dir() and not there.folder(tmp_path, 1).exists()

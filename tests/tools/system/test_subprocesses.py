@@ -170,3 +170,20 @@ def test_where_only_work_counts_a_child_that_waits_is_not_late(
                 list(worker.reports())
         else:
             assert [report["kind"] for report in worker.reports()] == ["done"]
+
+
+def test_reports_made_just_before_the_end_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The judge's thread sleeps between its wait for a report and its look at the child: as long as
+    the child has to live."""
+    (tmp_path / "brief.py").write_text(
+        "import time\nfrom astra_chat.tools.system.reporter import Reporter\n"
+        "reporter = Reporter()\ntime.sleep(0.3)\nreporter.send('done')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with Worker("brief") as worker:
+        worker.ask({}, 60.0, Stop())
+        monkeypatch.setattr(worker._child, "poll", lambda: worker._child.wait(60))
+        assert [report["kind"] for report in worker.reports()] == ["done"]
+        worker.finish()
