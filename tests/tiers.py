@@ -26,7 +26,9 @@ MOST = 3
 
 
 def spread(count: int, sample: int) -> set[int]:
-    """So many places of `count`, evenly spread; at least two."""
+    """So many places of `count`, evenly spread; of one the last."""
+    if sample == 1:
+        return {count - 1}
     return {round(place * (count - 1) / (sample - 1)) for place in range(sample)}
 
 

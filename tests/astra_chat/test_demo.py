@@ -112,6 +112,7 @@ def test_a_script_is_played_where_no_recorded_run_fits(
     assert request_for(RunOptions.given(**given), session).models.name == models
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.second_tier
 def test_todays_judge_finds_what_was_recorded(task: str, tmp_path: Path) -> None:
     options, live = LIVE[task]
