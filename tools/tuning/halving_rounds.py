@@ -29,10 +29,15 @@ class HalvingRound(Value):
     """The best of them first."""
 
     @property
+    def on(self) -> str:
+        """ "4 cases"."""
+        return f"{self.cases} case{'s' * (self.cases != 1)}"
+
+    @property
     def text(self) -> str:
         """What the round did and cost, as one line."""
         return (
-            f"{self.entered} candidates on {self.cases} cases: {self.timings} timings in"
+            f"{self.entered} candidates on {self.on}: {self.timings} timings in"
             f" {self.seconds:.0f} s, {len(self.dropped)} dropped"
         )
 
@@ -56,7 +61,7 @@ class Halving(Value):
             for one in done.dropped:
                 if one.candidate == candidate:
                     how = one.failed or f"{one.ratio:.3f}x"
-                    return f"{how} on {done.cases} cases, then dropped"
+                    return f"{how} on {done.on}, then dropped"
         return ""
 
     @property

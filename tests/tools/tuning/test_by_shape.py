@@ -25,7 +25,7 @@ OPEN = SCALAR.replace(
     "__global__", "constexpr int kBlocks = 2;  // tune: 4096\n__global__", 1
 ).replace("<<<4, 64,", "<<<kBlocks, 64,")
 """Few blocks are slow on large calls, and many cost their starts on small ones."""
-NEAR = ((1, 4), (1, 68), (1, 300), (5, 20), (9, 60), (64, 256))
+NEAR = ((1, 4), (1, 300), (9, 60), (64, 256))
 FAR = ((1, 64), (2, 128), (1024, 256), (2048, 512))
 """Between small and large calls lies a gap in which the rule has to guess."""
 
