@@ -5,6 +5,7 @@
 #include <string.h>
 #include "machine.h"
 
+#define TURN 4096 /* instructions of a warp, until another of its block may run: batch.py */
 #define QUEUE_WORDS ((program.blocks + 63) / 64)
 
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) {
@@ -23,8 +24,11 @@ void failed_assertion(struct warp *w, uint32_t instruction, uint32_t m, const ui
   fault_at(w, ASSERTION, instruction, lane);
 }
 
+static uint64_t spent(const struct warp *w) { return w->steps + w->idle + w->empty; }
+
 /* Beyond the point where waiting lanes will come back the others do not go: they would miss them there. */
 int next_block(struct warp *w) {
+  if (spent(w) >= w->turn_ends) return -1;
   for (uint32_t word = 0; word < QUEUE_WORDS; word++)
     if (w->queue[word]) {
       const uint32_t next = 64 * word + __builtin_ctzll(w->queue[word]);
@@ -57,9 +61,8 @@ uint32_t enter(struct warp *w, int block) {
   visit(w, block, m);
   if (program.mixes[block].wait | w->clock_wait) pass_time(w, &program.mixes[block]);
   if (w->waits_at && w->waits_at->rejoined[block / 64] >> block % 64 & 1) w->skipped |= m;
-  const uint64_t spent = w->steps + w->idle + w->empty;
-  if (spent > w->launch->budget) check_in_vain(w->worker);
-  if (spent > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
+  if (spent(w) > w->launch->budget) check_in_vain(w->worker);
+  if (spent(w) > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
   return m;
 }
 
@@ -146,10 +149,25 @@ static void keep_longest(struct worker *k) {
   }
 }
 
+/* Each warp until it has ended or waits. Where loops look at what others store, warps take turns: one may spin until
+ * another of its block has stored it. */
+static void run_warps(struct worker *k) {
+  const int turns = program.looks && k->warp_count > 1;
+  for (int again = 1; again;) {
+    again = 0;
+    for (uint32_t i = 0; i < k->warp_count; i++) {
+      struct warp *w = &k->warps[i];
+      w->turn_ends = turns ? spent(w) + TURN : UINT64_MAX;
+      program.run(w);
+      again |= spent(w) >= w->turn_ends;
+    }
+  }
+}
+
 /* Until the block has ended, or only waits for others: whether it does. */
 int run_on(struct worker *k) {
   for (;;) {
-    for (uint32_t i = 0; i < k->warp_count; i++) program.run(&k->warps[i]);
+    run_warps(k);
     const int at_barriers = waiting_at_barrier(k) != NULL;
     if (!at_barriers && !polls_waiting(k)) break;
     if (polls_pass(k) || (at_barriers && open_some(k))) continue;

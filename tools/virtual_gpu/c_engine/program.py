@@ -136,7 +136,8 @@ def _source(
         "  }",
         "}",
         f"const struct program program = {{run, mixes, {len(blocks)}, sizeof(struct regs), "
-        f"{len(unit.sites) + 1}, {int(reference.cooperative)}, {int(reference.has_mbarriers)}}};",
+        f"{len(unit.sites) + 1}, {int(reference.cooperative)}, {int(unit.looks)}, "
+        f"{int(reference.has_mbarriers)}}};",
         "",
     ]
     return "\n".join(lines)

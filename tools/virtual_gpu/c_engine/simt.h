@@ -134,6 +134,7 @@ struct warp {
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */
+  uint64_t turn_ends;      /* instructions until which it may run before the block's other warps do */
   uint32_t region, turn;   /* turns of an unrolled loop share its rounds */
 };
 
@@ -148,6 +149,7 @@ struct program {
   const struct mix *mixes;
   uint32_t blocks, regs_bytes, sites;
   uint32_t cooperative; /* all blocks run at once */
+  uint32_t looks; /* its loops look at what others store: lowering/ordered_accesses.py */
   uint32_t orders; /* it has mbarriers or bulk copies, which order some warps with some others */
 };
 extern const struct program program;

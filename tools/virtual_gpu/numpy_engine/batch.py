@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
+from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.isa.clocks import slept_in_wait_ns
 from astra_chat.tools.virtual_gpu.lowering.control_flow import GridPoll, Jump, Leave
@@ -24,6 +25,9 @@ from astra_chat.tools.virtual_gpu.types import (
     WARP_LANES,
 )
 
+TURN = 4096
+"""Instructions until other warps may run, where loops look at what others store: one may spin until
+another has stored it."""
 MIN_LANES = 8192
 """A batch has at least the budget of so many threads."""
 
@@ -44,6 +48,9 @@ class Batch:
         self._polls = MbarrierWaits(frame.live.size)
         self._pauses = GridWaits(frame.live.size)
         self._held: list[tuple[int, Active]] = []
+        self._turn_ends = TURN if program.looks else None
+        self._resting: NDArray[np.bool_] | None = None
+        """Warps that ran for a turn, while others may."""
         self._clock_wait = self._clock_wait_from = 0
         """The loop that waits for a clock, and since when."""
 
@@ -56,23 +63,44 @@ class Batch:
                 active = self._pending[index]
                 assert active is not None
                 self._pending[index] = None
-                if not (self._polls.empty and self._pauses.empty):
+                if self._turn_ends is not None and frame.steps >= self._turn_ends:
+                    self._change_turn(active)
+                if self._resting is not None or not (self._polls.empty and self._pauses.empty):
                     active = self._allowed(index, active)
                 if active.count:
                     self._visit(index, active)
+            if self._resting is not None:
+                self._rested()
+                continue
             if self._waiting.empty and self._polls.empty and self._pauses.empty:
                 if frame.bulk is not None:
                     frame.bulk.check_done(frame)
                 return
             for target, mask in self._waited():
                 self._send(target, Active(mask, int(np.count_nonzero(mask))))
-            held, self._held = self._held, []
-            for target, active in held:
-                self._send(target, active)
+            self._send_held()
+
+    def _send_held(self) -> None:
+        held, self._held = self._held, []
+        for target, active in held:
+            self._send(target, active)
+
+    def _change_turn(self, active: Active) -> None:
+        """The warps that run now rest, or those that rested run again."""
+        self._turn_ends = self._frame.steps + TURN
+        if self._resting is not None:
+            self._rested()
+        elif self._queue:
+            self._resting = np.asarray(active.mask.reshape(-1, WARP_LANES).any(axis=1))
+
+    def _rested(self) -> None:
+        self._resting = None
+        self._send_held()
 
     def _allowed(self, index: int, active: Active) -> Active:
         """Those lanes that need not wait for others of their warp; the rest is put aside."""
         held_by = [h for w in (self._polls, self._pauses) if (h := w.held(index)) is not None]
+        held_by += [] if self._resting is None else [self._resting]
         if not held_by:
             return active
         warps = np.logical_or.reduce(held_by)

@@ -126,6 +126,8 @@ class Program:
     """Twins of registers that may be read before they are set."""
     outline: tuple[PtxBlock, ...]
     """The basic blocks as the mapping to machine code sees them."""
+    looks: bool
+    """A loop looks at what others store: ordered_accesses.looks_in_loops."""
 
     @property
     def mixes(self) -> list[BlockCost]:
@@ -216,6 +218,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),
         prepared.reserves, cooperative, numbers, unset, ptx_blocks(blocks),
+        prepared.looks,
     )  # fmt: skip
 
 

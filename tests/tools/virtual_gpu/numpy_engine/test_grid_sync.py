@@ -66,6 +66,16 @@ def test_who_gives_up_after_a_while_does_not_hang(compiled: Any, aligned: Any, c
     assert comes or report.counters.critical_path_sleep_ns > 90_000_000
 
 
+@pytest.mark.parametrize("early", [0, 1])
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_warp_may_spin_until_another_of_its_block_has_stored(
+    compiled: Any, aligned: Any, who: int, early: int
+) -> None:
+    out, flag = (aligned(np.zeros(64, np.int32)) for _ in range(2))
+    compiled("grid.cu").launch("spins", 1, 64, out, flag, np.int32(who), np.int32(early))
+    assert (out.reshape(2, 32)[who] == 12).all()
+
+
 def test_a_block_that_never_comes_is_told(compiled: Any, aligned: Any) -> None:
     fault = fault_of(compiled, aligned, "some_leave", np.int32(1))
     assert (fault.kind, fault.cuda_error) == ("timeout", 702)

@@ -101,3 +101,17 @@ extern "C" __global__ void gives_up(int *out, volatile int *flag, int set, long 
   __syncthreads();
   if (blockIdx.x == 0) out[threadIdx.x] = seen;
 }
+
+// In an ordinary launch: a warp spins until another of its block has stored a flag, before or behind it in the code.
+extern "C" __global__ void spins(int *out, volatile int *flag, int who, int early) {
+  __shared__ volatile int ready;
+  if (threadIdx.x == 0) ready = 0;
+  __syncthreads();
+  const int warp = threadIdx.x / 32;
+  if (early && warp != who && threadIdx.x % 32 == 0) *flag = 5, ready = 7;
+  if (warp == who) { while (ready == 0 || *flag == 0) { } }
+  int sum = 0;
+  for (int i = 0; i < 50; ++i) sum = sum * 3 + threadIdx.x % 32;
+  out[threadIdx.x] = warp == who ? ready + *flag : __shfl_sync(~0u, sum, 0);
+  if (!early && warp != who && threadIdx.x % 32 == 0) *flag = 5, ready = 7;
+}
