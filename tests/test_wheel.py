@@ -11,8 +11,8 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_BYTES = 4_000_000
-"""Of all files; a third more was developers' data once."""
+MAX_BYTES = 5_000_000
+"""Of all files, 4.0 MB now; developers' data would add a third."""
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import Literal
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.draft import Draft, head
+from astra_chat.tools.new.triton_child import ARCH
 from astra_chat.tools.new.triton_compile import TYPES, Compiled, Constant, Variant, compiled
 from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
 from astra_chat.tools.new.triton_ptx import SHARED, Entry, asm_statement, entry_of
@@ -121,7 +122,8 @@ def baseline(
     kernels = [one for m in made for one in m.kernels]
     written = [tensor.name for tensor in draft.tensors if tensor.written]
     lines = [
-        f"// {kernel.name}, a Triton kernel: the machine code that Triton makes of it for sm_90.",
+        f"// {kernel.name}, a Triton kernel: the machine code that Triton makes of it for compute",
+        f"// capability {ARCH // 10}.{ARCH % 10}.",
         "//", *(f"// {line}".rstrip() for line in ast.unparse(kernel).splitlines()), "",
         "#include <algorithm>", "#include <cstdint>", "#include <cuda_runtime.h>", "",
         *(["extern __shared__ __align__(16) unsigned char " + SHARED + "[];", ""]
