@@ -1,5 +1,6 @@
-"""The judge of a run whose evaluations are jobs: what needs the device is asked for in files, and
-the run stops until the result is there. Builds and seeded bugs, which need no GPU, stay here."""
+"""The judge of a run whose evaluations and tunings are jobs: what needs the device is asked for in
+files, and the run stops until the result is there. Builds and seeded bugs, which need no GPU, stay
+here."""
 
 from __future__ import annotations
 
@@ -8,16 +9,25 @@ from pathlib import Path
 from types import TracebackType
 
 from astra_chat.detached.carrying import Carrier, NotJudged
-from astra_chat.detached.jobs import CLOSED, Job, TimedList, folders_in, read_job, write_job
-from astra_chat.detached.results import RESULT, TAKEN, refusal_of, result_of
+from astra_chat.detached.jobs import (
+    CLOSED,
+    Job,
+    TimedList,
+    TuneRequest,
+    folders_in,
+    read_job,
+    write_job,
+)
+from astra_chat.detached.results import RESULT, TAKEN, Result, refusal_of, result_of
 from astra_chat.mailbox.files import Unreadable, write_new
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
-from astra_chat.tools.types import Case, candidate_id, sha256_of
+from astra_chat.tools.types import Case, sha256_of
 from astra_chat.transcript.run_folder import JOBS
 from astra_chat.version import __version__
 
@@ -67,8 +77,15 @@ class DetachedJudge:
         return self._local.score(cases, mutants, also)
 
     def tune(self, source: str, points: int, measured: int) -> Tuning:
-        """By the virtual GPU alone: the GPU is elsewhere, and measures no part of a job."""
-        return self._local.tune(source, points, 0)
+        """The result of the job that asks for it; estimates need no other machine. Raises as
+        `evaluate`, and BadInput as TuningJudge does."""
+        if self._local.device.kind == "virtual":
+            return self._local.tune(source, points, measured)
+        read_space(source)
+        asked = TuneRequest(points=points, measured=measured)
+        found = self._result(self._job(source, tune=asked), source).found
+        assert isinstance(found, Tuning)
+        return found
 
     def cancel(self) -> None:
         self._local.cancel()
@@ -78,15 +95,17 @@ class DetachedJudge:
     ) -> Evaluation:
         """The result of the job that asks for it. Raises WaitsForJudge where there is none yet, and
         MissingDependency where the job cannot be written."""
-        if self._run is None:
-            raise RuntimeError("a detached judge is asked by a run")
-        box, run = self._run
-        job = self._job(run, source, extra_cases, fresh_seeds)
+        job = self._job(source, extra_cases, fresh_seeds)
+        evaluation = self._result(job, source).evaluation
+        self._number += 1
+        return evaluation
+
+    def _result(self, job: Job, source: str) -> Result:
+        """Of a job without its seed, about this source. Raises as `evaluate`."""
+        box, _ = self._asking
         folder, known = _asked_before(box, job)
         if folder is None:
-            # Drawn only now: the first seed of this session (verify/draw_claims.py).
-            seed = self._local.entropy.evaluation(candidate_id(source)).text
-            job = known = job.model_copy(update={"seed": seed})
+            job = known = job.model_copy(update={"seed": self._seed(job)})
             texts = {sha256_of(source): source}
             texts |= {sha256_of(text): text for text in self._local.task.files().values()}
             close_jobs(box, "The run asks for another job now.")
@@ -100,9 +119,14 @@ class DetachedJudge:
             raise WaitsForJudge(folder, problem)
         result = result_of(folder, known)
         assert result is not None
-        self._number += 1
         write_new(folder / TAKEN, "The run has taken the result.\n")
-        return result.evaluation
+        return result
+
+    def _seed(self, job: Job) -> str:
+        """Drawn only for a new job: the first evaluation's is the first of this session, with or
+        without a tuning before it (verify/draw_claims.py)."""
+        entropy, candidate = self._local.entropy, job.source[:12]
+        return (entropy.timing(candidate) if job.tune else entropy.evaluation(candidate)).text
 
     def _carried(self, carrier: Carrier, folder: Path, job: Job) -> str | None:
         """What is wrong after a job was carried away and back; None where its result is there."""
@@ -116,12 +140,25 @@ class DetachedJudge:
         """What goes on where the job is judged."""
         self._local.on_progress(Progress(step="check", done=0, total=1, text=line))
 
-    def _job(self, run: str, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Job:
+    @property
+    def _asking(self) -> tuple[Path, str]:
+        """The folder of jobs, and the run's name."""
+        if self._run is None:
+            raise RuntimeError("a detached judge is asked by a run")
+        return self._run
+
+    def _job(
+        self,
+        source: str,
+        extra_cases: Sequence[Case] = (),
+        fresh_seeds: bool = False,
+        tune: TuneRequest | None = None,
+    ) -> Job:
         """Without its seed."""
         judge = self._local
         return Job(
-            schema="astra-chat/job/1",
-            run=run,
+            schema="astra-chat/job/2",
+            run=self._asking[1],
             number=self._number,
             task=judge.task.name,
             task_files={name: sha256_of(text) for name, text in judge.task.files().items()},
@@ -131,6 +168,7 @@ class DetachedJudge:
             source=sha256_of(source),
             extra_cases=tuple(extra_cases),
             fresh_seeds=fresh_seeds,
+            tune=tune,
             seed=NO_SEED,
             judge_sha256=judge_sha256(),
             astra=__version__,

@@ -1,4 +1,4 @@
-"""Jobs: one evaluation that is asked for, by value, in a folder of a run's `jobs`.
+"""Jobs: one evaluation or tuning that is asked for, by value, in a folder of a run's `jobs`.
 
     RUN/jobs/HASH/job.json    what is to be judged; HASH is the sha256 of it as canonical JSON
     RUN/jobs/texts/SHA.txt    the source and the task's files, by their sha256
@@ -25,7 +25,7 @@ from astra_chat.tools.entropy import EVALUATION
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Case, Device, Value, sha256_of
 from astra_chat.tools.virtual_gpu.types import Engine
-from astra_chat.transcript.options import OneLine
+from astra_chat.transcript.options import MOST_POINTS, OneLine
 from astra_chat.transcript.run_folder import JOBS
 
 JOB, TEXTS, CLOSED = "job.json", "texts", "closed.md"
@@ -34,12 +34,21 @@ TimedList: TypeAlias = Literal["demo", "bench"] | None
 Hex64 = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
 
 
+class TuneRequest(Value):
+    """What a job asks for whose source marks constants (tools/tuning/)."""
+
+    points: int = Field(ge=1, le=MOST_POINTS)
+    """To rank on the virtual GPU, at most."""
+    measured: int = Field(ge=2, le=64)
+    """Of these, to measure on the GPU, at most."""
+
+
 class Job(Value):
-    """One evaluation that is asked for: everything that decides its result."""
+    """One evaluation or tuning that is asked for: everything that decides its result."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    schema_name: Literal["astra-chat/job/1"] = Field("astra-chat/job/1", alias="schema")
+    schema_name: Literal["astra-chat/job/2"] = Field("astra-chat/job/2", alias="schema")
     run: OneLine
     number: int = Field(ge=0)
     """Evaluations of the run before this one."""
@@ -57,6 +66,8 @@ class Job(Value):
     extra_cases: tuple[Case, ...]
     fresh_seeds: bool
     """It confirms a winner."""
+    tune: TuneRequest | None = None
+    """None: an evaluation is asked for."""
     engine: Engine = "auto"
     """Of the virtual GPU."""
     seed: str = Field(pattern=rf"^{EVALUATION.pattern}$")

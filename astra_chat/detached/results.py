@@ -13,6 +13,7 @@ from astra_chat.mailbox.files import Unreadable, read_text, replace
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.text import one_line
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.options import OneLine
 
@@ -24,8 +25,8 @@ class Result(Value):
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    schema_name: Literal["astra-chat/job-result/1"] = Field(
-        "astra-chat/job-result/1", alias="schema"
+    schema_name: Literal["astra-chat/job-result/2"] = Field(
+        "astra-chat/job-result/2", alias="schema"
     )
     job: Hex64
     judge_sha256: Hex64
@@ -33,7 +34,13 @@ class Result(Value):
     worker: OneLine
     versions: dict[str, str]
     """Of the worker's Astra, Python, packages, compilers and driver."""
-    evaluation: Evaluation
+    found: Evaluation | Tuning
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Of a job that asks for one."""
+        assert isinstance(self.found, Evaluation)
+        return self.found
 
 
 class Refusal(Value):
@@ -78,8 +85,8 @@ def result_in(text: str, job: Job) -> Result:
 
 def _mismatch(result: Result, job: Job) -> str:
     """Why a result is not this job's; empty where it is."""
-    found = result.evaluation
-    evidence = found.evidence
+    found = result.found
+    evidence = found.evidence if isinstance(found, Evaluation) else None
     judges = {result.judge_sha256, evidence.judge_sha256 if evidence else job.judge_sha256}
     if result.job != job.sha256:
         return "it is of another job"
@@ -87,6 +94,10 @@ def _mismatch(result: Result, job: Job) -> str:
         return "another version of the judge made it"
     if found.candidate != job.source[:12]:
         return f"it is about candidate {one_line(found.candidate)[:40]}"
+    if isinstance(found, Tuning) != (job.tune is not None):
+        return f"the job asks for {'an evaluation' if job.tune is None else 'a tuning'}"
+    if isinstance(found, Tuning):
+        return ""
     if not same_device(found.device, job.device):
         return f"it was judged on {found.device.name}"
     if (found.seed, found.confirms) != (job.seed, job.fresh_seeds):

@@ -30,12 +30,13 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.text import one_line
+from astra_chat.tools.tuning.tuned import Tuning
+from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import Device
 from astra_chat.transcript.recorded_cases import (
     MAX_TESTER_CASES,
@@ -111,26 +112,26 @@ class Worker:
     def _judged(self, folder: Path, job: Job, claim: Claim) -> Came | None:
         began = time.monotonic()
         try:
-            evaluation = self._evaluate(folder, job)
+            found = self._found(folder, job)
         except (Unreadable, AstraError) as error:
             return self._refuse(folder, str(error))
         if claim.lost:
             self.say(f"job {folder.name[:12]}: another worker took over; this result is dropped")
             return "claimed"
         result = Result(
-            schema="astra-chat/job-result/1", job=job.sha256, judge_sha256=judge_sha256(),
-            worker=self.name, versions=dict(self.versions), evaluation=evaluation,
+            schema="astra-chat/job-result/2", job=job.sha256, judge_sha256=judge_sha256(),
+            worker=self.name, versions=dict(self.versions), found=found,
         )  # fmt: skip
         write_result(folder, result)
         seconds = time.monotonic() - began
-        outcome = describe(evaluation.outcome).partition("\n")[0]
+        words = found.words if isinstance(found, Tuning) else describe(found.outcome)
         self.say(
-            f"job {folder.name[:12]}: {one_line(job.task)}, candidate {evaluation.candidate}:"
-            f" {one_line(outcome)} ({seconds:.0f} s)"
+            f"job {folder.name[:12]}: {one_line(job.task)}, candidate {found.candidate}:"
+            f" {one_line(words.partition(chr(10))[0])} ({seconds:.0f} s)"
         )
         return "judged"
 
-    def _evaluate(self, folder: Path, job: Job) -> Evaluation:
+    def _found(self, folder: Path, job: Job) -> Evaluation | Tuning:
         """Raises Unreadable and BadInput for what a job may not ask for, MissingDependency for what
         this machine lacks."""
         texts = read_texts(folder, job)
@@ -139,11 +140,13 @@ class Worker:
             raise BadInput(f"its source has {len(source):,} characters: at most {MAX_SOURCE:,}")
         with self._task(folder, job, texts) as task:
             _require_bounded(job, task, self.trust)
-            judge = Judge(
+            judge = TuningJudge(
                 task, self._device(job), tier=job.tier, cases=job.timed, trust=self.trust,
                 engine=job.engine, entropy=Entropy(job.seed), on_progress=self.on_progress,
             )  # fmt: skip
             with judge:
+                if job.tune is not None:
+                    return judge.tune(source, job.tune.points, job.tune.measured)
                 return judge.evaluate(source, job.extra_cases, fresh_seeds=job.fresh_seeds)
 
     @contextmanager

@@ -13,7 +13,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 
-MAX_ROUNDS = 10_000
+MAX_ROUNDS, MOST_POINTS = 10_000, 1000
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Text of the command line."""
@@ -52,7 +52,7 @@ class RunOptions(Value):
     """Which candidate a plan changes, and how many kernels it gets."""
     mutants: int = Field(default=12, ge=0, le=1000)
     """Seeded bugs that score the tester's cases; 0: they are not scored."""
-    tune: int = Field(default=0, ge=0, le=1000, exclude_if=lambda points: not points)
+    tune: int = Field(default=0, ge=0, le=MOST_POINTS, exclude_if=lambda points: not points)
     """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
     stop_at_percent: Annotated[
         Annotated[float, Field(gt=0, le=100)] | None, BeforeValidator(_zero_is_none)

@@ -7,24 +7,27 @@ from pathlib import Path
 import pytest
 
 from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
-from astra_chat.detached.jobs import CLOSED, JOB, folders_in, read_job
-from astra_chat.detached.results import RESULT, write_refusal
+from astra_chat.detached.jobs import CLOSED, JOB, TuneRequest, folders_in, read_job
+from astra_chat.detached.results import RESULT, Result, write_refusal, write_result
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import Built
-from astra_chat.tools.judge import Judge
+from astra_chat.tools.system.devices import wanted_device
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.tuning.tuned import Tuning
+from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import BuildFailed, Case
 from tests.astra_chat.job_samples import answer
 from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, evaluation
 from tests.full_disk import full_disk
+from tests.tools.tuning.test_tuning_judge import SLOW
 
 CASE = Case(dims={"rows": 7, "d": 12}, dtype="float32")
 
 
 def session(task: Task, folder: Path, judged: int = 0, seed: str = "5eed") -> DetachedJudge:
     """The judge of a session of the run in a folder."""
-    judge = DetachedJudge(Judge(task, DEVICE, entropy=Entropy(seed)), None, judged)
+    judge = DetachedJudge(TuningJudge(task, DEVICE, entropy=Entropy(seed)), None, judged)
     judge.begin(folder, "run-1")
     return judge
 
@@ -81,6 +84,32 @@ def test_it_says_what_is_wrong(task: Task, tmp_path: Path) -> None:
         session(task, tmp_path).evaluate(SCALAR)
     with full_disk(100), pytest.raises(MissingDependency, match="cannot write"):
         session(task, tmp_path).evaluate(VECTOR)
+
+
+def test_constants_are_tuned_where_the_gpu_is(task: Task, tmp_path: Path) -> None:
+    """By a job of its own, which is no evaluation and takes none's seed."""
+    local = TuningJudge(task, wanted_device("cuda", "h200"), entropy=Entropy("5eed"))
+    judge = DetachedJudge(local, None, 3)
+    judge.begin(tmp_path, "run-1")
+    with pytest.raises(BadInput, match="leaves nothing open"):
+        judge.tune(VECTOR, 8, 4)
+    with pytest.raises(WaitsForJudge) as waits:
+        judge.tune(SLOW, 8, 4)
+    folder, job = waits.value.folder, read_job(waits.value.folder)
+    assert job.tune == TuneRequest(points=8, measured=4) and job.number == 3
+    found = Tuning(
+        candidate=job.source[:12], combinations=4, points=(), start={}, best={"kBlocks": 256},
+        seconds=1.0,
+    )  # fmt: skip
+    result = Result(
+        schema="astra-chat/job-result/2", job=job.sha256, judge_sha256=job.judge_sha256,
+        worker="gpu-box:7", versions={}, found=found,
+    )  # fmt: skip
+    write_result(folder, result)
+    assert judge.tune(SLOW, 8, 4) == found
+    after = read_job(asked(judge, SLOW))
+    assert after.number == 3 and after.tune is None
+    assert after.seed == Entropy("5eed").evaluation(job.source[:12]).text != job.seed
 
 
 @pytest.mark.second_tier

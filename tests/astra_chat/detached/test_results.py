@@ -22,6 +22,7 @@ from astra_chat.mailbox.files import Unreadable, replace
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.devices import virtual_device, wanted_device
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.tuning.tuned import Tuning
 from tests.astra_chat.job_samples import job_of, put, result_for
 from tests.chat_samples import DEVICE, SCALAR, VECTOR
 from tests.full_disk import full_disk
@@ -41,7 +42,11 @@ def test_a_result_is_read_back(task: Task, tmp_path: Path) -> None:
 
 
 def other_evaluation(result: Result, **changes: Any) -> dict[str, Any]:
-    return {"evaluation": result.evaluation.model_copy(update=changes)}
+    return {"found": result.evaluation.model_copy(update=changes)}
+
+
+def tuning(candidate: str) -> Tuning:
+    return Tuning(candidate=candidate, combinations=1, points=(), start={}, best={}, seconds=1.0)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +58,9 @@ def other_evaluation(result: Result, **changes: Any) -> dict[str, Any]:
         (lambda r: other_evaluation(r, device=virtual_device("h100")), "judged on virtual GPU"),
         (lambda r: other_evaluation(r, seed=""), "its seed is another"),
         (lambda r: other_evaluation(r, confirms=True), "its seed is another"),
+        (lambda r: {"found": tuning(r.evaluation.candidate)}, "the job asks for an evaluation"),
     ],
-    ids=["job", "judge", "candidate", "device", "seed", "confirms"],
+    ids=["job", "judge", "candidate", "device", "seed", "confirms", "tuning"],
 )
 def test_another_result_does_not_count(task: Task, tmp_path: Path, change: Any, why: str) -> None:
     folder = put(tmp_path, task, VECTOR)

@@ -17,11 +17,13 @@ from astra_chat.detached.worker import work_on
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import virtual_device, wanted_device
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import BuildFailed, Case, Device, Refused
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put, worker
 from tests.astra_chat.test_kill import Events
-from tests.chat_samples import KERNELS
+from tests.chat_samples import KERNELS, VECTOR
 from tests.full_disk import full_disk
+from tests.tools.tuning.test_tuning_judge import SLOW
 
 LARGE = Case(dims={"rows": 4096, "d": 4096}, dtype="float32")
 
@@ -38,6 +40,20 @@ def test_a_job_is_judged_with_its_own_seed(task: Task, tmp_path: Path) -> None:
     assert result.worker == one.name and "astra" in result.versions
     assert one.work([tmp_path])["judged"] == 0
     assert {path.name for path in folder.iterdir()} == {JOB, RESULT}
+
+
+@pytest.mark.second_tier
+def test_a_tuning_is_a_job(task: Task, tmp_path: Path) -> None:
+    folder = put(tmp_path / "jobs", task, SLOW, tune={"points": 4, "measured": 2})
+    open_ended = put(tmp_path / "jobs", task, VECTOR, tune={"points": 4, "measured": 2})
+    one, lines = worker()
+    assert one.work([tmp_path]) == {"judged": 1, "refused": 1, "claimed": 0, "failed": 0}
+    result = result_of(folder, read_job(folder))
+    assert result is not None and isinstance(result.found, Tuning)
+    assert result.found.best == {"kBlocks": 256, "kThreads": 64}
+    refusal = refusal_of(open_ended)
+    assert refusal is not None and "leaves nothing open" in refusal.why
+    assert any("points ranked on the virtual GPU" in line for line in lines)
 
 
 @pytest.mark.parametrize(
