@@ -6,6 +6,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from astra_chat.session.export_example import example_source
+from astra_chat.session.torch_operator import operator_source
 from astra_chat.tools.build.nvcc import compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import (
     compile_cpp,
@@ -25,6 +26,7 @@ from astra_chat.transcript.run_folder import (
     INPUTS,
     PART_OF_SOURCE,
     README,
+    TORCH_OPERATOR,
     module_file,
 )
 
@@ -48,8 +50,8 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
 
 
 def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
-    """Write <entry>.so, README.md, load_example.py and reference.py, which draws its inputs, of a
-    candidate into `folder`.
+    """Write <entry>.so, README.md, load_example.py and reference.py, which draws its inputs, and
+    torch_op.py of a candidate into `folder`.
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
@@ -63,6 +65,7 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
                 toolkit, cudart)  # fmt: skip
     (folder / README).write_text(_readme(task, source, arch, toolkit))
     (folder / EXAMPLE).write_text(example_source(task))
+    (folder / TORCH_OPERATOR).write_text(operator_source(task))
     (folder / INPUTS).write_text((task.folder / INPUTS).read_text())
 
 
@@ -139,4 +142,8 @@ is launched then.
 Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
 CUDA's runtime is inside: no toolkit is needed. `python load_example.py` tries the module. The
 kernel's source is best.cu, one folder up.
+
+`import torch_op`, with this folder on the path, makes it the operator
+`torch.ops.astra.{entry}`, for torch.compile, torch.export and CUDA graphs: the same arguments, in
+this order.
 """

@@ -15,6 +15,7 @@ PART_OF_SOURCE = ".best.cu.part"
 BEST_MODULE = "best"
 """The winner as a tvm-ffi module: a folder."""
 README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
+TORCH_OPERATOR = "torch_op.py"
 """In BEST_MODULE, beside the module itself."""
 JOBS = "jobs"
 """A folder: evaluations that another machine judges (detached/jobs.py)."""
@@ -44,7 +45,8 @@ def require_room(folder: Path) -> None:
 def require_no_links(folder: Path, entry: str) -> None:
     """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
     folder may come from anybody, and what it leads to would be overwritten."""
-    best = [folder / BEST_MODULE / name for name in (module_file(entry), README, EXAMPLE, INPUTS)]
+    made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR)
+    best = [folder / BEST_MODULE / name for name in made]
     names = (TRANSCRIPT, BEST_SOURCE, PART_OF_SOURCE, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():

@@ -16,7 +16,7 @@ from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import candidate_id
 
-MADE = {"silu_and_mul.so", "README.md", "load_example.py", "reference.py"}
+MADE = {"silu_and_mul.so", "README.md", "load_example.py", "reference.py", "torch_op.py"}
 CALL_ON_THE_HOST = """
 import sys, numpy, tvm_ffi
 function = tvm_ffi.load_module(sys.argv[1]).silu_and_mul
