@@ -16,7 +16,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
-from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.task.folder import Task, find_task, load_task
 from astra_chat.tools.types import Device, Wrong
 
 FOLDER = Path(__file__).parent
@@ -25,7 +25,8 @@ CONTRACTS = sorted(path.parent.name for path in FOLDER.glob("*/task.toml"))
 
 
 def contract(name: str) -> Task:
-    return load_task(FOLDER / name)
+    """One of the contracts beside this file, or a shipped task."""
+    return load_task(FOLDER / name) if name in CONTRACTS else find_task(name)
 
 
 def variants(name: str) -> dict[str, str]:

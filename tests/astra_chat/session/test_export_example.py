@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.session.export_example import example_source
-from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_chat.tools.task.folder import Task, find_task
 
-CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"
 SHOWN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -37,7 +36,7 @@ def shown(task: Task, folder: Path) -> dict[str, list[object]]:
 
 
 def test_packed_heads_and_positions(tmp_path: Path) -> None:
-    task = load_task(CONTRACTS / "rotary_embedding")
+    task = find_task("rotary_embedding")
     case, found = task.bench[0][0], shown(task, tmp_path)
     for arg in task.args[1:]:
         layout = [list(arg.shape_of(case)), list(arg.strides_of(case)), "torch.bfloat16"]

@@ -21,6 +21,7 @@ from astra_chat.tools.check.hidden_cases import (
 from astra_chat.tools.task.contract import Dim
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.types import AnyFamily, Case, DeviceKind, ValueFamily
+from tests.contracts.planted import contract
 from tests.tools.task.contracts import write_contract
 
 SEEDS = range(20)
@@ -195,12 +196,9 @@ def test_scalars_are_drawn_over_their_range() -> None:
         FUSED.require_legal(FUSED.check[0].model_copy(update={"scalars": {"eps": 0.5}}))
 
 
-CONTRACTS = Path(__file__).parents[2] / "contracts"
-
-
 @pytest.mark.parametrize("name", ["rotary_embedding", "reshape_and_cache"])
 def test_relations_views_and_scalars_of_schema_2(name: str) -> None:
-    task = load_task(CONTRACTS / name)
+    task = contract(name)
     cases = [*draw(task, "virtual", random.Random(3)), *draw_shared(task, random.Random(3))]
     for case in cases:
         task.require_legal(case)

@@ -30,19 +30,16 @@ extern "C" cudaError_t rotary_embedding(const void* positions, void* query, void
                                         int64_t query_stride_1, int64_t key_stride_0,
                                         int64_t key_stride_1, bool is_neox, int dtype,
                                         cudaStream_t stream) {
-  const int half = int(rot_dim / 2);
-  const int64_t warps = tokens * (heads + kv_heads);
-  const unsigned blocks = unsigned((warps + 3) / 4);
-  const auto* at = static_cast<const int64_t*>(positions);
-  if (dtype == 1)
-    rotate<<<blocks, 128, 0, stream>>>(at, (__half*)query, (__half*)key,
-                                       (const __half*)cos_sin_cache, tokens, heads, kv_heads,
-                                       query_stride_0, query_stride_1, key_stride_0, key_stride_1,
-                                       half, is_neox);
-  else
-    rotate<<<blocks, 128, 0, stream>>>(at, (__nv_bfloat16*)query, (__nv_bfloat16*)key,
-                                       (const __nv_bfloat16*)cos_sin_cache, tokens, heads, kv_heads,
-                                       query_stride_0, query_stride_1, key_stride_0, key_stride_1,
-                                       half, is_neox);
+  const int64_t of_key = key ? kv_heads : 0, warps = tokens * (heads + of_key);
+  const auto run = [&](auto zero) {
+    using T = decltype(zero);
+    rotate<<<unsigned((warps + 3) / 4), 128, 0, stream>>>(
+        (const int64_t*)positions, (T*)query, (T*)key, (const T*)cos_sin_cache, tokens, heads,
+        of_key, query_stride_0, query_stride_1, key_stride_0, key_stride_1, int(rot_dim / 2),
+        is_neox);
+  };
+  if (dtype == 0) run(float{});
+  if (dtype == 1) run(__half{});
+  if (dtype == 2) run(__nv_bfloat16{});
   return cudaGetLastError();
 }

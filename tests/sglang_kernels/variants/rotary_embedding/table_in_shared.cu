@@ -20,22 +20,13 @@ template <typename T>
 __global__ void rotate(const int64_t* positions, T* query, T* key, const T* table, int64_t heads,
                        int64_t kv_heads, int64_t q0, int64_t q1, int64_t k0, int64_t k1, int half,
                        bool neox) {
-  __shared__ float row[256];
+  __shared__ float row[576];
   const int64_t token = blockIdx.x, position = positions[token];
   for (int i = threadIdx.x; i < 2 * half; i += blockDim.x)
     row[i] = float(table[position * 2 * half + i]);
   __syncthreads();
   turn(query + token * q0, row, heads, q1, half, neox);
-  turn(key + token * k0, row, kv_heads, k1, half, neox);
-}
-
-template <typename T>
-void start(const void* positions, void* query, void* key, const void* table, int64_t tokens,
-           int64_t heads, int64_t kv_heads, int64_t q0, int64_t q1, int64_t k0, int64_t k1,
-           int half, bool neox, cudaStream_t stream) {
-  rotate<<<unsigned(tokens), 256, 0, stream>>>((const int64_t*)positions, (T*)query, (T*)key,
-                                               (const T*)table, heads, kv_heads, q0, q1, k0, k1,
-                                               half, neox);
+  if (key) turn(key + token * k0, row, kv_heads, k1, half, neox);
 }
 
 extern "C" cudaError_t rotary_embedding(const void* positions, void* query, void* key,
@@ -45,8 +36,14 @@ extern "C" cudaError_t rotary_embedding(const void* positions, void* query, void
                                         int64_t query_stride_1, int64_t key_stride_0,
                                         int64_t key_stride_1, bool is_neox, int dtype,
                                         cudaStream_t stream) {
-  auto* run = dtype == 1 ? &start<__half> : &start<__nv_bfloat16>;
-  run(positions, query, key, cos_sin_cache, tokens, heads, kv_heads, query_stride_0, query_stride_1,
-      key_stride_0, key_stride_1, int(rot_dim / 2), is_neox, stream);
+  const auto run = [&](auto zero) {
+    using T = decltype(zero);
+    rotate<<<unsigned(tokens), 64, 0, stream>>>(
+        (const int64_t*)positions, (T*)query, (T*)key, (const T*)cos_sin_cache, heads, kv_heads,
+        query_stride_0, query_stride_1, key_stride_0, key_stride_1, int(rot_dim / 2), is_neox);
+  };
+  if (dtype == 0) run(float{});
+  if (dtype == 1) run(__half{});
+  if (dtype == 2) run(__nv_bfloat16{});
   return cudaGetLastError();
 }

@@ -15,11 +15,14 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
     inverse = 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(dims["max_position"], dtype=torch.float64)[:, None] * inverse
     table = torch.cat([angles.cos(), angles.sin()], dim=-1)
-    return {
+    inputs = {
         "query": case.draw(generator, (dims["tokens"], dims["heads"], dims["head_size"])),
-        "key": case.draw(generator, (dims["tokens"], dims["kv_heads"], dims["head_size"])),
         "cos_sin_cache": table.to(case.dtype),
     }
+    if "key" not in case.absent:
+        shape = (dims["tokens"], dims["kv_heads"], dims["head_size"])
+        inputs["key"] = case.draw(generator, shape)
+    return inputs
 
 
 def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -27,7 +30,8 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     rows = inputs["cos_sin_cache"].double()[inputs["positions"]]
     cos, sin = rows.chunk(2, dim=-1)
     neox = bool(inputs["is_neox"])
-    return {name: rotated(inputs[name].double(), cos, sin, neox) for name in ("query", "key")}
+    present = [name for name in ("query", "key") if inputs[name] is not None]
+    return {name: rotated(inputs[name].double(), cos, sin, neox) for name in present}
 
 
 def rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool) -> torch.Tensor:
