@@ -20,12 +20,13 @@ Piece = tuple[Arg, Case, Array, Array, Array]
 
 
 def measured_args(task: Task, run: CaseRun) -> list[Arg]:
-    """Written arguments whose errors mean something: not those that are exact or right in other
-    ways, nor any where only a canonical form of the outputs can be compared."""
+    """Written arguments whose errors mean something: not those that are exact, right in other ways
+    or absent, nor any where only a canonical form of the outputs can be compared."""
     if run.oracle_case.has_canonical:
         return []
     case = run.oracle_case.case
-    return [arg for arg in task.args if arg.written and arg.judged_by(case) in MEASURED]
+    written = [arg for arg in task.args if arg.written and arg.present(case)]
+    return [arg for arg in written if arg.judged_by(case) in MEASURED]
 
 
 def pieces(task: Task, run: CaseRun) -> list[Piece]:

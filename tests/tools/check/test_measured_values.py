@@ -73,6 +73,24 @@ def test_codes_and_scales_are_measured_and_nothing_in_canonical_form(scene: Scen
     assert measured_args(TASK, run) == []
 
 
+def test_a_result_that_is_absent_is_not_measured(tmp_path: Path) -> None:
+    """Zeros and ones are rotated exactly where sin is 0: exactness is asked of what is there."""
+    task = contract("rotary_embedding")
+    dims = {"tokens": 2, "heads": 1, "kv_heads": 1, "head_size": 4, "rot_dim": 2}
+    case = Case(dims={**dims, "max_position": 1}, dtype="float16", values="binary", absent=("key",))
+    kept = np.arange(8) % 2
+    for arg in task.args:
+        numbers = kept if arg.name == "query" else np.zeros(arg.shape_of(case))
+        numbers.astype(np.float64).reshape(-1).tofile(tmp_path / f"{arg.name}.expected")
+        content = as_bytes(numbers.reshape(-1), arg.dtype_of(case))
+        content.tofile(tmp_path / f"{arg.name}.after")
+    run = CaseRun(OracleCase(case, tmp_path, tmp_path), tmp_path, CaseReport(), pattern=0x7FA5)
+    assert [arg.name for arg in measured_args(task, run)] == ["query"]
+    errors = BaselineErrors(task)
+    errors.learn(run)
+    assert errors.judge(run) is not None
+
+
 def test_a_code_means_itself_times_the_scale_that_was_written(scene: Scene) -> None:
     got, expected, places = elements(TASK, CODES, scene.run())
     assert len(got) == TOKENS * HIDDEN and places[-1] == TOKENS * HIDDEN - 1
