@@ -1,21 +1,27 @@
 """What memory gives a task's mix of reads and writes: a kernel that streams as many bytes.
 
-Every large argument is cut into pieces as long as the smallest of them. A thread loads the same
-16-byte vector of every piece that the contract reads and stores one to every piece that it writes.
-Nothing is computed and no row has an end, so a kernel of the contract is not expected to be faster
-at sizes that memory bounds.
+Every large argument is cut into pieces about as long as the smallest of them; of one that another
+argument indexes as many rows count as there are indices. A thread loads the same 16-byte vector of
+every piece that the contract reads and stores one to every piece that it writes. Nothing is
+computed and no row has an end, so a kernel of the contract is not expected to be faster at sizes
+that memory bounds.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from astra_chat.tools.build.cpp_expressions import cpp
+from astra_chat.tools.task.expressions import evaluate
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.types import Case
+from astra_chat.tools.task.launcher import dtype_parameter, prototype
+from astra_chat.tools.types import DTYPE_CODES, DTYPES, ITEM_BYTES, Case
 
 SMALL = 16
 """Arguments so many times smaller than the largest are left out."""
+NEAR = (0.9, 1.05)
+"""Its bytes over those that the contract must move, on the largest timed case."""
 
 
 @dataclass(frozen=True)
@@ -38,45 +44,97 @@ VARIANTS = (
 )  # fmt: skip
 
 
+def streams(task: Task) -> bool:
+    """Whether the streaming kernel moves about what the contract must."""
+    case = max((case for case, _ in task.bench), key=task.least_bytes)
+    return NEAR[0] <= streamed_bytes(task, case) / task.least_bytes(case) <= NEAR[1]
+
+
 def streaming_source(task: Task, variant: Variant) -> str:
     """A .cu file with the task's launcher; strided arguments are taken as contiguous."""
-    pieces = _pieces(task)
-    reads = [(arg, i) for arg, count in pieces for i in range(count) if arg.read]
-    writes = [(arg, i) for arg, count in pieces for i in range(count) if arg.written]
-    unit = min(pieces, key=lambda piece: piece[1])[0]
-    extent = " * ".join(f"({extent})" for extent in unit.shape)
-    item = "(dtype == 0 ? 4 : 2)" if unit.dtype == "T" else "4"
-    lines = ["  Pieces pieces;", f"  pieces.vectors = {extent} * {item} / 16;"]
-    for kind, chosen in (("from", reads), ("to", writes)):
-        for index, (arg, part) in enumerate(chosen):
-            base = f"(uint4*){arg.name}" if kind == "to" else f"(const uint4*){arg.name}"
-            lines.append(f"  pieces.{kind}[{index}] = {base} + {part} * pieces.vectors;")
-    in_place = all(arg.read for arg, _ in writes)
+    lines, pieces, ways = list[str](), 0, list[str]()
+    for arg, count in _pieces(task):
+        extents = " * ".join(f"({cpp(extent, str)})" for extent in _moved_extents(task, arg))
+        lines.append(f"  const int64_t of_{arg.name} = {extents} * {_item(task, arg)} / 16;")
+        lines.append(f"  for (int i = 0; i < {count}; ++i) {{")
+        lines.append(f"    const int64_t each = of_{arg.name} / {count};")
+        lines.append(f"    pieces.at[{pieces} + i] = (uint4*){arg.name} + i * each;")
+        lines.append(f"    pieces.vectors[{pieces} + i] = each;")
+        lines.append("  }")
+        pieces += count
+        ways += [f"{{{int(_read(task, arg))}, {int(arg.written)}}}"] * count
     return _TEMPLATE.format(
-        variant=variant, reads=len(reads), writes=len(writes), prototype=prototype(task),
-        body="\n".join(lines), in_place=int(in_place), name=task.name,
-        put="__stcs(address, value);" if variant.evict_first else "*address = value;",
+        variant=variant, pieces=pieces, ways=", ".join(ways), prototype=prototype(task),
+        body="\n".join(lines), name=task.name, cs=".cs" if variant.evict_first else "",
     )  # fmt: skip
 
 
 def streamed_bytes(task: Task, case: Case) -> int:
     """What the streaming kernel of a task moves on a case."""
-    return sum(arg.bytes_of(case) * (int(arg.read) + int(arg.written)) for arg, _ in _pieces(task))
+    return sum(
+        _moved_bytes(task, arg, case) * (int(_read(task, arg)) + int(arg.written))
+        for arg, _ in _pieces(task)
+    )
 
 
 def _pieces(task: Task) -> list[tuple[Arg, int]]:
-    """The large arguments, and into how many pieces each is cut."""
+    """The large arguments that are read or written, and into how many pieces each is cut."""
     case = max((case for case, _ in task.bench), key=task.least_bytes)
-    sizes = {arg.name: arg.bytes_of(case) for arg in task.args}
+    sizes = {
+        arg.name: _moved_bytes(task, arg, case)
+        for arg in task.args
+        if (arg.read or arg.written) and arg.present(case)
+    }
     largest = max(sizes.values())
-    large = [arg for arg in task.args if sizes[arg.name] * SMALL >= largest]
+    large = [arg for arg in task.args if sizes.get(arg.name, 0) * SMALL >= largest]
     unit = min(sizes[arg.name] for arg in large)
-    return [(arg, sizes[arg.name] // unit) for arg in large]
+    return [(arg, max(1, round(sizes[arg.name] / unit))) for arg in large]
+
+
+def _index(task: Task, arg: Arg) -> Arg | None:
+    """The argument that says which entries are meant of a table, or of another one as long."""
+    shapes = {one.name: one.shape for one in task.args}
+    for other in task.args:
+        index = other.index
+        if index is not None and index.table is not None:
+            axes = slice(index.table_axes)
+            if arg.shape[axes] == shapes[index.table][axes]:
+                return other
+    return None
+
+
+def _read(task: Task, arg: Arg) -> bool:
+    """Entries of a table that is written are replaced: what they held is not read."""
+    return arg.read and not (arg.written and _index(task, arg) is not None)
+
+
+def _moved_extents(task: Task, arg: Arg) -> tuple[str, ...]:
+    """Its shape; of a table the entries that are indexed."""
+    indices = _index(task, arg)
+    if indices is None or indices.index is None:
+        return arg.shape
+    return (*indices.shape, *arg.shape[indices.index.table_axes :])
+
+
+def _moved_bytes(task: Task, arg: Arg, case: Case) -> int:
+    names = arg.names_in(case)
+    extents = (evaluate(extent, names) for extent in _moved_extents(task, arg))
+    return math.prod(extents) * ITEM_BYTES[arg.dtype_of(case)] if arg.present(case) else 0
+
+
+def _item(task: Task, arg: Arg) -> str:
+    """Bytes of an element, as C++."""
+    if arg.dtype in DTYPES:
+        return str(ITEM_BYTES[arg.dtype])
+    code = dtype_parameter(arg.dtype)
+    *others, last = dict.fromkeys(types[arg.dtype] for types in task.types)
+    chosen = "".join(f"{code} == {DTYPE_CODES[d]} ? {ITEM_BYTES[d]} : " for d in others)
+    return f"({chosen}{ITEM_BYTES[last]})"
 
 
 _TEMPLATE = """\
-// A kernel that moves the bytes of {name} and computes nothing: {reads} pieces read, {writes}
-// written, {variant.threads} threads, {variant.each} vectors of 16 bytes each.
+// A kernel that moves the bytes of {name} and computes nothing: {pieces} pieces,
+// {variant.threads} threads, {variant.each} vectors of 16 bytes each.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -85,48 +143,63 @@ _TEMPLATE = """\
 
 namespace {{
 
-constexpr int kReads = {reads}, kWrites = {writes};
-constexpr int kThreads = {variant.threads}, kEach = {variant.each};
-constexpr bool kInPlace = {in_place};
+constexpr int kPieces = {pieces}, kThreads = {variant.threads}, kEach = {variant.each};
+struct Way {{ bool read, written; }};
 
 struct Pieces {{
-  const uint4* from[kReads];
-  uint4* to[kWrites];
-  int64_t vectors;
+  uint4* at[kPieces];
+  int64_t vectors[kPieces];
 }};
 
-__device__ __forceinline__ void put(uint4* address, const uint4& value) {{
-  {put}
+// Volatile: no load is left out or moved behind a store.
+__device__ __forceinline__ uint4 load(const uint4* address) {{
+  uint4 value;
+  asm volatile("ld.global.v4.u32 {{%0, %1, %2, %3}}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(address));
+  return value;
 }}
 
-// What is written in place is what another piece held: values stay values of the case.
+__device__ __forceinline__ void store(uint4* address, const uint4& value) {{
+  asm volatile("st.global{cs}.v4.u32 [%0], {{%1, %2, %3, %4}};"
+               :: "l"(address), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w) : "memory");
+}}
+
+// A block moves its share of each piece. What is read and written gets back what it held; what is
+// only written gets the exclusive or of all that the thread has read beside it.
 __global__ void __launch_bounds__(kThreads) stream_kernel(const Pieces pieces) {{
-  const int64_t first = blockIdx.x * static_cast<int64_t>(kThreads * kEach) + threadIdx.x;
-  uint4 value[kEach][kReads];
+  uint4 value[kEach][kPieces];
+  constexpr uint4 kNone{{0, 0, 0, 0}};
+  constexpr Way kWays[kPieces] = {{{ways}}};
+  int64_t from[kPieces], end[kPieces];
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {{
+    from[p] = pieces.vectors[p] * blockIdx.x / gridDim.x + threadIdx.x;
+    end[p] = pieces.vectors[p] * (blockIdx.x + 1) / gridDim.x;
+  }}
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {{
-    const int64_t at = first + i * kThreads;
 #pragma unroll
-    for (int r = 0; r < kReads; ++r) {{
-      if (at < pieces.vectors) value[i][r] = pieces.from[r][at];
+    for (int p = 0; p < kPieces; ++p) {{
+      const int64_t at = from[p] + i * kThreads;
+      value[i][p] = kWays[p].read && at < end[p] ? load(pieces.at[p] + at) : kNone;
     }}
   }}
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {{
-    const int64_t at = first + i * kThreads;
-    if (at >= pieces.vectors) continue;
+    uint4 all = kNone;
 #pragma unroll
-    for (int w = 0; w < kWrites; ++w) {{
-      uint4 all = value[i][(w + 1) % kReads];
+    for (int p = 0; p < kPieces; ++p) {{
+      all.x ^= value[i][p].x;
+      all.y ^= value[i][p].y;
+      all.z ^= value[i][p].z;
+      all.w ^= value[i][p].w;
+    }}
 #pragma unroll
-      for (int r = 0; r < kReads && !kInPlace; ++r) {{
-        if (r == (w + 1) % kReads) continue;
-        all.x ^= value[i][r].x;
-        all.y ^= value[i][r].y;
-        all.z ^= value[i][r].z;
-        all.w ^= value[i][r].w;
+    for (int p = 0; p < kPieces; ++p) {{
+      const int64_t at = from[p] + i * kThreads;
+      if (kWays[p].written && at < end[p]) {{
+        store(pieces.at[p] + at, kWays[p].read ? value[i][p] : all);
       }}
-      put(pieces.to[w] + at, all);
     }}
   }}
 }}
@@ -134,9 +207,13 @@ __global__ void __launch_bounds__(kThreads) stream_kernel(const Pieces pieces) {
 }}  // namespace
 
 {prototype} {{
+  Pieces pieces;
 {body}
+  int64_t longest = 0;
+  for (const int64_t vectors : pieces.vectors) longest = vectors > longest ? vectors : longest;
   const int64_t span = kThreads * kEach;
-  const unsigned blocks = static_cast<unsigned>((pieces.vectors + span - 1) / span);
+  const unsigned blocks = static_cast<unsigned>((longest + span - 1) / span);
+  if (blocks == 0) return cudaSuccess;
   stream_kernel<<<blocks, kThreads, 0, stream>>>(pieces);
   return cudaGetLastError();
 }}
