@@ -8,10 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.models.script import load_script
+from astra_chat.models.script import load_script, scripted_names
 from astra_chat.research.baselines.evidence import Comparison, Kernel
 from astra_chat.research.baselines.foreign import Foreign, Places, foreign_kernels
-from astra_chat.research.baselines.streaming import VARIANTS, streamed_bytes, streaming_source
+from astra_chat.research.baselines.streaming import (
+    VARIANTS,
+    empty_source,
+    streamed_bytes,
+    streaming_source,
+    streams,
+)
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.errors import BadInput
@@ -61,18 +67,25 @@ class Beside:
         self._root.cleanup()
 
     def all(self, places: Places) -> Iterator[Comparison]:
-        """Ours against the real ones, the best against today's and against streaming."""
-        task, ours, best = self._task, tier_side(self._task, "sglang"), best_side(self._task)
+        """Ours against the real ones; the best, where the task has one, against these; the best or
+        ours against an empty kernel and against streaming."""
+        task, ours = self._task, tier_side(self._task, "sglang")
+        best = best_side(task) if task.name in scripted_names() else None
         for foreign in foreign_kernels(task, places):
             theirs = foreign_side(foreign)
-            if foreign.name in ("library", "headers"):
-                yield self.compare(ours, theirs, task.bench)
-            yield self.compare(theirs, best, task.bench)
+            yield self.compare(ours, theirs, task.bench)
+            if best is not None:
+                yield self.compare(theirs, best, task.bench)
+        mine = best or ours
+        yield self.compare(empty_side(task), mine, task.bench)
+        if not streams(task):
+            return
         l2_bytes = spec(self._device.spec).l2_bytes
         large = [row for row in task.bench if task.least_bytes(row[0]) > l2_bytes]
         for index in range(len(VARIANTS)):
-            side = streaming_side(task, index)
-            yield self.compare(side, best, task.bench if index < 2 else large, streaming=True)
+            rows = task.bench if index < 2 else large
+            if rows:
+                yield self.compare(streaming_side(task, index), mine, rows, streaming=True)
 
     def compare(
         self,
@@ -125,7 +138,7 @@ class Beside:
         pairs = list(zip(oracle_cases, weights, strict=True))
         timed = time_cases(
             self._runner, self._oracle, builds[1], builds[0], pairs,
-            correct_baseline=first.kernel.tier != "streaming",
+            correct_baseline=first.kernel.tier not in ("streaming", "empty"),
         )  # fmt: skip
         if not isinstance(timed, list):
             return f"{timed.kind}: {timed}"[:FAILURE_CHARACTERS]
@@ -160,6 +173,15 @@ def foreign_side(foreign: Foreign) -> Side:
         name=foreign.name, tier=foreign.tier, what=foreign.what, content=foreign.content
     )
     return Side(kernel, foreign.source, foreign.task, foreign.headers, foreign.takes, foreign.cubin)
+
+
+def empty_side(task: Task) -> Side:
+    source = empty_source(task)
+    kernel = Kernel(
+        name="empty", tier="empty", what="one launch of a kernel that does nothing",
+        content=candidate_id(source),
+    )  # fmt: skip
+    return Side(kernel, source, task)
 
 
 def streaming_side(task: Task, index: int) -> Side:

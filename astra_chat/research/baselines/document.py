@@ -6,7 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from astra_chat.research.baselines.evidence import Comparison, Evidence
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import MeasuredTime
 
+FLOORS = ("streaming", "empty")
+ALIKE = 0.05
+"""How near the streaming kernel's bytes must be to the contract's least, to compare their times."""
 WITHIN = 0.05
 """How near a baseline must come to the kernel that it stands for."""
 HEAD = """\
@@ -32,6 +37,9 @@ repository:
 - *jit*, *jit-pdl*: what SGLang compiles at run time today, with its flags (sglang 0.5.23). pdl:
   with programmatic dependent launch, as SGLang launches it; another kernel then runs between all
   launches and its time is subtracted.
+
+Two kernels of ours say what is out of reach: *streaming* moves the task's mix of reads and writes
+and computes nothing, of four layouts the fastest; *empty* is one launch of nothing.
 
 Not measured: what SGLang 0.5.23 calls first for fused_add_rmsnorm, FlashInfer's CuTe-DSL kernel,
 which needs NVIDIA's cutlass-dsl package and torch's dispatcher around it; and rows of more than
@@ -62,16 +70,18 @@ def document(files: Sequence[tuple[str, Evidence]]) -> str:
 
 def _task(found: Sequence[Comparison]) -> Iterator[str]:
     ours = [c for c in found if c.first.name == "sglang"]
-    yield "Our `sglang` baseline over the kernel it stands for; above 1: theirs is faster:"
-    yield ""
-    yield from _table(ours, lambda c: _title(c, second=True))
+    if ours:
+        yield "Our `sglang` baseline over kernels of others; above 1: theirs is faster:"
+        yield ""
+        yield from _table(ours, lambda c: _title(c, second=True))
     for comparison in ours:
         yield _nearness(comparison)
-    yield ""
-    yield "Our best over theirs:"
-    yield ""
-    theirs = [c for c in found if c.second.name == "best" and c.first.tier != "streaming"]
-    yield from _table(theirs, lambda c: _title(c, second=False))
+    yield from [""] * bool(ours)
+    theirs = [c for c in found if c.second.name == "best" and c.first.tier not in FLOORS]
+    if theirs:
+        yield "Our best over theirs:"
+        yield ""
+        yield from _table(theirs, lambda c: _title(c, second=False))
     for comparison in theirs:
         if comparison.cases:
             worst = min(comparison.cases, key=lambda case: case.ratio)
@@ -79,10 +89,51 @@ def _task(found: Sequence[Comparison]) -> Iterator[str]:
                 f"- over {_title(comparison, second=False)}: weighted geometric mean"
                 f" **{mean_ratio(comparison):.3f}**, least {worst.ratio:.3f} ({worst.case.label})"
             )
-    yield ""
+    yield from [""] * bool(theirs)
+    yield from _floors([c for c in found if c.first.tier in FLOORS and c.cases])
     for comparison in found:
         if comparison.failure:
             yield f"- {comparison.second.name} over {comparison.first.name}: {comparison.failure}"
+
+
+def _floors(found: Sequence[Comparison]) -> Iterator[str]:
+    """What no kernel of the contract is expected to be faster than, by case."""
+    if not found:
+        return
+    contract, mine = find_task(found[0].task), found[0].second.name
+    yield f"Ours (`{mine}`) beside what bounds it:"
+    yield ""
+    yield f"| case | bytes that must move | empty kernel | streaming | {mine} | of streaming |"
+    yield "|---|---|---|---|---|---|"
+    cases = {case.case.label: case for c in found for case in c.cases}
+    for label, case in cases.items():
+        least = contract.least_bytes(case.case)
+        empty = next((x.baseline_us for x, _ in _of(found, "empty", label)), None)
+        streams = [*_of(found, "streaming", label)]
+        if not streams:
+            yield f"| {label} | {least:,} | {_us(empty)} | | {case.median_us:.2f} | |"
+            continue
+        fastest, moved = min(streams, key=lambda one: one[0].ratio / one[1])
+        share = f"{fastest.ratio * least / moved:.1%}" if abs(least / moved - 1) < ALIKE else ""
+        yield (
+            f"| {label} | {least:,} | {_us(empty)} | {fastest.baseline_us:.2f}"
+            f" | {fastest.median_us:.2f} | {share} |"
+        )
+    yield ""
+
+
+def _us(time_us: float | None) -> str:
+    return "" if time_us is None else f"{time_us:.2f}"
+
+
+def _of(found: Sequence[Comparison], tier: str, label: str) -> Iterator[tuple[MeasuredTime, int]]:
+    """A case in the comparisons of a tier, with the bytes that their first kernel moves."""
+    for comparison in found:
+        if comparison.first.tier == tier:
+            moved = comparison.first_bytes or (0,) * len(comparison.cases)
+            for case, size in zip(comparison.cases, moved, strict=True):
+                if case.case.label == label:
+                    yield case, size
 
 
 def _table(found: Sequence[Comparison], title: Callable[[Comparison], str]) -> Iterator[str]:

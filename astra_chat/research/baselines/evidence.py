@@ -19,7 +19,7 @@ class Kernel(Value):
 
     name: str
     """sglang, paper: the task's tiers; best: the script's last; library, headers, jit, jit-pdl:
-    another's; streaming THREADSxVECTORS."""
+    another's; empty; streaming THREADSxVECTORS."""
     tier: str
     what: str
     content: str

@@ -69,6 +69,11 @@ def streaming_source(task: Task, variant: Variant) -> str:
     )  # fmt: skip
 
 
+def empty_source(task: Task) -> str:
+    """A .cu file whose launcher launches one block of a kernel that does nothing."""
+    return _EMPTY.format(prototype=prototype(task))
+
+
 def streamed_bytes(task: Task, case: Case) -> int:
     """What the streaming kernel of a task moves on a case."""
     return sum(
@@ -131,6 +136,20 @@ def _item(task: Task, arg: Arg) -> str:
     chosen = "".join(f"{code} == {DTYPE_CODES[d]} ? {ITEM_BYTES[d]} : " for d in others)
     return f"({chosen}{ITEM_BYTES[last]})"
 
+
+_EMPTY = """\
+// What no kernel is faster than: one launch of nothing.
+
+#include <cstdint>
+#include <cuda_runtime.h>
+
+__global__ void empty_kernel() {{}}
+
+{prototype} {{
+  empty_kernel<<<1, 32, 0, stream>>>();
+  return cudaGetLastError();
+}}
+"""
 
 _TEMPLATE = """\
 // A kernel that moves the bytes of {name} and computes nothing: {pieces} pieces,
