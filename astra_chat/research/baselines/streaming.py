@@ -20,7 +20,7 @@ from astra_chat.tools.types import DTYPE_CODES, DTYPES, ITEM_BYTES, Case
 
 SMALL = 16
 """Arguments so many times smaller than the largest are left out."""
-NEAR = (0.9, 1.05)
+NEAR = (0.9, 1.1)
 """Its bytes over those that the contract must move, on the largest timed case."""
 
 
