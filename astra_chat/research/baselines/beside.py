@@ -43,6 +43,9 @@ class Side:
     task: Task
     headers: tuple[Path, ...] = ()
     takes: Callable[[Case], bool] = lambda _: True
+    precise: bool = True
+    """Its results are held against the oracle where it is the first; as the second they always
+    are."""
     cubin: Path | None = None
     """Where its kernels are, if its source holds a launcher only."""
 
@@ -73,7 +76,8 @@ class Beside:
         best = best_side(task) if task.name in scripted_names() else None
         for foreign in foreign_kernels(task, places):
             theirs = foreign_side(foreign)
-            yield self.compare(ours, theirs, task.bench)
+            first, second = (ours, theirs) if theirs.precise else (theirs, ours)
+            yield self.compare(first, second, task.bench)
             if best is not None:
                 yield self.compare(theirs, best, task.bench)
         mine = best or ours
@@ -138,7 +142,7 @@ class Beside:
         pairs = list(zip(oracle_cases, weights, strict=True))
         timed = time_cases(
             self._runner, self._oracle, builds[1], builds[0], pairs,
-            correct_baseline=first.kernel.tier not in ("streaming", "empty"),
+            correct_baseline=first.precise,
         )  # fmt: skip
         if not isinstance(timed, list):
             return f"{timed.kind}: {timed}"[:FAILURE_CHARACTERS]
@@ -172,7 +176,10 @@ def foreign_side(foreign: Foreign) -> Side:
     kernel = Kernel(
         name=foreign.name, tier=foreign.tier, what=foreign.what, content=foreign.content
     )
-    return Side(kernel, foreign.source, foreign.task, foreign.headers, foreign.takes, foreign.cubin)
+    return Side(
+        kernel, foreign.source, foreign.task, foreign.headers, foreign.takes, foreign.precise,
+        foreign.cubin,
+    )  # fmt: skip
 
 
 def empty_side(task: Task) -> Side:
@@ -181,7 +188,7 @@ def empty_side(task: Task) -> Side:
         name="empty", tier="empty", what="one launch of a kernel that does nothing",
         content=candidate_id(source),
     )  # fmt: skip
-    return Side(kernel, source, task)
+    return Side(kernel, source, task, precise=False)
 
 
 def streaming_side(task: Task, index: int) -> Side:
@@ -191,4 +198,4 @@ def streaming_side(task: Task, index: int) -> Side:
         name=f"streaming {variant.name}", tier="streaming",
         what="the task's mix of reads and writes, nothing computed", content=candidate_id(source),
     )  # fmt: skip
-    return Side(kernel, source, task)
+    return Side(kernel, source, task, precise=False)

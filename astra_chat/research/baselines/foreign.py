@@ -26,12 +26,38 @@ IN_LIBRARIES = {
     "merge_state_v2": "_Z24merge_attn_states_kernelI6__halfLj128EEvPT_PfPKS1_PKfS5_S7_jjj",
 }
 """A kernel by which the cubin of a task is found in SGLang's compiled library."""
-JIT_FLAGS = {
-    "silu_and_mul": ("--use_fast_math",),
-    "fused_add_rmsnorm": (),
+HEADERS = {
+    "silu_and_mul": "activation.cuh",
+    "gelu_tanh_and_mul": "activation.cuh",
+    "fused_add_rmsnorm": "norm.cuh",
+    "rmsnorm": "norm.cuh",
 }
-"""What SGLang adds for these when it compiles at run time (its jit_kernel, version 0.5.23)."""
-JIT_LONGEST_ROW = 8192
+"""Of FlashInfer, by task."""
+FAST = ("--use_fast_math",)
+
+
+@dataclass(frozen=True)
+class AtRunTime:
+    """What SGLang compiles at run time for a task (version 0.5.23)."""
+
+    header: str
+    """Below csrc."""
+    flags: tuple[str, ...] = ()
+    """Besides those that it always gives."""
+    longest_row: int = 2**62
+    """Of dim h."""
+    precise: bool = True
+    """It is correct by the contract; else it is timed, and its results are not held against the
+    oracle."""
+
+
+AT_RUN_TIME = {
+    "silu_and_mul": AtRunTime("elementwise/activation.cuh", FAST),
+    "gelu_tanh_and_mul": AtRunTime("elementwise/activation.cuh", FAST),
+    "fused_add_rmsnorm": AtRunTime("elementwise/fused_add_rmsnorm.cuh", longest_row=8192),
+    "rmsnorm": AtRunTime("elementwise/rmsnorm.cuh"),
+    "rotary_embedding": AtRunTime("elementwise/pos_enc.cuh", precise=False),
+}
 
 
 @dataclass(frozen=True)
@@ -62,19 +88,22 @@ class Foreign:
     """Where its kernels are, if its source holds a launcher only."""
     content: str = ""
     """First 12 hex digits of the sha256 of what the user brought."""
+    longest_row: int = 2**62
+    precise: bool = True
+    """As of AtRunTime."""
 
     def takes(self, case: Case) -> bool:
         """Whether its contract holds this case."""
-        return not (self.name == "jit" and case.dims.get("h", 0) > JIT_LONGEST_ROW)
+        return case.dims.get("h", 0) <= self.longest_row
 
 
 def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
     """What these places hold for a task. Raises BadInput where one is not what it should be."""
-    if places.library:
+    if places.library and task.name in IN_LIBRARIES:
         yield _library(task, "sglang", places.library)
-    if places.flashinfer and (LAUNCHERS / f"{task.name}.headers.cu").is_file():
+    if places.flashinfer and task.name in HEADERS:
         yield _headers(task, places.flashinfer)
-    if places.jit and task.name in JIT_FLAGS:
+    if places.jit and task.name in AT_RUN_TIME:
         yield from _jit(task, places.jit)
     if places.library_today and (places.library_today / f"{task.name}.cubin").is_file():
         yield _library(task, "today", places.library_today)
@@ -109,7 +138,7 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
 
 
 def _headers(task: Task, include: Path) -> Foreign:
-    header = include / "flashinfer" / ("norm.cuh" if "norm" in task.name else "activation.cuh")
+    header = include / "flashinfer" / HEADERS[task.name]
     flags = ("-DFLASHINFER_ENABLE_F16", "-DFLASHINFER_ENABLE_BF16", f"-I{include.resolve()}")
     source = (LAUNCHERS / f"{task.name}.headers.cu").read_text()
     return Foreign(
@@ -119,12 +148,12 @@ def _headers(task: Task, include: Path) -> Foreign:
 
 
 def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
-    name = "activation" if task.name == "silu_and_mul" else task.name
-    header = folder / "csrc" / "elementwise" / f"{name}.cuh"
+    compiled = AT_RUN_TIME[task.name]
+    header = folder / "csrc" / compiled.header
     places = (folder / "include", folder / "csrc", tvm_ffi_folder("include"))
     headers = tuple(place.resolve() for place in places)
     common = ("-O3", "-std=c++20", "--expt-relaxed-constexpr", "-DSGL_CUDA_ARCH=900")
-    flags = (*common, *JIT_FLAGS[task.name], *(f"-I{place}" for place in headers))
+    flags = (*common, *compiled.flags, *(f"-I{place}" for place in headers))
     source = (LAUNCHERS / f"{task.name}.jit.cu").read_text()
     content = _short(_read(header))
     what = "compiled at run time by SGLang, with its flags"
@@ -132,12 +161,14 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
         with_attribute = _with(task, (*flags, "-DPROGRAMMATIC=1"))
         launched = f"{what}, launched programmatically as SGLang does"
         yield Foreign(
-            "today", "jit-pdl", launched, source, with_attribute, headers, content=content
-        )
+            "today", "jit-pdl", launched, source, with_attribute, headers, content=content,
+            longest_row=compiled.longest_row, precise=compiled.precise,
+        )  # fmt: skip
         flags = (*flags, "-DPROGRAMMATIC=0")
         what += ", launched plainly"
     yield Foreign(
-        "today", "jit", what, source, _with(task, flags), headers, content=content
+        "today", "jit", what, source, _with(task, flags), headers, content=content,
+        longest_row=compiled.longest_row, precise=compiled.precise,
     )  # fmt: skip
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from astra_chat.research.baselines.foreign import (
+    AT_RUN_TIME,
+    HEADERS,
     IN_LIBRARIES,
-    JIT_FLAGS,
+    LAUNCHERS,
     Places,
     extract,
     foreign_kernels,
@@ -23,22 +26,27 @@ from astra_chat.tools.types import Case
 def places(tmp_path: Path) -> Places:
     """Headers with nothing in them: what is read of them is their name and content."""
     (tmp_path / "include/flashinfer").mkdir(parents=True)
-    (tmp_path / "jit/csrc/elementwise").mkdir(parents=True)
-    for name in ("activation", "norm"):
-        (tmp_path / f"include/flashinfer/{name}.cuh").write_text(name)
-    for name in ("activation", "fused_add_rmsnorm"):
-        (tmp_path / f"jit/csrc/elementwise/{name}.cuh").write_text(name)
+    for name in HEADERS.values():
+        (tmp_path / "include/flashinfer" / name).write_text(name)
+    for compiled in AT_RUN_TIME.values():
+        header = tmp_path / "jit/csrc" / compiled.header
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text(compiled.header)
     return Places(flashinfer=tmp_path / "include", jit=tmp_path / "jit")
 
 
-@pytest.mark.parametrize("name", IN_LIBRARIES)
+@pytest.mark.parametrize("name", sorted({*IN_LIBRARIES, *HEADERS, *AT_RUN_TIME}))
 def test_launchers_have_the_contracts_prototype(name: str, places: Places) -> None:
     task = find_task(name)
-    head = prototype(task).split("(")[0]
+    head = re.sub(r"\s+", " ", prototype(task))
     found = list(foreign_kernels(task, places))
-    assert bool(found) == (name in JIT_FLAGS)
+    assert bool(found) == (name in {*HEADERS, *AT_RUN_TIME})
     for one in found:
-        assert head in one.source and all(f"-I{h}" in one.task.flags for h in one.headers)
+        assert head in re.sub(r"\s+", " ", one.source)
+        assert all(f"-I{h}" in one.task.flags for h in one.headers)
+    library = LAUNCHERS / f"{name}.library.cu"
+    assert library.is_file() == (name in IN_LIBRARIES)
+    assert name not in IN_LIBRARIES or head in re.sub(r"\s+", " ", library.read_text())
 
 
 def test_what_is_compiled_at_run_time_keeps_its_own_flags(places: Places) -> None:
