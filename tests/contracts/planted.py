@@ -4,6 +4,7 @@ its sanitizer, too."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, load_task
-from astra_chat.tools.types import Device, Wrong
+from astra_chat.tools.types import DTYPE_CODES, Device, DTypeName, Wrong
 
 FOLDER = Path(__file__).parent
 SHIPPED = FOLDER.parent / "sglang_kernels"
@@ -35,6 +36,17 @@ def variants(name: str) -> dict[str, str]:
     return {path.stem: path.read_text() for folder in folders for path in folder.glob("*.cu")}
 
 
+def narrowed(task: Task, dtype: DTypeName) -> tuple[Task, str]:
+    """A task with the check cases of one dtype, and its baseline without the kernels of the others:
+    a fault costs as much less to build and to run."""
+    others = "|".join(str(DTYPE_CODES[other]) for other in task.dtypes if other != dtype)
+    case = rf"^    case (?:{others}):.*?;\n"
+    source, count = re.subn(case, "", task.baseline, flags=re.MULTILINE | re.DOTALL)
+    assert count == len(task.dtypes) - 1, f"{count} cases of other dtypes"
+    cases = tuple(one for one in task.check if one.dtype == dtype)
+    return task.model_copy(update={"check": cases}), source
+
+
 def planted(source: str, edits: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """The source with one of these edits each: the text to replace stands in it once."""
     changed = {}
@@ -50,13 +62,22 @@ def judged(
     """What is wrong with each planted fault, by name. Fails where an honest variant is wrong, or a
     planted fault is not."""
     honest = variants(task.name)
-    assert honest, f"{task.name} has no honest variants"
     found = verdicts(task, {**honest, **faults}, device)
+    require_honest(task, found)
+    require_caught(faults, found)
+    return found
+
+
+def require_honest(task: Task, found: Mapping[str, Wrong | Failure | None]) -> None:
+    honest = variants(task.name)
+    assert honest, f"{task.name} has no honest variants"
     wrong = {name: found[name] for name in honest if found[name]}
     assert not wrong, f"honest variants are wrong: {wrong}"
+
+
+def require_caught(faults: Mapping[str, str], found: Mapping[str, Wrong | Failure | None]) -> None:
     passed = [name for name in faults if found[name] is None]
     assert not passed, f"{len(passed)} of {len(faults)} planted faults pass: {passed}"
-    return found
 
 
 def verdicts(

@@ -11,38 +11,33 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kHeld = 16;
-constexpr int kVector = 8;
+constexpr int kVector = 4;
 
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 
 template <typename T>
-struct alignas(16) Vector {
+struct alignas(kVector * sizeof(T)) Vector {
   T item[kVector];
 };
 
 template <typename T>
-__device__ __forceinline__ uint2 coded(const Vector<T>& x, float divisor) {
-  uint32_t halves[2];
+__device__ __forceinline__ uint32_t coded(const Vector<T>& x, float divisor) {
+  uint32_t word = 0;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    uint32_t word = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      float2 pair;
-      pair.x = fmaxf(fminf(to_float(x.item[4 * half + i]) / divisor, 448.0f), -448.0f);
-      pair.y = fmaxf(fminf(to_float(x.item[4 * half + i + 1]) / divisor, 448.0f), -448.0f);
-      word |= static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3))
-              << (8 * i);
-    }
-    halves[half] = word;
+  for (int i = 0; i < kVector; i += 2) {
+    float2 pair;
+    pair.x = fmaxf(fminf(to_float(x.item[i]) / divisor, 448.0f), -448.0f);
+    pair.y = fmaxf(fminf(to_float(x.item[i + 1]) / divisor, 448.0f), -448.0f);
+    word |= static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3))
+            << (8 * i);
   }
-  return make_uint2(halves[0], halves[1]);
+  return word;
 }
 
 template <typename T>
-__global__ void in_registers(const T* __restrict__ input, uint2* __restrict__ output_q,
+__global__ void in_registers(const T* __restrict__ input, uint32_t* __restrict__ output_q,
                              float* __restrict__ output_s, int vectors) {
   __shared__ float of_warps[kThreads / 32];
   const int64_t token = blockIdx.x;
@@ -86,7 +81,7 @@ template <typename T>
 cudaError_t launch(const void* input, void* output_q, void* output_s, int64_t tokens, int64_t hidden,
                    cudaStream_t stream) {
   in_registers<T><<<static_cast<unsigned>(tokens), kThreads, 0, stream>>>(
-      static_cast<const T*>(input), static_cast<uint2*>(output_q), static_cast<float*>(output_s),
+      static_cast<const T*>(input), static_cast<uint32_t*>(output_q), static_cast<float*>(output_s),
       static_cast<int>(hidden / kVector));
   return cudaGetLastError();
 }
