@@ -24,18 +24,21 @@ MOST_LOW_BYTES = 2**23
 SPOIL = r"""
 // What is below was planted.
 #include <cstdint>
+#include <cuda_fp8.h>
 
 namespace planted {
 
 __device__ float load(const void* data, int64_t i, int dtype) {
   if (dtype == 0) return static_cast<const float*>(data)[i];
   if (dtype == 1) return __half2float(static_cast<const __half*>(data)[i]);
+  if (dtype == 3) return static_cast<float>(static_cast<const __nv_fp8_e4m3*>(data)[i]);
   return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
 }
 
 __device__ void store(void* data, int64_t i, int dtype, float v) {
   if (dtype == 0) static_cast<float*>(data)[i] = v;
   else if (dtype == 1) static_cast<__half*>(data)[i] = __float2half_rn(v);
+  else if (dtype == 3) static_cast<__nv_fp8_e4m3*>(data)[i] = __nv_fp8_e4m3(v);
   else static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(v);
 }
 
@@ -189,7 +192,7 @@ class Planter:
         arg, dtype = self._watched(), self.rng.choice(self.task.dtypes)
         width = self.rng.uniform(2.0, 4.0)
         of_dtype = {"float16": 65504.0}.get(arg.dtype_of(Case(dims={}, dtype=dtype)), 3e38)
-        top = math.log10(min(arg.largest or 1.0, of_dtype))
+        top = math.log10(min(_largest(arg), of_dtype))
         start = self.rng.uniform(-3.0, top - width)
         low, high = 10.0**start, 10.0 ** (start + width)
         value = f"fabsf(v) >= {low:.6e}f && fabsf(v) <= {high:.6e}f"
@@ -212,14 +215,14 @@ class Planter:
 
     def _watched(self) -> Arg:
         """An input that a kernel does not change."""
-        return self.rng.choice([a for a in self.task.args if a.largest and not a.written])
+        return self.rng.choice([a for a in self.task.args if a.has_families and not a.written])
 
     def _of_values(
         self, kind: str, arg: Arg, dtype: DTypeName, words: str, value: str, family: AnyFamily
     ) -> Fault:
         rows = {name: 200 for name in arg.shape[-1:] if name in self.task.dims}
         case = self._case(dtype, rows, 64)
-        names = [a.name for a in self.task.args if a.largest and a.read]
+        names = [a.name for a in self.task.args if a.has_families]
         families: dict[str, AnyFamily] = {n: family if n == arg.name else "normal" for n in names}
         return Fault(
             kind, f"{arg.name}: {words}", "true", case.model_copy(update={"families": families}),
@@ -285,6 +288,11 @@ def _beside(task: Task, fault: Fault, results: list[Arg]) -> Arg:
     shapes = {arg.name: arg.shape for arg in task.args}
     wanted = shapes.get(fault.watched)
     return next((arg for arg in results if arg.shape == wanted), results[0])
+
+
+def _largest(arg: Arg) -> float:
+    """The largest legal magnitude."""
+    return arg.largest or max(map(abs, arg.range or (1.0,)))
 
 
 def _stride(arg: Arg) -> str:
