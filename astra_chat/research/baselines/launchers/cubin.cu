@@ -34,4 +34,14 @@ inline cudaError_t kernel_for(int dtype, const char* const (&names)[kDtypes],
   return cudaSuccess;
 }
 
+// The kernel of a mangled name.
+inline cudaError_t kernel_named(const char* name, const void** function) {
+  cudaLibrary_t library;
+  cudaKernel_t kernel;
+  cudaError_t error = load(&library);
+  if (error == cudaSuccess) error = cudaLibraryGetKernel(&kernel, library, name);
+  *function = reinterpret_cast<const void*>(kernel);
+  return error;
+}
+
 }  // namespace
