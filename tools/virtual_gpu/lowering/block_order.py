@@ -27,6 +27,43 @@ def weak_topological_order(successors: Graph, entry: int = 0) -> list[int]:
     return order
 
 
+def shared_latches(successors: Graph, meets: Sequence[bool]) -> dict[int, list[int]]:
+    """Of loops, by head: back edges, by where they begin, whose lanes go on together.
+
+    Lanes at a loop's head run before those that are still in its body. Where a loop has several
+    back edges the first to come back would pass the head alone: a full warp's shuffle there would
+    miss the others. So lanes wait for those that come back without meeting other lanes on their
+    way. `meets` says in which vertices lanes meet: shuffles, votes, barriers.
+    """
+    joined: dict[int, list[int]] = {}
+
+    def visit(vertices: set[int], roots: Sequence[int]) -> None:
+        for head, *rest in _Components(vertices, successors).found_from(roots):
+            body = set(rest)
+            if any(meets[vertex] for vertex in (head, *rest)):
+                back = [v for v in (head, *rest) if head in successors[v]]
+                alone = [v for v in back if not any(meets[r] for r in _onward(v, body, successors))]
+                if len(alone) > 1:
+                    joined[head] = alone
+            if rest:
+                visit(body, [v for v in successors[head] if v in body])
+
+    visit(set(range(len(successors))), [0])
+    return joined
+
+
+def _onward(vertex: int, body: set[int], successors: Graph) -> set[int]:
+    """What a loop's lanes may still run that do not take the back edge of this vertex."""
+    seen: set[int] = set()
+    left = [v for v in successors[vertex] if v in body]
+    while left:
+        at = left.pop()
+        if at not in seen:
+            seen.add(at)
+            left += [v for v in successors[at] if v in body]
+    return seen
+
+
 def components(successors: Graph) -> list[list[int]]:
     """The strongly connected parts of a graph, in topological order."""
     vertices = range(len(successors))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.isa.mbarriers import has_no_result, is_poll
-from astra_chat.tools.virtual_gpu.lowering.block_order import weak_topological_order
+from astra_chat.tools.virtual_gpu.lowering.block_order import shared_latches, weak_topological_order
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
 from astra_chat.tools.virtual_gpu.lowering.waits import is_polling_load, looped, takes_locks
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
@@ -19,6 +19,8 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 BARRIERS = frozenset({"bar", "barrier"})
+WARP_WIDE = frozenset("shfl vote match redux elect mma wmma ldmatrix stmatrix".split()) | BARRIERS
+"""Families for which the lanes of a warp meet."""
 NO_RESULT = frozenset(
     "st red bra brx bar barrier ret exit trap membar fence prefetch prefetchu griddepcontrol "
     "nanosleep brkpt pmevent discard applypriority cp stmatrix __assertfail vprintf malloc "
@@ -91,6 +93,11 @@ class BasicBlock:
         return (*self.body, *([] if last is None else [last]))
 
     @property
+    def meets(self) -> bool:
+        """Whether lanes of a warp meet here."""
+        return any(one.family in WARP_WIDE for one in self.instructions)
+
+    @property
     def only_leaves(self) -> bool:
         return not self.body and isinstance(self.end, Leave)
 
@@ -116,12 +123,23 @@ def control_flow(flat: FlatKernel, kernel: str, *, cooperative: bool = False) ->
     """
     waits = looped(flat, is_polling_load if cooperative else takes_locks(flat))
     blocks = _Builder(flat, kernel, waits).build()
+    _join_latches(blocks)
     order = weak_topological_order([block.successors for block in blocks])
     place = {old: new for new, old in enumerate(order)}
     ordered = [blocks[old] for old in order]
     for block in ordered:
         block.end = _moved(block.end, place)
     return ordered
+
+
+def _join_latches(blocks: list[BasicBlock]) -> None:
+    """Adds a block that leads back to a loop's head where several back edges are to be one."""
+    shared = shared_latches([b.successors for b in blocks], [b.meets for b in blocks])
+    for head, sources in shared.items():
+        blocks.append(BasicBlock(end=Jump(head)))
+        place = {number: number for number in range(len(blocks))} | {head: len(blocks) - 1}
+        for source in sources:
+            blocks[source].end = _moved(blocks[source].end, place)
 
 
 def unreached_instructions(flat: FlatKernel) -> list[Instruction]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_chat.tools.virtual_gpu.lowering.block_order import weak_topological_order
+from astra_chat.tools.virtual_gpu.lowering.block_order import (
+    shared_latches,
+    weak_topological_order,
+)
 
 GRAPHS = st.integers(1, 9).flatmap(
     lambda size: st.lists(
@@ -58,3 +61,22 @@ def test_deep_graphs_do_not_recurse() -> None:
     count = 20_000
     graph = [[n + 1] for n in range(count)] + [[]]
     assert weak_topological_order(graph) == list(range(count + 1))
+
+
+# A loop 1, 2, 3: from 2 back to its head, or by 3, or out.
+TWO_BACK_EDGES = [[1], [2, 4], [1, 3], [1], []]
+
+
+def test_lanes_that_come_back_another_way_are_waited_for() -> None:
+    """As nvcc writes a loop that ends in an if: a shuffle in its head is for all lanes."""
+    assert shared_latches(TWO_BACK_EDGES, [False, True, False, False, False]) == {1: [2, 3]}
+
+
+def test_lanes_do_not_wait_for_those_who_meet_on_their_way_back() -> None:
+    """An inner loop that has the outer one's head: its lanes go round until all have left it."""
+    assert shared_latches(TWO_BACK_EDGES, [False, True, False, True, False]) == {}
+    assert shared_latches(TWO_BACK_EDGES, [False] * 5) == {}, "where none meet, none wait"
+
+
+def test_one_back_edge_stays_as_it_is() -> None:
+    assert shared_latches([[1], [2, 3], [1], []], [True] * 4) == {}
