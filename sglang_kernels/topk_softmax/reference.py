@@ -6,23 +6,28 @@ from typing import Any
 
 import torch
 
-NEARLY = 2e-5
-"""Weights closer than that are equal in float32 with fast maths."""
+FARTHEST = 200.0
+"""Of logits from 0."""
+NEARLY = 1e-4
+"""Weights closer than that are equal in float32 with fast maths: logits are rounded, too."""
 LEAST = 1e-37
 """Smaller weights are flushed to zero."""
 
 
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Draw gating [tokens, experts]: finite, as every router's is."""
-    drawn = case.draw(generator, (case.dims["tokens"], case.dims["experts"]))
-    return {"gating": drawn.nan_to_num(nan=0.0, posinf=30.0, neginf=-30.0)}
+    """Draw gating [tokens, experts] and correction_bias [experts]: finite, as routers' are."""
+    dims = case.dims
+    drawn = case.draw(generator, (dims["tokens"], dims["experts"]))
+    inputs = {"gating": _finite(drawn, FARTHEST)}
+    if "correction_bias" not in case.absent:
+        bias = case.draw(generator, (dims["experts"],), torch.float32)
+        inputs["correction_bias"] = _finite(bias, FARTHEST / 2)
+    return inputs
 
 
 def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """topk_weights and topk_ids [tokens, topk]; of equal weights the lower expert first."""
-    weights, ids = torch.softmax(inputs["gating"].double(), dim=1).sort(
-        dim=1, descending=True, stable=True
-    )
+    weights, ids = _softmax(inputs).sort(dim=1, descending=True, stable=True)
     topk = int(inputs["topk"])
     weights, ids = weights[:, :topk], ids[:, :topk]
     if inputs["renormalize"]:
@@ -34,7 +39,7 @@ def accept(
     inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]
 ) -> tuple[str, tuple[int, int]] | None:
     """The experts of a token are different ones, and have the weights that belong there."""
-    weights = torch.softmax(inputs["gating"].double(), dim=1)
+    weights = _softmax(inputs)
     ids = outputs["topk_ids"].long()
     experts = weights.shape[1]
     outside = (ids < 0) | (ids >= experts)
@@ -48,6 +53,20 @@ def accept(
     if apart.any():
         return "this expert's weight is not the one that belongs there", _first(apart)
     return None
+
+
+def _softmax(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Of all experts of each token."""
+    logits, cap = inputs["gating"].double(), float(inputs["moe_softcapping"])
+    if cap != 0:
+        logits = cap * torch.tanh(logits / cap)
+    if inputs["correction_bias"] is not None:
+        logits = logits + inputs["correction_bias"].double()
+    return torch.softmax(logits, dim=1)
+
+
+def _finite(drawn: torch.Tensor, farthest: float) -> torch.Tensor:
+    return drawn.nan_to_num(nan=0.0).clamp(-farthest, farthest)
 
 
 def _first(places: torch.Tensor) -> tuple[int, int]:
