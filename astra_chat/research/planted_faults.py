@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.check.drawn_dims import least
 from astra_chat.tools.task.contract import Arg
-from astra_chat.tools.task.domain import Combination
+from astra_chat.tools.task.domain import MAX_BYTES, Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
 from astra_chat.tools.types import DTYPE_CODES, AnyFamily, Case, DTypeName
@@ -118,10 +118,11 @@ class Planter:
         )  # fmt: skip
 
     def many_rows(self) -> Fault:
-        """More rows than some number from 65,536 to 100,000."""
+        """More rows than some number from 65,536 to 100,000, or to what a check can hold."""
         name = next(n for n, dim in self.task.dims.items() if dim.max > 2**17)
         dtype = self.rng.choice(self.task.dtypes)
-        rows = self.rng.randint(65_536, 100_000)
+        most = MAX_BYTES // self.task.buffer_bytes(self._case(dtype)) - 1
+        rows = self.rng.randint(65_536, min(100_000, max(65_536, most)))
         case = self._case(dtype, {name: rows + 1})
         return Fault("many rows", f"{name} > {rows}", f"{name} > {rows}", case)
 
