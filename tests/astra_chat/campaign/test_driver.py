@@ -103,7 +103,7 @@ def test_killed_at_random_points_it_comes_to_the_same_end(task: Task, tmp_path: 
     for _ in range(4):
         with driver(file, out, *resume) as process:
             try:
-                process.wait(dice.uniform(0.2, 0.8) * whole_s)
+                process.wait(dice.uniform(0.1, 0.6) * whole_s)
             except subprocess.TimeoutExpired:
                 os.kill(process.pid, signal.SIGKILL)
                 killed += 1
