@@ -30,7 +30,9 @@ from astra_chat.tools.types import (
 )
 
 if TYPE_CHECKING:
+    from astra_chat.tools.build.nvcc import Build
     from astra_chat.tools.judge import Judge
+    from astra_chat.tools.task.folder import Task
 
 REPEATS = 5
 
@@ -170,6 +172,44 @@ def mutation(count: int) -> None:
             print(f"{name}: {time.perf_counter() - start:.1f} s", *score.lines(), sep="\n")
 
 
+def checks(device: str, names: Sequence[str]) -> None:
+    """Seconds that the baseline's check cases take, task by task, with builds at hand and the
+    oracle's results made: wall time, and processor time of all processes."""
+    from astra_chat.tools.build.nvcc import Build, build
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.task.folder import find_task, task_names
+
+    chosen, sums = pick_device(device), [0.0, 0.0]
+    for task in map(find_task, names or task_names()):
+        built = build(task, task.baseline, chosen)
+        assert isinstance(built, Build), built
+        _check_cases(task, built, chosen)  # builds what the virtual GPU compiles
+        start = (time.perf_counter(), sum(os.times()[:4]))
+        _check_cases(task, built, chosen)
+        seconds = (time.perf_counter() - start[0], sum(os.times()[:4]) - start[1])
+        sums = [total + one for total, one in zip(sums, seconds, strict=True)]
+        print(f"{task.name}: {len(task.check)} cases, {seconds[0]:.1f} s,", end=" ")
+        print(f"of processors {seconds[1]:.1f} s", flush=True)
+    print(f"all: {sums[0]:.1f} s, of processors {sums[1]:.1f} s")
+
+
+def _check_cases(task: Task, built: Build, device: Device) -> None:
+    from astra_chat.tools.check.compare import compare
+    from astra_chat.tools.run.case_run import CaseRun
+    from astra_chat.tools.run.oracle import Oracle
+    from astra_chat.tools.run.runner import Runner
+    from astra_chat.tools.system.subprocesses import Stop
+    from astra_chat.tools.types import Wrong
+
+    oracle = Oracle(task)
+    oracle_cases = oracle.oracle_cases(task.check, Stop())
+    for run in Runner(task, device).run(built, oracle_cases, "check"):
+        assert isinstance(run, CaseRun), run
+        wrong = compare(task, run)
+        assert not isinstance(wrong, Wrong), wrong
+    oracle.close()
+
+
 def noise(device: str, repeats: int) -> None:
     """How often a baseline timed against itself would be accepted: each comparison on its own.
 
@@ -277,9 +317,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m astra_chat.research.measure_astra", description=__doc__
     )
-    parser.add_argument("what", choices=["startup", "turns", "judge", "mutation", "noise", "width"])
+    known = ["startup", "turns", "judge", "checks", "mutation", "noise", "width"]
+    parser.add_argument("what", choices=known)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="of checks; default: all")
     parser.add_argument(
-        "--device", default="virtual", help="of judge, noise and width: virtual, cuda, cuda:N"
+        "--device", default="virtual", help="of judge, checks, noise, width: virtual, cuda, cuda:N"
     )
     parser.add_argument(
         "--repeats", type=int, default=8, help="of noise: runs over all cases of all tasks"
@@ -289,6 +331,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "judge":
         judge(asked.device, asked.kernels)
+    elif asked.what == "checks":
+        checks(asked.device, asked.tasks)
     elif asked.what == "mutation":
         mutation(asked.mutants)
     elif asked.what == "noise":

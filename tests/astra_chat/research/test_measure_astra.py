@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from astra_chat.research.measure_astra import turns
+from astra_chat.research.measure_astra import checks, turns
+from astra_chat.tools.task.folder import find_task
 
 
 def test_turns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,3 +17,13 @@ def test_turns(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert found is not None
     assert 0 < float(found[1]) <= float(found[2]) and int(found[3]) > 20
+
+
+def test_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    """A task in which one case is wrong would end it."""
+    checks("virtual", ["moe_align_block_size"])
+    printed = capsys.readouterr().out
+    count = len(find_task("moe_align_block_size").check)
+    task, total = re.findall(r"([\d.]+) s, of processors ([\d.]+) s", printed)
+    assert f"moe_align_block_size: {count} cases, " in printed
+    assert task == total and float(task[1]) > 0
