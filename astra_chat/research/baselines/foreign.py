@@ -36,6 +36,10 @@ IN_LIBRARIES = {
         "_Z38per_token_quant_fp8_small_batch_kernelI13__nv_bfloat1613__nv_fp8_e4m3Li16EEvPKT_PT0_"
         "Pfll"
     ),
+    "per_token_group_quant_fp8": (
+        "_Z33per_token_group_quant_8bit_kernelI13__nv_bfloat1613__nv_fp8_e4m3Lb1ELb0EfEvPKT_PvPT3_"
+        "iiifffii"
+    ),
 }
 """A kernel by which the cubin of a task is found in SGLang's compiled library."""
 NOT_CORRECT = ("per_token_quant_fp8",)
@@ -73,6 +77,13 @@ AT_RUN_TIME = {
     "rmsnorm": AtRunTime("elementwise/rmsnorm.cuh"),
     # A row of zeros gets the code of 448.
     "per_token_quant_fp8": AtRunTime("gemm/per_token_quant_fp8.cuh", FAST, precise=False),
+    "per_token_group_quant_fp8": AtRunTime("gemm/per_token_group_quant.cuh", FAST),
+    # The activation is rounded before the product, too.
+    "silu_and_mul_group_quant_fp8": AtRunTime(
+        "gemm/per_token_group_quant.cuh", FAST, precise=False
+    ),
+    "topk_softmax": AtRunTime("moe/moe_topk_softmax.cuh", FAST),
+    "moe_align_block_size": AtRunTime("moe/moe_align_kernel.cu"),
     # Products are rounded to the tensors' dtype.
     "rotary_embedding": AtRunTime("elementwise/pos_enc.cuh", precise=False),
 }
