@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from astra_chat.tools.check.drawn_dims import least
+from astra_chat.tools.check.drawn_dims import Dims, least
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.domain import MAX_BYTES, Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
+from astra_chat.tools.task.relations import settled
 from astra_chat.tools.types import DTYPE_CODES, AnyFamily, Case, DTypeName
 
+MANY = 2**17
+"""Dims that may be larger count rows."""
 MOST_LOW_BYTES = 2**23
 """Least bytes of a call at a window's lower end: the case inside has to run."""
 SPOIL = r"""
@@ -93,6 +96,10 @@ class Planter:
             self.size_window, self.value_window, self.alignment, self.size_and_dtype,
             self.special_value, self.many_rows, self.value_window, self.size_window, self.residues,
         ]  # fmt: skip
+        if not self._watchable:
+            kinds = [k for k in kinds if k not in (self.value_window, self.special_value)]
+        if not any(dim.max > MANY for dim in self.task.dims.values()):
+            kinds.remove(self.many_rows)
         if any(arg.strided for arg in self.task.args):
             kinds.insert(2, self.stride)
         if any(scalar.range for scalar in self.task.scalars):
@@ -119,7 +126,7 @@ class Planter:
 
     def many_rows(self) -> Fault:
         """More rows than some number from 65,536 to 100,000, or to what a check can hold."""
-        name = next(n for n, dim in self.task.dims.items() if dim.max > 2**17)
+        name = next(n for n, dim in self.task.dims.items() if dim.max > MANY)
         dtype = self.rng.choice(self.task.dtypes)
         most = MAX_BYTES // self.task.buffer_bytes(self._case(dtype)) - 1
         rows = self.rng.randint(65_536, min(100_000, max(65_536, most)))
@@ -132,7 +139,7 @@ class Planter:
         name = self.rng.choice(list(self.task.dims))
         step, divisor = self.task.dims[name].step(dtype), self.rng.choice((3, 4, 5, 8, 16))
         rest = self.rng.randrange(divisor)
-        extent = least(self.task, Combination(dtype, {}))[name] // step
+        extent = least(self.task, self._kind(dtype))[name] // step
         extent += (rest - extent) % divisor
         units = f"({name} / {step})" if step > 1 else name
         return Fault(
@@ -157,7 +164,7 @@ class Planter:
         """Rows that lie apart in a drawn way."""
         dtype = self.rng.choice(self.task.dtypes)
         arg = self.rng.choice([arg for arg in self.task.args if arg.strided])
-        row, stride = arg.shape[-1], f"{arg.name}_stride"
+        row, stride = arg.shape[-1], arg.stride_names[0]
         far = self.rng.randint(64, 512)
         condition, pad, extent = self.rng.choice(
             [
@@ -168,7 +175,7 @@ class Planter:
                 (f"{stride} > {row} && {stride} % 8 == 0", 8, 64),
             ]
         )
-        case = self._case(dtype, {row: extent}, rows=3)
+        case = self._case(dtype, {row: extent} if row in self.task.dims else {}, rows=3)
         return Fault(
             "stride", condition, condition, case.model_copy(update={"pads": {arg.name: pad}})
         )
@@ -215,8 +222,12 @@ class Planter:
         return self._of_values("special value", arg, dtype, words, value, family)
 
     def _watched(self) -> Arg:
-        """An input that a kernel does not change."""
-        return self.rng.choice([a for a in self.task.args if a.has_families and not a.written])
+        return self.rng.choice(self._watchable)
+
+    @property
+    def _watchable(self) -> list[Arg]:
+        """Inputs that may hold any numbers, and that a kernel does not change."""
+        return [a for a in self.task.args if a.has_families and not a.written]
 
     def _of_values(
         self, kind: str, arg: Arg, dtype: DTypeName, words: str, value: str, family: AnyFamily
@@ -244,15 +255,28 @@ class Planter:
         return name, low, high, self._case(dtype, {name: -(-low // step) * step})
 
     def _case(self, dtype: DTypeName, dims: dict[str, int] | None = None, rows: int = 1) -> Case:
-        """Least dims beside the given ones; the first dim at least `rows`."""
-        extents = least(self.task, Combination(dtype, {}))
+        """Least dims beside the given ones, as far as the relations allow; the first dim at least
+        `rows`."""
+        kind = self._kind(dtype)
+        extents = least(self.task, kind)
         first = next(iter(extents))
         extents[first] = max(extents[first], rows)
         for name, extent in (dims or {}).items():
-            step = self.task.dims[name].step(dtype)
-            most = self.task.dims[name].max // step * step
-            extents[name] = min(most, -(-extent // step) * step)
-        return Case(dims=extents, dtype=dtype, seed=1 + self.rng.getrandbits(32))
+            extents[name] = self.task.dims[name].above(extent, dtype)
+        if self.task.require:
+            extents = self._settled(extents, dtype, dims or {}) or least(self.task, kind)
+        return kind.case(extents).model_copy(update={"seed": 1 + self.rng.getrandbits(32)})
+
+    def _settled(self, dims: Dims, dtype: DTypeName, keep: Collection[str]) -> Dims | None:
+        """These extents, or near ones for which the relations hold."""
+        task = self.task
+        scalars = task.usual_scalars
+        return settled(task.require, task.dims, dims, dtype, keep, scalars) or settled(
+            task.require, task.dims, dims, dtype, scalars=scalars
+        )
+
+    def _kind(self, dtype: DTypeName) -> Combination:
+        return next(kind for kind in self.task.combinations if kind.dtype == dtype)
 
 
 def source(task: Task, fault: Fault) -> str:
