@@ -1,6 +1,6 @@
 """Kernels of others beside ours on a GPU: `python -m astra_chat.research.baselines`.
 
-    extract LIBRARY -o FOLDER      cubins of the three tasks out of sgl_kernel's common_ops.abi3.so
+    extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
     measure -o FILE ...            all comparisons for which the user has the kernels
     show FILE... > docs/research/baselines.md
 
