@@ -24,10 +24,6 @@ FAULTS = {
         "reinterpret_cast<const int*>(positions)[blockIdx.x] * rot_dim",
     ),
     "the token is its position": ("positions[blockIdx.x] * rot_dim", "blockIdx.x * rot_dim"),
-    "the position of the next token": (
-        "positions[blockIdx.x] * rot_dim",
-        "positions[blockIdx.x + 1 < gridDim.x ? blockIdx.x + 1 : 0] * rot_dim",
-    ),
     "the key's heads with the query's strides": (
         "static_cast<T*>(key), key_stride_0, key_stride_1,",
         "static_cast<T*>(key), key_stride_0, query_stride_1,",
@@ -38,9 +34,6 @@ FAULTS = {
     "the last head of the key left out": (
         "static_cast<int>(kv_heads)}", "static_cast<int>(kv_heads - 1)}",
     ),
-    "as many heads in the key as in the query": (
-        "static_cast<int>(kv_heads)}", "static_cast<int>(heads)}",
-    ),
     "products and sums in 16 bits, as upstream": (
         TURNED,
         "head[first] = static_cast<T>(static_cast<float>(static_cast<T>(x * cos))"
@@ -48,10 +41,6 @@ FAULTS = {
     ),
     "rows of head_size in the table": (
         "cos_sin_cache, tokens, rot_dim, is_neox", "cos_sin_cache, tokens, head_size, is_neox",
-    ),
-    "the first result read again": (
-        "static_cast<T>(y * cos + x * sin)",
-        "static_cast<T>(y * cos + static_cast<float>(head[first]) * sin)",
     ),
     "a key that is not there": ("if (key.data != nullptr) rotate", "rotate"),
     "pairs beyond the block's threads left out": (
