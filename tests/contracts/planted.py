@@ -96,12 +96,15 @@ def verdicts(
         built = build_mutants(task, mutants, device, stop)
         assert {one.mutant.operator for one in built} == set(sources), "some do not build"
         found: dict[str, Wrong | Failure | None] = dict.fromkeys(sources)
-        left = [(one, oracle_case) for one in built for oracle_case in oracle_cases]
-        while left:
-            library = left[0][0].build
-            same = [call for call in left if call[0].build.folder == library.folder]
-            done = _judge(task, runner, checker, same, found)
-            left = [call for call in left if call not in same[:done] and not found[_name(call[0])]]
+        half = len(oracle_cases) // 2
+        # Most faults show on the smaller cases, and need not be called on the others.
+        for some in (oracle_cases[:half], oracle_cases[half:]):
+            left = [(one, case) for one in built if not found[_name(one)] for case in some]
+            while left:
+                library = left[0][0].build
+                same = [call for call in left if call[0].build.folder == library.folder]
+                done = _judge(task, runner, checker, same, found)
+                left = [c for c in left if c not in same[:done] and not found[_name(c[0])]]
         return found
     finally:
         oracle.close()
