@@ -165,6 +165,17 @@ def test_what_zeros_and_ones_make_exact_must_be_exact(tmp_path: Path) -> None:
     assert isinstance(verdict, Wrong) and verdict.index == (1, 13) and verdict.bad == 1
 
 
+def test_a_quotient_of_zeros_and_ones_is_exact_by_luck_only(tmp_path: Path) -> None:
+    """Weights of a softmax: 1/16 in some rows, where another order of sums is an ulp off."""
+    scene = Bench(tmp_path, "float32", "binary")
+    ones = np.repeat(RNG.integers(1, 33, ROWS), WIDTH)
+    scene.expected = 1 / ones.astype(float)
+    nearest = scene.expected.astype(np.float32)
+    assert 0.1 < float(np.mean(nearest == scene.expected)) < 0.5
+    beside = np.where(RNG.random(ROWS * WIDTH) < 0.5, nearest, np.nextafter(nearest, np.float32(0)))
+    assert isinstance(scene.judge(nearest, beside.astype(np.float32)), ErrorNorm)
+
+
 def test_infinities_and_nans_are_left_to_the_comparison(half: Bench) -> None:
     half.expected[:3] = np.nan, np.inf, 1e9
     got = rounded(half.expected, "float16")
