@@ -41,7 +41,9 @@ def test_a_launcher_returns_a_status_only(name: str) -> None:
     text = prototype(find_task(name))
     assert text.startswith('extern "C" cudaError_t ')
     for parameter in text[text.index("(") + 1 : -1].split(", "):
-        assert parameter.startswith(("void*", "const void*", "int", "float", "cudaStream_t"))
+        assert parameter.startswith(
+            ("void*", "const void*", "int", "float", "bool", "cudaStream_t")
+        )
 
 
 def test_a_candidate_is_cuda_and_nothing_else() -> None:
