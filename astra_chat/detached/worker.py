@@ -124,10 +124,11 @@ class Worker:
         )  # fmt: skip
         write_result(folder, result)
         seconds = time.monotonic() - began
-        words = found.words if isinstance(found, Tuning) else describe(found.outcome)
+        told = found.words if isinstance(found, Tuning) else describe(found.outcome)
+        words = told.partition("\n")[0]
         self.say(
             f"job {folder.name[:12]}: {one_line(job.task)}, candidate {found.candidate}:"
-            f" {one_line(words.partition(chr(10))[0])} ({seconds:.0f} s)"
+            f" {one_line(words)} ({seconds:.0f} s)"
         )
         return "judged"
 

@@ -173,8 +173,9 @@ def mutation(count: int) -> None:
 
 
 def checks(device: str, names: Sequence[str]) -> None:
-    """Seconds that the baseline's check cases take, task by task, with builds at hand and the
-    oracle's results made: wall time, and processor time of all processes."""
+    """Seconds that the baseline's check cases take, task by task, with builds at hand;
+    inputs and the oracle's results are made, too: wall time, and processor time of all
+    processes."""
     from astra_chat.tools.build.nvcc import Build, build
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task, task_names

@@ -11,7 +11,7 @@ from astra_chat.tools.build.nvcc import compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import (
     compile_cpp,
     ensure_binding,
-    given_dims,
+    parameter_names,
     tvm_ffi_folder,
     tvm_ffi_version,
 )
@@ -101,8 +101,7 @@ def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: lis
 
 
 def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
-    names = [*(arg.name for arg in task.args), *given_dims(task), *(s.name for s in task.scalars)]
-    arguments = ", ".join(names)
+    arguments = ", ".join(parameter_names(task))
     rows = "\n".join(
         f"| {arg.name} | {'dtype' if arg.dtype == 'T' else arg.dtype} |"
         f" [{', '.join(arg.shape)}]{strides_text(arg)} | {access_text(arg)} |"

@@ -11,7 +11,7 @@ import keyword
 import textwrap
 from collections.abc import Iterator
 
-from astra_chat.tools.build.tvm_ffi_binding import given_dims
+from astra_chat.tools.build.tvm_ffi_binding import given_dims, parameter_names
 from astra_chat.tools.task.contract_text import access_text, strides_text
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import module_file
@@ -28,7 +28,8 @@ def operator_source(task: Task) -> str:
         entry=task.entry, name=_spelled(task.entry), namespace=NAMESPACE,
         module=module_file(task.entry), written=", ".join(map(_quoted, written)),
         parameters="".join(f"    {line},\n" for line in _parameters(task)),
-        arguments=", ".join(_names(task)), words=textwrap.indent("\n".join(_words(task)), "    "),
+        arguments=", ".join(map(_spelled, parameter_names(task))),
+        words=textwrap.indent("\n".join(_words(task)), "    "),
     )  # fmt: skip
 
 
@@ -52,11 +53,6 @@ def _parameters(task: Task) -> Iterator[str]:
         yield f"{_spelled(arg.name)}: torch.Tensor{' | None' if arg.optional else ''}"
     yield from (f"{_spelled(dim)}: int" for dim in given_dims(task))
     yield from (f"{_spelled(s.name)}: {_SCALARS[s.type]}" for s in task.scalars)
-
-
-def _names(task: Task) -> list[str]:
-    names = [arg.name for arg in task.args] + given_dims(task) + [s.name for s in task.scalars]
-    return [_spelled(name) for name in names]
 
 
 def _spelled(name: str) -> str:

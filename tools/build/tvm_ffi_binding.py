@@ -106,6 +106,12 @@ def given_dims(task: Task) -> list[str]:
     return _solutions(task, lambda name: name)[0]
 
 
+def parameter_names(task: Task) -> list[str]:
+    """Of the module's function, in their order."""
+    tensors, scalars = (arg.name for arg in task.args), (scalar.name for scalar in task.scalars)
+    return [*tensors, *given_dims(task), *scalars]
+
+
 class _Binding:
     """Writes the binding of one task."""
 

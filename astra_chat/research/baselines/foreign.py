@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -187,21 +187,21 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
     common = ("-O3", "-std=c++20", "--expt-relaxed-constexpr", "-DSGL_CUDA_ARCH=900")
     flags = (*common, *compiled.flags, *(f"-I{place}" for place in headers))
     source = (LAUNCHERS / f"{task.name}.jit.cu").read_text()
-    content = _short(_read(header))
     what = "compiled at run time by SGLang, with its flags"
-    if "PROGRAMMATIC" in source:
-        with_attribute = _with(task, (*flags, "-DPROGRAMMATIC=1"))
-        launched = f"{what}, launched programmatically as SGLang does"
-        yield Foreign(
-            "today", "jit-pdl", launched, source, with_attribute, headers, content=content,
-            longest_row=compiled.longest_row, precise=compiled.precise,
-        )  # fmt: skip
-        flags = (*flags, "-DPROGRAMMATIC=0")
-        what += ", launched plainly"
-    yield Foreign(
-        "today", "jit", what, source, _with(task, flags), headers, content=content,
+    plain = Foreign(
+        "today", "jit", what, source, _with(task, flags), headers, content=_short(_read(header)),
         longest_row=compiled.longest_row, precise=compiled.precise,
     )  # fmt: skip
+    if "PROGRAMMATIC" not in source:
+        yield plain
+        return
+    yield replace(
+        plain, name="jit-pdl", what=f"{what}, launched programmatically as SGLang does",
+        task=_with(task, (*flags, "-DPROGRAMMATIC=1")),
+    )  # fmt: skip
+    yield replace(
+        plain, what=f"{what}, launched plainly", task=_with(task, (*flags, "-DPROGRAMMATIC=0"))
+    )
 
 
 def _with(task: Task, flags: tuple[str, ...]) -> Task:

@@ -46,7 +46,7 @@ VARIANTS = (
 
 def streams(task: Task) -> bool:
     """Whether the streaming kernel moves about what the contract must."""
-    case = max((case for case, _ in task.bench), key=task.least_bytes)
+    case = _largest(task)
     return NEAR[0] <= streamed_bytes(task, case) / task.least_bytes(case) <= NEAR[1]
 
 
@@ -82,9 +82,14 @@ def streamed_bytes(task: Task, case: Case) -> int:
     )
 
 
+def _largest(task: Task) -> Case:
+    """Of the timed cases."""
+    return max((case for case, _ in task.bench), key=task.least_bytes)
+
+
 def _pieces(task: Task) -> list[tuple[Arg, int]]:
     """The large arguments that are read or written, and into how many pieces each is cut."""
-    case = max((case for case, _ in task.bench), key=task.least_bytes)
+    case = _largest(task)
     sizes = {
         arg.name: _moved_bytes(task, arg, case)
         for arg in task.args

@@ -28,14 +28,6 @@ except ValueError as error:
 """
 
 
-@pytest.fixture(scope="module")
-def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    task = find_task("silu_and_mul")
-    folder = tmp_path_factory.mktemp("run") / "best"
-    export_best(task, task.baseline, folder, arch="sm_90")
-    return folder
-
-
 def test_best_cu_is_whole_and_goes_when_no_candidate_is_best(tmp_path: Path) -> None:
     path = tmp_path / "best.cu"
     leave_source("first", tmp_path, ())

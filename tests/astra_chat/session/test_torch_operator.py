@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from astra_chat.session.export import export_best
 from astra_chat.session.torch_operator import operator_source
-from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_chat.tools.task.folder import Task, load_task
 
 CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"
 TRACED = """
@@ -91,13 +90,6 @@ for name, out, given in (
     assert bool((out == 7).all()), name
 print(json.dumps({"errors": errors, "said": said}))
 """
-
-
-@pytest.fixture(scope="module")
-def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    task, folder = find_task("silu_and_mul"), tmp_path_factory.mktemp("run") / "best"
-    export_best(task, task.baseline, folder, arch="sm_90")
-    return folder
 
 
 def told(script: str, folder: Path) -> Any:
