@@ -28,7 +28,7 @@ LOG = "run.log"
 """In a run's folder: what its processes print."""
 LOOK_S = 1.0
 ASK_AGAIN_S = 10.0
-"""Between two looks of a run at a mailbox, each a process."""
+"""Between two tries of a host or a cluster that failed, each a process."""
 RELEASED_S = 60.0
 """For a run whose driver was killed to let go of its transcript."""
 NOTE = "astra-chat: "
@@ -160,9 +160,8 @@ class Driver:
             self._rows[name] = row.model_copy(update={"state": "running"})
         for name, row in self._rows.items():
             waits = row.state == "waiting" and name not in self._queue
-            if waits and self._stops is None and self._file.judge == "detached":
-                if can_go_on(self._folder, row):
-                    self._queue.append(name)
+            if waits and self._stops is None and can_go_on(self._folder, row):
+                self._queue.append(name)
         limit = self._file.budget.wall_s
         if limit is not None and self._wall_s >= limit and self._stops is None:
             self._stop(signal.SIGINT)
@@ -176,9 +175,13 @@ class Driver:
             return True
         if not self._wait or all(row.state != "waiting" for row in self._rows.values()):
             return False
-        await asyncio.sleep(LOOK_S if self._file.judge == "detached" else ASK_AGAIN_S)
-        if self._file.judge != "detached":  # the run itself looks whether its answer is there
-            self._queue.extend(n for n, row in self._rows.items() if row.state == "waiting")
+        files = self._file.judge in ("local", "detached")
+        await asyncio.sleep(LOOK_S if files else ASK_AGAIN_S)
+        if not files:  # a host or a cluster, which the run itself asks
+            waiting = (n for n, row in self._rows.items() if row.state == "waiting")
+            self._queue.extend(
+                n for n in waiting if can_go_on(self._folder, self._rows[n], judge_again=True)
+            )
         return True
 
     def _interrupt(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from astra_chat.campaign.campaign_file import CampaignFile
+from astra_chat.models.spec import parse
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.types import Value, sha256_of
@@ -68,17 +69,28 @@ def transcript_of(folder: Path, plan: RunPlan) -> Path:
     return folder / RUNS / plan.id / TRANSCRIPT
 
 
+def _models_of(plan: RunPlan, folder: Path) -> str:
+    """What --models is given."""
+    places = {
+        "task": Path(plan.task).name, "strategy": plan.strategy, "start": plan.start,
+        "repeat": plan.repeat, "run": transcript_of(folder, plan).parent,
+    }  # fmt: skip
+    return plan.model.format_map(places)
+
+
+def mailboxes_of(plan: RunPlan, folder: Path) -> set[Path]:
+    """The folders in which the run asks."""
+    specs = parse(_models_of(plan, folder)).values()
+    return {Path(spec.argument) for spec in specs if spec.kind == "mailbox"}
+
+
 def run_arguments(
     plan: RunPlan, file: CampaignFile, folder: Path, budget: Budget, trust: bool
 ) -> list[str]:
     """What stands after `astra-chat` to begin the run, or to resume it where it has begun."""
     path = transcript_of(folder, plan)
-    places = {
-        "task": Path(plan.task).name, "strategy": plan.strategy, "start": plan.start,
-        "repeat": plan.repeat, "run": path.parent,
-    }  # fmt: skip
     given: dict[str, object] = {
-        "models": plan.model.format_map(places), "strategy": plan.strategy,
+        "models": _models_of(plan, folder), "strategy": plan.strategy,
         "baseline": plan.start, **file.shared, "budget": str(budget) or "none",
     }  # fmt: skip
     if file.seed is not None:

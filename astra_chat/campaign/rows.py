@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from astra_chat.campaign.plan import RunPlan, transcript_of
+from astra_chat.campaign.plan import RunPlan, mailboxes_of, transcript_of
+from astra_chat.mailbox.questions import is_open
 from astra_chat.session.advance import standing_of
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
@@ -130,7 +131,15 @@ def _error(summary: RunSummary) -> str:
     return summary.ended.error if summary.ended else ""
 
 
-def can_go_on(folder: Path, row: RunRow) -> bool:
-    """Whether a run that waits has what it waits for; a mailbox is asked by the run itself."""
-    found = standing_of(transcript_of(folder, row.plan))
-    return found is None or found.ready
+def can_go_on(folder: Path, row: RunRow, judge_again: bool = False) -> bool:
+    """Whether a run that waits has what it waits for: its answer in a mailbox, or its job's result.
+    `judge_again`: whoever judges does so only where the run asks, so a job is tried again."""
+    path = transcript_of(folder, row.plan)
+    try:
+        ended = read(path).ended
+    except BadInput:
+        return True
+    if ended is not None and ended.question:
+        return not any(is_open(box, ended.question) for box in mailboxes_of(row.plan, folder))
+    found = standing_of(path)
+    return judge_again or (found is not None and found.ready)

@@ -178,6 +178,12 @@ def waiting(box: Path, role: str | None = None, run: str | None = None) -> Itera
             yield question
 
 
+def is_open(box: Path, name: str) -> bool:
+    """Whether the question of this id is in this mailbox and has no answer."""
+    question = _read(box / name) if ID.fullmatch(name) else None
+    return question is not None and question.state == "open"
+
+
 def find(box: Path, name: str) -> Question:
     """The question of this id. Raises BadInput."""
     question = _read(box / name) if ID.fullmatch(name) else None
