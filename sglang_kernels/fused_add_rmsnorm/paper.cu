@@ -1,7 +1,8 @@
-// The Astra paper's starting point for fused_add_rmsnorm: two kernels, much slower than SGLang's
-// own. One block per row sums the squares in a tree in shared memory and scales; a second launch
-// applies the weight, again one block per row, one element per thread and step. The paper's file
-// leaves `residual` as it was; this one writes both, as the contract asks.
+// The Astra paper's starting point for fused_add_rmsnorm, much slower than SGLang's own: one block
+// per row sums the squares in a tree in shared memory, then scales, one element per thread and
+// step. The paper's file works in fp32, applies the weight in a second launch and leaves `residual`
+// as it was. This one applies it at once, because 16-bit arguments cannot hold the product
+// unrounded in between, and writes both, as the contract asks.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -25,8 +26,8 @@ __device__ __forceinline__ void assign(__nv_bfloat16& target, float value) {
 }
 
 template <typename T>
-__global__ void scale_kernel(T* input, T* residual, int64_t h, int64_t input_stride,
-                             int64_t residual_stride, float eps) {
+__global__ void norm_kernel(T* input, T* residual, const T* weight, int64_t h,
+                            int64_t input_stride, int64_t residual_stride, float eps) {
   __shared__ float partial[kMaxThreads];
   T* x = input + blockIdx.x * input_stride;
   T* r = residual + blockIdx.x * residual_stride;
@@ -45,15 +46,7 @@ __global__ void scale_kernel(T* input, T* residual, int64_t h, int64_t input_str
   for (int64_t i = threadIdx.x; i < h; i += blockDim.x) {
     const float sum = to_float(x[i]) + to_float(r[i]);
     assign(r[i], sum);
-    assign(x[i], sum * scale);
-  }
-}
-
-template <typename T>
-__global__ void apply_kernel(T* input, const T* weight, int64_t h, int64_t input_stride) {
-  T* x = input + blockIdx.x * input_stride;
-  for (int64_t i = threadIdx.x; i < h; i += blockDim.x) {
-    assign(x[i], to_float(x[i]) * to_float(weight[i]));
+    assign(x[i], sum * scale * to_float(weight[i]));
   }
 }
 
@@ -63,11 +56,9 @@ cudaError_t launch(void* input, void* residual, const void* weight, int64_t toke
   const unsigned blocks = static_cast<unsigned>(tokens);
   int threads = 1;  // a power of two, for the tree
   while (threads < h && threads < kMaxThreads) threads *= 2;
-  T* x = static_cast<T*>(input);
-  scale_kernel<T><<<blocks, threads, 0, stream>>>(x, static_cast<T*>(residual), h, input_stride,
-                                                  residual_stride, eps);
-  apply_kernel<T><<<blocks, threads, 0, stream>>>(x, static_cast<const T*>(weight), h,
-                                                  input_stride);
+  norm_kernel<T><<<blocks, threads, 0, stream>>>(
+      static_cast<T*>(input), static_cast<T*>(residual), static_cast<const T*>(weight), h,
+      input_stride, residual_stride, eps);
   return cudaGetLastError();
 }
 

@@ -136,13 +136,9 @@ def test_residual_left_as_it_was_is_found(judge: Judge) -> None:
 
 
 @pytest.mark.second_tier
-def test_papers_start_is_slower_and_at_most_less_precise(judge: Judge) -> None:
-    """It rounds between its two kernels, which may cost more than the baseline's own error."""
+def test_papers_start_is_slower(judge: Judge) -> None:
     found = shipped.unwarned(judge.evaluate((TASK.folder / "paper.cu").read_text())).outcome
-    if isinstance(found, Wrong):
-        assert found.reason == "precision"
-    else:
-        assert isinstance(found, Timed) and found.verdict == "slower"
+    assert isinstance(found, Timed) and found.verdict == "slower"
 
 
 def test_script_keeps_its_form() -> None:

@@ -9,11 +9,14 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from astra_chat.campaign.index import driving, read_index
+from astra_chat.mailbox.answers import give
+from astra_chat.mailbox.questions import questions
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from tests.astra_chat.campaign_samples import TEXT, driver, stories, write_file
@@ -84,6 +87,36 @@ def test_runs_that_wait_for_a_judge_take_no_place_and_go_on_later(
     assert work(out)[0] == 0
     assert command("campaign", file, "-o", out, "--resume", "--quiet")[0] == 1
     assert [row.outcome for row in read_index(out).runs] == 2 * ["baseline_failed"]
+
+
+@pytest.mark.second_tier
+def test_runs_that_ask_in_a_mailbox_go_on_when_their_answer_is_there(
+    task: Task, tmp_path: Path
+) -> None:
+    """Waiting takes no place: with one place both runs ask, and the one that is answered asks
+    again. The other is not started to look."""
+    box, out = tmp_path / "box", tmp_path / "out"
+    file = tmp_path / "c.toml"
+    text = TEXT.format(task=task.folder, recording=box).replace("replay:", "mailbox:")
+    file.write_text(f'{text}devices = ["virtual"]\nrepeats = 2\nat_once = 1\n')
+    with driver(file, out, "--wait", "--quiet"):
+        _until(lambda: box.is_dir() and len(questions(box)) == 2)
+        first, second = questions(box)
+        give(first, json.dumps({"reply": {"kind": "pass", "words": "nothing to add"}}))
+        _until(lambda: len(questions(box)) == 3)
+        asked = [(q.meta.run, q.state) for q in questions(box)]
+        before = Path(second.meta.transcript).stat().st_mtime_ns
+        time.sleep(3)
+        assert Path(second.meta.transcript).stat().st_mtime_ns == before
+    runs = [first.meta.run, second.meta.run]
+    assert asked == [(runs[0], "closed"), (runs[1], "open"), (runs[0], "open")]
+
+
+def _until(there: Callable[[], bool], seconds: float = 120) -> None:
+    ends = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < ends
+        time.sleep(0.2)
 
 
 def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
