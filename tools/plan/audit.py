@@ -129,7 +129,7 @@ def _relocations(
             yield f"a relocation at byte {relocation.at}, outside every parameter"
         end = place.stop
         if isinstance(relocation, PointerRelocation):
-            yield from _address(relocation.to, cubin, sizes)
+            yield from _pointer(relocation.to, cubin, sizes)
         else:
             yield from _map(relocation.map, cubin, sizes)
 
@@ -148,6 +148,13 @@ def _map(
     yield from _address(held.address, cubin, sizes)
 
 
+def _pointer(address: Address, cubin: Cubin, sizes: dict[str, int]) -> Iterator[str]:
+    """It may lie before its argument: it is the kernel that uses it (`relocate`)."""
+    if isinstance(address, ArgumentAddress) and address.offset < 0:
+        address = address.model_copy(update={"offset": 0})
+    yield from _address(address, cubin, sizes)
+
+
 def _address(address: Address, cubin: Cubin, sizes: dict[str, int]) -> Iterator[str]:
     if fault := _range(address, 0, 1, 0, cubin, sizes):
         yield fault
@@ -164,6 +171,8 @@ def _range(
         size = variable.bytes if variable else None
     if size is None:
         return f"there is no {address.kind} {address.name}"
+    if address.offset < 0:
+        return f"{-address.offset:,} bytes before {address.name}"
     if height > 1 and pitch < width:
         return "rows that overlap"
     end = address.offset + pitch * (height - 1) + width

@@ -24,6 +24,8 @@ MAX_PARAMETER_BYTES = 32_764
 MAX_FACTS = 1024
 NOTHING = "launches nothing"
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
+BEFORE_BYTES = 2**21
+"""How far before an argument a pointer of a kernel may lie."""
 
 Bytes = Annotated[int, Field(ge=0, lt=2**48)]
 Size = Annotated[int, Field(ge=1, lt=2**48)]
@@ -51,8 +53,9 @@ class ArgumentAddress(PlanValue):
     kind: Literal["argument"] = "argument"
     name: Name
     """The argument, as the contract names it."""
-    offset: Bytes
-    """Bytes from the argument's first element; at most its size (one past the end is legal)."""
+    offset: Annotated[int, Field(ge=-BEFORE_BYTES, lt=2**48)]
+    """Bytes from the argument's first element; at most its size (one past the end is legal).
+    Negative in a pointer of a kernel only."""
 
 
 class VariableAddress(PlanValue):

@@ -3,6 +3,13 @@
 The recordings differ in the stand-in addresses and in what the stack held before. An 8-byte word
 that always lies as far past the same argument or variable is its address; a byte that always holds
 what the stack held is undefined; what else differs depends on something that it must not.
+
+A kernel may also get an address before an argument: SGLang's rotation takes that of the key less
+the extent of the query's heads, and adds it again. It is that argument's, if it lies equally far
+before it in all recordings: the stand-ins move independently, so to nothing else can it keep its
+distance, and so near before one it lies in no other (`stand_ins`). Nothing is given away by that: a
+kernel can subtract as well as a launcher, and what it reads and writes is checked where it does. A
+memset, a copy or a tensor map is carried out by the driver as it stands: its addresses lie inside.
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ from typing import TypeVar
 
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import (
+    BEFORE_BYTES,
     POINTER_BYTES,
     TENSOR_MAP_BYTES,
     Address,
@@ -192,7 +200,7 @@ def _kernel(
         if at in covered or all(i in free for i in word) or differing.isdisjoint(word):
             continue
         values = [int.from_bytes(n.parameters[at : at + POINTER_BYTES], "little") for n in nodes]
-        if _in_one(cubin, first.kernel, word) and (to := places.find(values)):
+        if _in_one(cubin, first.kernel, word) and (to := places.find(values, BEFORE_BYTES)):
             relocations.append(PointerRelocation(at=at, to=to))
             covered.update(word)
     free -= covered
@@ -257,15 +265,17 @@ class _Places:
             for v in cubin.variables.values()
         ]
 
-    def find(self, values: Sequence[int]) -> Address | None:
+    def find(self, values: Sequence[int], before: int = 0) -> Address | None:
         """The one place that all of these addresses are as far into; one past its end counts, if
-        there is no other."""
-        candidates: list[tuple[bool, int, Address]] = []
+        there is no other, and then an argument that begins up to `before` bytes further on."""
+        candidates: list[tuple[tuple[bool, bool, int], Address]] = []
         for kind, name, size, bases in self._bases:
             offsets = {value - base for value, base in zip(values, bases, strict=True)}
-            if len(offsets) == 1 and 0 <= (offset := offsets.pop()) <= size:
-                candidates.append((offset == size, offset, kind(name=name, offset=offset)))
-        return min(candidates, key=lambda item: item[:2])[2] if candidates else None
+            least = -before if kind is ArgumentAddress else 0
+            if len(offsets) == 1 and least <= (offset := offsets.pop()) <= size:
+                order = (offset < 0, offset == size, abs(offset))
+                candidates.append((order, kind(name=name, offset=offset)))
+        return min(candidates, key=lambda item: item[0])[1] if candidates else None
 
     def required(self, values: Sequence[int], what: str) -> Address:
         """Raises Unrepeatable."""

@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from astra_chat.tools.plan.model import BEFORE_BYTES
 from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Task
@@ -19,7 +20,8 @@ ALIGNMENT = 1024
 """What a launcher may know of an address: its remainder by this."""
 _LOWEST, _HIGHEST = 0x1000_0000_0000, 0x5000_0000_0000
 """Between where Linux puts programs and where it puts libraries and stacks."""
-_GAP_BYTES = 2**21
+_GAP_BYTES = BEFORE_BYTES
+"""Kept free on both sides of each: an address so far before one lies in no other."""
 
 
 @dataclass(frozen=True)

@@ -59,34 +59,44 @@ FAST = ("--use_fast_math",)
 class AtRunTime:
     """What SGLang compiles at run time for a task (version 0.5.23)."""
 
-    header: str
+    headers: tuple[str, ...]
     """Below csrc."""
     flags: tuple[str, ...] = ()
     """Besides those that it always gives."""
     longest_row: int = 2**62
     """Of dim h."""
+    of: tuple[str, ...] = ()
+    """Tasks whose kernels it runs in sequence: their launchers stand before its own."""
     precise: bool = True
     """It is correct by the contract; else it is timed, and its results are not held against the
     oracle."""
 
 
 AT_RUN_TIME = {
-    "silu_and_mul": AtRunTime("elementwise/activation.cuh", FAST),
-    "gelu_tanh_and_mul": AtRunTime("elementwise/activation.cuh", FAST),
-    "fused_add_rmsnorm": AtRunTime("elementwise/fused_add_rmsnorm.cuh", longest_row=8192),
-    "rmsnorm": AtRunTime("elementwise/rmsnorm.cuh"),
+    "silu_and_mul": AtRunTime(("elementwise/activation.cuh",), FAST),
+    "gelu_tanh_and_mul": AtRunTime(("elementwise/activation.cuh",), FAST),
+    "fused_add_rmsnorm": AtRunTime(("elementwise/fused_add_rmsnorm.cuh",), longest_row=8192),
+    "rmsnorm": AtRunTime(("elementwise/rmsnorm.cuh",)),
     # A row of zeros gets the code of 448.
-    "per_token_quant_fp8": AtRunTime("gemm/per_token_quant_fp8.cuh", FAST, precise=False),
-    "per_token_group_quant_fp8": AtRunTime("gemm/per_token_group_quant.cuh", FAST),
+    "per_token_quant_fp8": AtRunTime(("gemm/per_token_quant_fp8.cuh",), FAST, precise=False),
+    "per_token_group_quant_fp8": AtRunTime(("gemm/per_token_group_quant.cuh",), FAST),
     # The activation is rounded before the product, too.
     "silu_and_mul_group_quant_fp8": AtRunTime(
-        "gemm/per_token_group_quant.cuh", FAST, precise=False
+        ("gemm/per_token_group_quant.cuh",), FAST, precise=False
     ),
-    "topk_softmax": AtRunTime("moe/moe_topk_softmax.cuh", FAST),
-    "moe_align_block_size": AtRunTime("moe/moe_align_kernel.cu"),
+    "topk_softmax": AtRunTime(("moe/moe_topk_softmax.cuh",), FAST),
+    "moe_align_block_size": AtRunTime(("moe/moe_align_kernel.cu",)),
     # Products are rounded to the tensors' dtype.
-    "rotary_embedding": AtRunTime("elementwise/pos_enc.cuh", precise=False),
-}
+    "rotary_embedding": AtRunTime(("elementwise/pos_enc.cuh",), precise=False),
+    "qk_rmsnorm_rope": AtRunTime(("elementwise/qknorm.cuh", "elementwise/rope.cuh")),
+    "rope_and_kv_write": AtRunTime(("elementwise/rope.cuh",)),
+    # As of both; the sum is rounded before it is normed; and see the launcher. The flags are the second
+    # kernel's: upstream builds the first without fast maths.
+    "fused_add_rmsnorm_quant_fp8": AtRunTime(
+        ("elementwise/fused_add_rmsnorm.cuh", "gemm/per_token_quant_fp8.cuh"), FAST,
+        longest_row=8192, of=("fused_add_rmsnorm", "per_token_quant_fp8"), precise=False,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,20 +191,22 @@ def _headers(task: Task, include: Path) -> Foreign:
 
 def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
     compiled = AT_RUN_TIME[task.name]
-    header = folder / "csrc" / compiled.header
+    content = b"".join(_read(folder / "csrc" / header) for header in compiled.headers)
     places = (folder / "include", folder / "csrc", tvm_ffi_folder("include"))
     headers = tuple(place.resolve() for place in places)
     common = ("-O3", "-std=c++20", "--expt-relaxed-constexpr", "-DSGL_CUDA_ARCH=900")
     flags = (*common, *compiled.flags, *(f"-I{place}" for place in headers))
-    source = (LAUNCHERS / f"{task.name}.jit.cu").read_text()
+    parts = (*compiled.of, task.name)
+    source = "".join((LAUNCHERS / f"{part}.jit.cu").read_text() for part in parts)
     what = "compiled at run time by SGLang, with its flags"
     plain = Foreign(
-        "today", "jit", what, source, _with(task, flags), headers, content=_short(_read(header)),
+        "today", "jit", what, source, _with(task, flags), headers, content=_short(content),
         longest_row=compiled.longest_row, precise=compiled.precise,
     )  # fmt: skip
-    if "PROGRAMMATIC" not in source:
+    if "kProgrammatic" not in source:
         yield plain
         return
+    plain = replace(plain, source=(LAUNCHERS / "programmatic.cu").read_text() + source)
     yield replace(
         plain, name="jit-pdl", what=f"{what}, launched programmatically as SGLang does",
         task=_with(task, (*flags, "-DPROGRAMMATIC=1")),

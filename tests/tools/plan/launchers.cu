@@ -83,6 +83,12 @@ LAUNCHER(large_parameters) {
   return cudaGetLastError();
 }
 
+LAUNCHER(pointer_before) {  // added again in the kernel
+  ARGUMENTS
+  plain<<<1, 32, 0, stream>>>(out, input - 4096, 3);
+  return cudaGetLastError();
+}
+
 LAUNCHER(null_pointer) {
   ARGUMENTS
   plain<<<1, 32, 0, stream>>>(out, nullptr, 3);
@@ -271,6 +277,12 @@ LAUNCHER(outside_pointer) {
   number<<<1, 1, 0, stream>>>((uintptr_t)input + (1 << 20), out);
   return cudaGetLastError();
 }
+LAUNCHER(far_before_pointer) {
+  ARGUMENTS
+  number<<<1, 1, 0, stream>>>((uintptr_t)input - (4 << 20), out);
+  return cudaGetLastError();
+}
+LAUNCHER(memset_before) { ARGUMENTS return cudaMemsetAsync(out - 4, 0, 8, stream); }
 LAUNCHER(stack_address) {
   ARGUMENTS
   volatile int local = 0;

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.model import (
+    BEFORE_BYTES,
     ArgumentAddress,
     CopyNode,
     KernelNode,
@@ -103,6 +105,10 @@ def argument(name: str, offset: int) -> PointerRelocation:
         ({"relocations": (TensorMapRelocation(at=24, map=MAP),)}, "outside every parameter"),
         ({"relocations": (argument("out", 65),)}, "byte 65 of out"),
         ({"relocations": (argument("ghost", 0),)}, "no argument ghost"),
+        ({"relocations": (argument("ghost", -16),)}, "no argument ghost"),
+        ({"relocations": (TensorMapRelocation(
+            at=16, map=MAP.model_copy(update={"address": argument("out", -16).to})),)},
+            "16 bytes before out"),
         ({"relocations": (argument("none", 0),)}, "no argument none"),
         ({"relocations": (pointer(0, VariableAddress(name="out", offset=0)),)}, "no variable out"),
         (
@@ -129,6 +135,22 @@ def test_a_memset_outside_its_argument_is_named(rows: dict[str, int]) -> None:
     start = ArgumentAddress(name="out", offset=0)
     node = MemsetNode.model_validate({"target": start, "value": 0, **rows})
     assert audit((node,), CUBIN, BUFFERS, H200).startswith("launch 1 (memset)")
+
+
+def test_only_a_kernels_pointer_may_lie_before_its_argument() -> None:
+    node = kernel(relocations=(argument("out", -16),))
+    assert audit((node,), CUBIN, BUFFERS, H200) == ""
+    inside, before = (ArgumentAddress(name="out", offset=offset) for offset in (0, -1))
+    for moved in (
+        MemsetNode(target=before, value=0, width_bytes=8),
+        CopyNode(target=before, source=inside, width_bytes=8),
+        CopyNode(target=inside, source=before, width_bytes=8),
+    ):
+        assert "1 bytes before out" in audit((moved,), CUBIN, BUFFERS, H200)
+    with pytest.raises(ValidationError):
+        ArgumentAddress(name="out", offset=-BEFORE_BYTES - 1)
+    with pytest.raises(ValidationError):
+        VariableAddress(name="table", offset=-1)
 
 
 def test_both_ends_of_a_copy_are_held_to_their_argument() -> None:

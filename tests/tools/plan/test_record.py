@@ -129,6 +129,12 @@ def test_large_parameters_and_the_end_of_an_argument(recorded: Record) -> None:
     assert pointers(node) == {5000: ("out", 5 * 2304 * 2)}
 
 
+def test_a_kernels_pointer_may_lie_before_its_argument(recorded: Record) -> None:
+    assert pointers(kernel_of(recorded("pointer_before"), 0)) == {
+        0: ("out", 0), 8: ("input", -4096 * 4)
+    }  # fmt: skip
+
+
 def test_a_null_pointer_stays_null(recorded: Record) -> None:
     node = kernel_of(recorded("null_pointer"))
     assert pointers(node) == {0: ("out", 0)} and node.parameters[8:] == bytes(8) + b"\3\0\0\0"

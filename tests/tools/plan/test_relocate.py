@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import (
+    BEFORE_BYTES,
     ArgumentAddress,
     KernelNode,
     MemsetNode,
@@ -18,6 +21,7 @@ from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinVariable, Par
 
 OUT = (0x10_0000, 0x10_0000, 0x70_0400, 0x35_0800)
 INPUT = (0x20_0000, 0x20_0000, 0x11_0000, 0x97_0C00)
+FAR = (0x4000_0000, 0x4000_0000, 0x9000_0400, 0x7000_0800)
 TABLE = (0x5_0000, 0x5_0000, 0x5_0000, 0x6_2000)
 """Of four recordings: the first two have the same addresses."""
 PATTERNS = (0x1AA, 0x2BB, 0x3CC, 0x4DD)
@@ -41,7 +45,9 @@ def launched(parameters: bytes, **changes: object) -> report.Kernel:
     return report.Kernel.model_validate({**fields, **changes})
 
 
-def seen(*nodes: report.AnyNode | list[report.AnyNode]) -> list[Seen]:
+def seen(
+    *nodes: report.AnyNode | list[report.AnyNode], inputs: Sequence[int] = INPUT
+) -> list[Seen]:
     """A recording for each of them."""
     return [
         Seen(
@@ -49,7 +55,7 @@ def seen(*nodes: report.AnyNode | list[report.AnyNode]) -> list[Seen]:
                 kind="call", index=i, nodes=tuple(node if isinstance(node, list) else [node]),
                 status=0, left=0, strayed=0, refused="", error="",
             ),
-            Addresses({"out": OUT[i], "input": INPUT[i]}, (OUT[i], INPUT[i])),
+            Addresses({"out": OUT[i], "input": inputs[i]}, (OUT[i], inputs[i])),
             {"table": TABLE[i]},
             PATTERNS[i],
         )
@@ -81,10 +87,49 @@ def test_the_end_of_an_argument_is_inside_and_the_byte_after_is_not() -> None:
     assert node.relocations == (
         PointerRelocation(at=0, to=ArgumentAddress(name="input", offset=256)),
     )
-    for offset in (257, -1):
-        outside = [launched(packed(address + offset, 0, 0)) for address in INPUT]
-        with pytest.raises(Unrepeatable, match="parameter 1 of kernel k depends on the addresses"):
-            relocate(seen(*outside), BUFFERS, CUBIN, {})
+    outside = [launched(packed(address + 257, 0, 0)) for address in INPUT]
+    with pytest.raises(Unrepeatable, match="parameter 1 of kernel k depends on the addresses"):
+        relocate(seen(*outside), BUFFERS, CUBIN, {})
+
+
+def test_a_kernels_pointer_may_lie_before_its_argument() -> None:
+    """As far as no other stand-in can lie, and as that of an argument only."""
+    for before in (1, 192, BEFORE_BYTES):
+        nodes = [launched(packed(address - before, 0, 0)) for address in FAR]
+        (node,) = relocate(seen(*nodes, inputs=FAR), BUFFERS, CUBIN, {})
+        assert isinstance(node, KernelNode)
+        assert node.relocations == (
+            PointerRelocation(at=0, to=ArgumentAddress(name="input", offset=-before)),
+        )
+    refused = [
+        [address - BEFORE_BYTES - 1 for address in FAR],
+        [address - 16 for address in TABLE],
+        [address - 16 * i for i, address in enumerate(FAR)],
+        [address - 16 for address in (*OUT[:2], *FAR[2:])],
+    ]
+    for values in refused:
+        nodes = [launched(packed(value % 2**64, 0, 0)) for value in values]
+        with pytest.raises(Unrepeatable, match="parameter 1 of kernel k"):
+            relocate(seen(*nodes, inputs=FAR), BUFFERS, CUBIN, {})
+
+
+def test_an_address_in_an_argument_is_not_taken_for_one_before_another() -> None:
+    """Views keep their distance: 32 bytes into `out` is also 32 bytes before `tail`."""
+    views = Buffers(
+        buffers=(Buffer(128), Buffer(256)),
+        arguments=(Argument("out", 64, 0), Argument("tail", 64, 0, 64), Argument("input", 256, 1)),
+    )
+    found = {}
+    for offset in (-8, 32, 64):
+        recordings = seen(*[launched(packed(out + offset, 0, 0)) for out in OUT])
+        for recording in recordings:
+            recording.addresses.arguments["tail"] = recording.addresses.arguments["out"] + 64  # type: ignore[index]
+        (node,) = relocate(recordings, views, CUBIN, {})
+        assert isinstance(node, KernelNode)
+        (relocation,) = node.relocations
+        assert isinstance(relocation, PointerRelocation)
+        found[offset] = (relocation.to.name, relocation.to.offset)
+    assert found == {-8: ("out", -8), 32: ("out", 32), 64: ("tail", 0)}
 
 
 def test_bytes_that_follow_the_stack_are_undefined() -> None:
@@ -145,8 +190,9 @@ def test_memsets_go_to_arguments_and_variables_only() -> None:
 
     (node,) = relocate(seen(*[fill(out + 8) for out in OUT]), BUFFERS, CUBIN, {})
     assert node == MemsetNode(target=ArgumentAddress(name="out", offset=8), value=1, width_bytes=8)
-    with pytest.raises(Unrepeatable, match="the target of a memset"):
-        relocate(seen(*[fill(4096)] * 4), BUFFERS, CUBIN, {})
+    for targets in ([4096] * 4, [out - 8 for out in OUT]):
+        with pytest.raises(Unrepeatable, match="the target of a memset"):
+            relocate(seen(*map(fill, targets)), BUFFERS, CUBIN, {})
 
 
 def test_of_two_views_the_one_that_holds_the_address_counts() -> None:

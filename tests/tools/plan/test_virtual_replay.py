@@ -117,6 +117,13 @@ def test_a_write_past_an_argument_is_a_fault(device: Device) -> None:
     assert caught.value.cuda_error == 700 and "out" in caught.value.message
 
 
+def test_what_a_kernel_reads_before_an_argument_is_a_fault(device: Device) -> None:
+    x, out = np.zeros(100, np.float32), np.zeros(100, np.float32)
+    with pytest.raises(Fault) as caught:
+        device(add(100, 1.0, x_offset=-4), x=x, out=out)
+    assert caught.value.cuda_error == 700 and "x" in caught.value.message
+
+
 def test_a_null_argument_stays_null(device: Device) -> None:
     out = np.zeros(4, np.float32)
     address = device.gpu.register(out, "out")

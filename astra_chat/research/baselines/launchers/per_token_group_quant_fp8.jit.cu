@@ -1,14 +1,10 @@
 // per_token_group_quant_fp8 as SGLang compiles it at run time today, by the header in its
-// package: threads of a flat grid share groups. PROGRAMMATIC is 1 for a launch with programmatic stream
-// serialization, as SGLang launches it on this architecture, and 0 for a plain one.
+// package: threads of a flat grid share groups.
 
-#include <cstdint>
-#include <cuda_runtime.h>
 #include <gemm/per_token_group_quant.cuh>
 
 namespace {
 
-constexpr bool kProgrammatic = PROGRAMMATIC != 0;
 constexpr int64_t kGroup = 128;
 
 template <typename T, bool kRowMajor>
@@ -28,17 +24,10 @@ cudaError_t launch(const void* input, void* output_q, void* output_s, int64_t to
   params.num_tokens = static_cast<uint32_t>(tokens);
   params.hidden_size = static_cast<uint32_t>(columns);
   const int64_t threads = tokens * groups * Trait::kNumLanes;
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>((threads + Trait::kBlockSize - 1) / Trait::kBlockSize));
-  config.blockDim = dim3(Trait::kBlockSize);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = kProgrammatic ? 1 : 0;
-  return cudaLaunchKernelEx(
-      &config, sglang::per_token_group_quant_flat_kernel<Trait, kProgrammatic, false>, params);
+  const unsigned blocks =
+      static_cast<unsigned>((threads + Trait::kBlockSize - 1) / Trait::kBlockSize);
+  return launch_kernel(sglang::per_token_group_quant_flat_kernel<Trait, kProgrammatic, false>,
+                       dim3(blocks), dim3(Trait::kBlockSize), stream, params);
 }
 
 }  // namespace

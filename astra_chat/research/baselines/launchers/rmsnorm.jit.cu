@@ -1,59 +1,21 @@
 // rmsnorm as SGLang compiles it at run time today, by the header in its package: a kernel for each
-// length of a row, a warp a row up to 256 elements, else a block. PROGRAMMATIC is 1 for a launch with
-// programmatic stream serialization, as SGLang launches it on this architecture, and 0 for a plain
-// one.
+// length of a row, a warp a row up to 256 elements, else a block.
 
-#include <cstdint>
-#include <cuda_runtime.h>
 #include <elementwise/rmsnorm.cuh>
 
 namespace {
 
-constexpr bool kProgrammatic = PROGRAMMATIC != 0;
-
-template <typename Kernel>
-cudaError_t launch(Kernel kernel, unsigned blocks, unsigned threads,
-                   const sglang::RMSNormParams& params, cudaStream_t stream) {
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = kProgrammatic ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, params);
-}
-
-// At most as many blocks as the GPU holds at once.
-template <typename Kernel>
-cudaError_t launch_resident(Kernel kernel, unsigned threads, const sglang::RMSNormParams& params,
-                            cudaStream_t stream) {
-  int device = 0, multiprocessors = 0, resident = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  }
-  if (error == cudaSuccess) {
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0);
-  }
-  if (error != cudaSuccess) return error;
-  const unsigned most = static_cast<unsigned>(resident * multiprocessors);
-  return launch(kernel, params.num_tokens < most ? params.num_tokens : most, threads, params,
-                stream);
-}
-
 template <typename T, int64_t kDim>
 cudaError_t launch_row(const sglang::RMSNormParams& params, cudaStream_t stream) {
   if constexpr (kDim <= 256) {
-    return launch_resident(sglang::rmsnorm_warp<kDim, kProgrammatic, T>, 32, params, stream);
+    return launch_resident(sglang::rmsnorm_warp<kDim, kProgrammatic, T>, params.num_tokens, 32,
+                           stream, params);
   } else if constexpr (kDim == 512 || (kDim >= 2048 && kDim % 512 == 0)) {
-    return launch(sglang::rmsnorm_cta_double<kDim, kProgrammatic, T>, params.num_tokens, kDim / 16,
-                  params, stream);
+    return launch_kernel(sglang::rmsnorm_cta_double<kDim, kProgrammatic, T>,
+                         dim3(params.num_tokens), dim3(kDim / 16), stream, params);
   } else {
-    return launch_resident(sglang::rmsnorm_cta<kDim, kProgrammatic, T>, kDim / 256 * 32, params,
-                           stream);
+    return launch_resident(sglang::rmsnorm_cta<kDim, kProgrammatic, T>, params.num_tokens,
+                           kDim / 256 * 32, stream, params);
   }
 }
 

@@ -1,9 +1,6 @@
-// silu_and_mul as SGLang compiles it at run time today, by the header in its package; its grid and
-// block. PROGRAMMATIC is 1 for a launch with programmatic stream serialization, as SGLang launches
-// it on this architecture, and 0 for a plain one.
+// silu_and_mul as SGLang compiles it at run time today, by the header in its package; its grid
+// and block.
 
-#include <cstdint>
-#include <cuda_runtime.h>
 #include <elementwise/activation.cuh>
 
 namespace {
@@ -19,23 +16,9 @@ cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cuda
   params.hidden_dim = static_cast<uint32_t>(d);
   params.num_tokens = static_cast<uint32_t>(tokens);
   params.expert_step = 1;
-  const auto kernel =
-      sglang::act_and_mul_kernel<T, sglang::ActivationKind::kSiLU, PROGRAMMATIC != 0, false>;
-#if PROGRAMMATIC
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, params);
-#else
-  kernel<<<blocks, kThreads, 0, stream>>>(params);
-  return cudaGetLastError();
-#endif
+  return launch_kernel(
+      sglang::act_and_mul_kernel<T, sglang::ActivationKind::kSiLU, kProgrammatic, false>,
+      dim3(blocks), dim3(kThreads), stream, params);
 }
 
 }  // namespace
