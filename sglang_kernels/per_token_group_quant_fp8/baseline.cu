@@ -1,9 +1,9 @@
-// SGLang's group quantisation to fp8 (e4m3), first version, as its compiled library of September 2025
-// launches it. Eight threads take a group of 128 elements, 32 bytes each by two loads of 16; three
-// shuffles find the largest magnitude; each stores 16 codes as one vector, the first the scale. A block
-// holds 16, 8, 4, 2 or 1 groups, the most that divides their number: of an odd number eight threads.
-// The original's shuffles name lanes 0 to 15 only, of lanes above as well, and its offsets are 32 bits:
-// here a shuffle names the group's own eight lanes, and offsets are 64 bits.
+// SGLang's group quantisation to fp8 (e4m3), first version, as its compiled library launches it from
+// September to December 2025. Sixteen threads take a group, 16 bytes each; four shuffles find the
+// largest magnitude, and the first stores the scale. Then each reads its elements again and stores their
+// codes one by one. A block holds 16, 8, 4, 2 or 1 groups, the most that divides their number: of an
+// odd number sixteen threads. The size of a group is an argument of the kernel, as is that of a block.
+// The original's offsets are 32 bits, here they are 64.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -14,8 +14,9 @@
 namespace {
 
 constexpr int kGroup = 128;
-constexpr int kThreads = 8;
-constexpr int kItems = kGroup / kThreads;
+constexpr int kThreads = 16;
+constexpr int kVector = 8;
+constexpr int kMostGroups = 16;
 constexpr float kLargest = 448.0f;
 constexpr float kLeastMaximum = 1e-10f;
 
@@ -23,33 +24,19 @@ __device__ __forceinline__ float to_float(__half value) { return __half2float(va
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 
 template <typename T>
-struct alignas(16) Items {
-  T item[kItems];
+struct alignas(16) Vector {
+  T item[kVector];
 };
-
-struct alignas(16) Codes {
-  __nv_fp8_e4m3 item[kItems];
-};
-
-__device__ __forceinline__ uint4 load_once(const void* address) {
-  uint4 bits;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
-               : "l"(__cvta_generic_to_global(address)));
-  return bits;
-}
 
 template <typename T>
-__device__ __forceinline__ Items<T> load(const T* address) {
-  Items<T> result;
-  reinterpret_cast<uint4*>(&result)[0] = load_once(address);
-  reinterpret_cast<uint4*>(&result)[1] = load_once(address + kItems / 2);
-  return result;
+__device__ __forceinline__ Vector<T> load(const T* address) {
+  const uint4 bits = *reinterpret_cast<const uint4*>(address);
+  return *reinterpret_cast<const Vector<T>*>(&bits);
 }
 
-// Of the eight lanes that hold a group.
+// Of the sixteen lanes that hold a group.
 __device__ __forceinline__ float group_largest(float value) {
-  const unsigned lanes = 0xffu << (threadIdx.x % 32 / kThreads * kThreads);
+  const unsigned lanes = 0xffffu << (threadIdx.x % 32 / kThreads * kThreads);
 #pragma unroll
   for (int apart = kThreads / 2; apart > 0; apart /= 2) {
     value = fmaxf(value, __shfl_xor_sync(lanes, value, apart));
@@ -57,30 +44,34 @@ __device__ __forceinline__ float group_largest(float value) {
   return value;
 }
 
-template <typename T, int kGroups>
+template <typename T>
 __global__ void group_quant_kernel(const T* __restrict__ input, __nv_fp8_e4m3* __restrict__ output_q,
-                                   float* __restrict__ output_s, int64_t row_groups,
-                                   int64_t token_stride, int64_t group_stride) {
-  const int thread = threadIdx.x % kThreads;
-  const int64_t group = static_cast<int64_t>(blockIdx.x) * kGroups + threadIdx.x / kThreads;
-  const int64_t first = group * kGroup + thread * kItems;
-  const Items<T> x = load(input + first);
+                                   float* __restrict__ output_s, int size, int of_block,
+                                   int64_t row_groups, int64_t token_stride, int64_t group_stride) {
+  const int thread = threadIdx.x % kThreads, vectors = size / kVector;
+  const int64_t group = static_cast<int64_t>(blockIdx.x) * of_block + threadIdx.x / kThreads;
+  const T* from = input + group * size;
+  __nv_fp8_e4m3* to = output_q + group * size;
   float largest = kLeastMaximum;
+  for (int index = thread; index < vectors; index += kThreads) {
+    const Vector<T> x = load(from + index * kVector);
 #pragma unroll
-  for (int i = 0; i < kItems; ++i) largest = fmaxf(largest, fabsf(to_float(x.item[i])));
+    for (int i = 0; i < kVector; ++i) largest = fmaxf(largest, fabsf(to_float(x.item[i])));
+  }
   largest = group_largest(largest);
+  const float scale = largest * (1.0f / kLargest);
   if (thread == 0) {
     const int64_t token = group / row_groups;
-    output_s[token * token_stride + group % row_groups * group_stride] =
-        largest * (1.0f / kLargest);
+    output_s[token * token_stride + group % row_groups * group_stride] = scale;
   }
-  const float times = kLargest / largest;
-  Codes codes;
+  for (int index = thread; index < vectors; index += kThreads) {
+    const Vector<T> again = load(from + index * kVector);
 #pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    codes.item[i] = __nv_fp8_e4m3(to_float(x.item[i]) * times);
+    for (int i = 0; i < kVector; ++i) {
+      const float value = to_float(again.item[i]) / scale;
+      to[index * kVector + i] = __nv_fp8_e4m3(fminf(fmaxf(value, -kLargest), kLargest));
+    }
   }
-  *reinterpret_cast<uint4*>(output_q + first) = *reinterpret_cast<const uint4*>(&codes);
 }
 
 template <typename T>
@@ -90,18 +81,13 @@ cudaError_t launch(const void* input, void* output_q, void* output_s, int64_t to
   const int64_t groups = tokens * row_groups;
   // Columns of scales start at multiples of 16 bytes.
   const int64_t column = (tokens + 3) / 4 * 4;
-  const auto with = [&](auto kernel, int of_block) {
-    kernel<<<static_cast<unsigned>(groups / of_block), of_block * kThreads, 0, stream>>>(
-        static_cast<const T*>(input), static_cast<__nv_fp8_e4m3*>(output_q),
-        static_cast<float*>(output_s), row_groups, column_major ? 1 : row_groups,
-        column_major ? column : 1);
-    return cudaGetLastError();
-  };
-  if (groups % 16 == 0) return with(group_quant_kernel<T, 16>, 16);
-  if (groups % 8 == 0) return with(group_quant_kernel<T, 8>, 8);
-  if (groups % 4 == 0) return with(group_quant_kernel<T, 4>, 4);
-  if (groups % 2 == 0) return with(group_quant_kernel<T, 2>, 2);
-  return with(group_quant_kernel<T, 1>, 1);
+  int of_block = 1;
+  while (of_block < kMostGroups && groups % (2 * of_block) == 0) of_block *= 2;
+  group_quant_kernel<T><<<static_cast<unsigned>(groups / of_block), of_block * kThreads, 0, stream>>>(
+      static_cast<const T*>(input), static_cast<__nv_fp8_e4m3*>(output_q),
+      static_cast<float*>(output_s), kGroup, of_block, row_groups, column_major ? 1 : row_groups,
+      column_major ? column : 1);
+  return cudaGetLastError();
 }
 
 }  // namespace

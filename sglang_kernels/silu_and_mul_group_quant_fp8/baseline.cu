@@ -1,10 +1,11 @@
 // SGLang's silu_and_mul, then its group quantisation to fp8 (e4m3): the two kernels in sequence, as its
-// compiled library of September 2025 launches them (tasks silu_and_mul and per_token_group_quant_fp8).
+// compiled library of late 2025 launches them (tasks silu_and_mul and per_token_group_quant_fp8).
 // The first rounds its results to T and leaves them in the caller's workspace, from where the second
 // reads them.
 // First: one block a token, at most 1024 threads, vectors of 16 bytes, and a scalar loop that does the
-// end of the row again where the block's span does not divide it. Second: eight threads a group of 128
-// elements, 32 bytes each; 16, 8, 4, 2 or 1 groups a block, the most that divides their number.
+// end of the row again where the block's span does not divide it. Second: sixteen threads a group of 128
+// elements, 16 bytes each, which they read twice and whose codes they store one by one; 16, 8, 4, 2 or 1
+// groups a block, the most that divides their number.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -18,8 +19,8 @@ using T = __nv_bfloat16;
 constexpr int kVector = 16 / sizeof(T);
 constexpr int kMaxThreads = 1024;
 constexpr int kGroup = 128;
-constexpr int kGroupThreads = 8;
-constexpr int kItems = kGroup / kGroupThreads;
+constexpr int kGroupThreads = 16;
+constexpr int kMostGroups = 16;
 constexpr float kLargest = 448.0f;
 constexpr float kLeastMaximum = 1e-10f;
 
@@ -28,14 +29,6 @@ __device__ __forceinline__ T from_float(float value) { return __float2bfloat16_r
 
 struct alignas(16) Vector {
   T item[kVector];
-};
-
-struct alignas(16) Items {
-  T item[kItems];
-};
-
-struct alignas(16) Codes {
-  __nv_fp8_e4m3 item[kItems];
 };
 
 __device__ __forceinline__ Vector load(const T* address) {
@@ -83,17 +76,9 @@ __global__ void silu_and_mul_kernel(T* __restrict__ out, const T* __restrict__ i
 #endif
 }
 
-__device__ __forceinline__ uint4 load_once(const void* address) {
-  uint4 bits;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
-               : "l"(__cvta_generic_to_global(address)));
-  return bits;
-}
-
-// Of the eight lanes that hold a group.
+// Of the sixteen lanes that hold a group.
 __device__ __forceinline__ float group_largest(float value) {
-  const unsigned lanes = 0xffu << (threadIdx.x % 32 / kGroupThreads * kGroupThreads);
+  const unsigned lanes = 0xffffu << (threadIdx.x % 32 / kGroupThreads * kGroupThreads);
 #pragma unroll
   for (int apart = kGroupThreads / 2; apart > 0; apart /= 2) {
     value = fmaxf(value, __shfl_xor_sync(lanes, value, apart));
@@ -101,32 +86,33 @@ __device__ __forceinline__ float group_largest(float value) {
   return value;
 }
 
-template <int kGroups>
 __global__ void group_quant_kernel(const T* __restrict__ input, __nv_fp8_e4m3* __restrict__ output_q,
-                                   float* __restrict__ output_s, int64_t row_groups,
-                                   int64_t token_stride, int64_t group_stride) {
-  const int thread = threadIdx.x % kGroupThreads;
-  const int64_t group = static_cast<int64_t>(blockIdx.x) * kGroups + threadIdx.x / kGroupThreads;
-  const int64_t first = group * kGroup + thread * kItems;
-  Items x;
-  reinterpret_cast<uint4*>(&x)[0] = load_once(input + first);
-  reinterpret_cast<uint4*>(&x)[1] = load_once(input + first + kItems / 2);
+                                   float* __restrict__ output_s, int size, int of_block,
+                                   int64_t row_groups, int64_t token_stride, int64_t group_stride) {
+  const int thread = threadIdx.x % kGroupThreads, vectors = size / kVector;
+  const int64_t group = static_cast<int64_t>(blockIdx.x) * of_block + threadIdx.x / kGroupThreads;
+  const T* from = input + group * size;
+  __nv_fp8_e4m3* to = output_q + group * size;
   float largest = kLeastMaximum;
+  for (int index = thread; index < vectors; index += kGroupThreads) {
+    const Vector x = load(from + index * kVector);
 #pragma unroll
-  for (int i = 0; i < kItems; ++i) largest = fmaxf(largest, fabsf(to_float(x.item[i])));
+    for (int i = 0; i < kVector; ++i) largest = fmaxf(largest, fabsf(to_float(x.item[i])));
+  }
   largest = group_largest(largest);
+  const float scale = largest * (1.0f / kLargest);
   if (thread == 0) {
     const int64_t token = group / row_groups;
-    output_s[token * token_stride + group % row_groups * group_stride] =
-        largest * (1.0f / kLargest);
+    output_s[token * token_stride + group % row_groups * group_stride] = scale;
   }
-  const float times = kLargest / largest;
-  Codes codes;
+  for (int index = thread; index < vectors; index += kGroupThreads) {
+    const Vector again = load(from + index * kVector);
 #pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    codes.item[i] = __nv_fp8_e4m3(to_float(x.item[i]) * times);
+    for (int i = 0; i < kVector; ++i) {
+      const float value = to_float(again.item[i]) / scale;
+      to[index * kVector + i] = __nv_fp8_e4m3(fminf(fmaxf(value, -kLargest), kLargest));
+    }
   }
-  *reinterpret_cast<uint4*>(output_q + first) = *reinterpret_cast<const uint4*>(&codes);
 }
 
 cudaError_t launch_silu(T* out, const void* input, int64_t tokens, int64_t d, cudaStream_t stream) {
@@ -143,17 +129,12 @@ cudaError_t launch_quant(const T* input, void* output_q, void* output_s, int64_t
   const int64_t groups = tokens * row_groups;
   // Columns of scales start at multiples of 16 bytes.
   const int64_t column = (tokens + 3) / 4 * 4;
-  const auto with = [&](auto kernel, int of_block) {
-    kernel<<<static_cast<unsigned>(groups / of_block), of_block * kGroupThreads, 0, stream>>>(
-        input, static_cast<__nv_fp8_e4m3*>(output_q), static_cast<float*>(output_s), row_groups,
-        column_major ? 1 : row_groups, column_major ? column : 1);
-    return cudaGetLastError();
-  };
-  if (groups % 16 == 0) return with(group_quant_kernel<16>, 16);
-  if (groups % 8 == 0) return with(group_quant_kernel<8>, 8);
-  if (groups % 4 == 0) return with(group_quant_kernel<4>, 4);
-  if (groups % 2 == 0) return with(group_quant_kernel<2>, 2);
-  return with(group_quant_kernel<1>, 1);
+  int of_block = 1;
+  while (of_block < kMostGroups && groups % (2 * of_block) == 0) of_block *= 2;
+  group_quant_kernel<<<static_cast<unsigned>(groups / of_block), of_block * kGroupThreads, 0, stream>>>(
+      input, static_cast<__nv_fp8_e4m3*>(output_q), static_cast<float*>(output_s), kGroup, of_block,
+      row_groups, column_major ? 1 : row_groups, column_major ? column : 1);
+  return cudaGetLastError();
 }
 
 }  // namespace

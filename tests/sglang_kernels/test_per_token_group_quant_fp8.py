@@ -20,16 +20,16 @@ TASK = find_task("per_token_group_quant_fp8")
 NARROW, BASELINE = narrowed(TASK, "bfloat16")
 DEVICES = ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)]
 FAULTS = {
-    "shuffles that name lanes 0 to 15 only, as upstream's": (
-        "const unsigned lanes = 0xffu << (threadIdx.x % 32 / kThreads * kThreads);",
+    "shuffles that name lanes 0 to 15 only": (
+        "const unsigned lanes = 0xffffu << (threadIdx.x % 32 / kThreads * kThreads);",
         "const unsigned lanes = 0xffffu;",
     ),
-    "the maximum of four lanes": ("int apart = kThreads / 2;", "int apart = kThreads / 4;"),
-    "the second half of a thread's elements is the first": (
-        "load_once(address + kItems / 2)", "load_once(address)",
+    "the maximum of eight lanes": ("int apart = kThreads / 2;", "int apart = kThreads / 4;"),
+    "codes of the group's first elements": (
+        "again = load(from + index * kVector);", "again = load(from);",
     ),
     "the last element left out of the maximum": (
-        "for (int i = 0; i < kItems; ++i) largest", "for (int i = 0; i < kItems - 1; ++i) largest",
+        "for (int i = 0; i < kVector; ++i) largest", "for (int i = 0; i < kVector - 1; ++i) largest",
     ),
     "the maximum without the sign": ("fabsf(to_float(x.item[i]))", "to_float(x.item[i])"),
     "no least maximum": ("float largest = kLeastMaximum;", "float largest = 1e-20f;"),
@@ -38,15 +38,16 @@ FAULTS = {
         "column_major ? column : 1);", "column_major ? tokens : 1);",
     ),
     "the scale of a quotient of 16 bits": (
-        "        largest * (1.0f / kLargest);",
-        "        __half2float(__float2half(largest / 448));",
+        "% row_groups * group_stride] = scale;",
+        "% row_groups * group_stride] = __half2float(__float2half(scale));",
     ),
-    "products of 16 bits": (
-        "__nv_fp8_e4m3(to_float(x.item[i]) * times);",
-        "__nv_fp8_e4m3(__bfloat162float(__float2bfloat16(to_float(x.item[i]) * times)));",
+    "quotients of 16 bits": (
+        "const float value = to_float(again.item[i]) / scale;",
+        "const float value = __bfloat162float(__float2bfloat16(to_float(again.item[i]) / scale));",
     ),
     "blocks of 16 groups where 8 divide their number": (
-        "if (groups % 16 == 0)", "if (groups % 8 == 0)",
+        "groups % (2 * of_block) == 0) of_block *= 2;",
+        "groups % (of_block > 4 ? 8 : 2 * of_block) == 0) of_block *= 2;",
     ),
     "groups of 65,535 blocks only": (
         "<<<static_cast<unsigned>(groups / of_block)",

@@ -36,9 +36,9 @@ FAULTS = {
         "  const cudaError_t error = cudaSuccess;",
     ),
     "shuffles of the wrong lanes": (
-        "0xffu << (threadIdx.x % 32 / kGroupThreads * kGroupThreads)", "0xffffu",
+        "0xffffu << (threadIdx.x % 32 / kGroupThreads * kGroupThreads)", "0xffffu",
     ),
-    "the maximum of four lanes": (
+    "the maximum of eight lanes": (
         "int apart = kGroupThreads / 2;", "int apart = kGroupThreads / 4;",
     ),
     "no least maximum": ("float largest = kLeastMaximum;", "float largest = 1e-20f;"),
@@ -47,7 +47,8 @@ FAULTS = {
         "column_major ? column : 1);", "column_major ? tokens : 1);",
     ),
     "a scale for another largest code": (
-        "        largest * (1.0f / kLargest);", "        largest * (1.0f / 440.0f);",
+        "const float scale = largest * (1.0f / kLargest);",
+        "const float scale = largest * (1.0f / 440.0f);",
     ),
 }  # fmt: skip
 

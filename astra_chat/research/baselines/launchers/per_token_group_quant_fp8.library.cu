@@ -1,5 +1,5 @@
 // per_token_group_quant_fp8 of a compiled SGLang library of 2025, launched as its host code launches
-// it: eight threads a group of 128, as many groups a block as divide their number.
+// it: sixteen threads a group of 128, as many groups a block as divide their number.
 
 #include <string>
 
@@ -13,7 +13,7 @@ extern "C" cudaError_t per_token_group_quant_fp8(const void* input, void* output
                            (column_major ? "1" : "0") + "ELb0EfEvPKT_PvPT3_iiifffii";
   const void* function;
   if (const cudaError_t error = kernel_named(name.c_str(), &function)) return error;
-  constexpr int kThreads = 8;
+  constexpr int kThreads = 16;
   int group = 128, groups = static_cast<int>(tokens * hidden / group), each = 16;
   while (groups % each) each /= 2;
   float least = 1e-10f, low = -448.0f, high = 448.0f;
