@@ -1,12 +1,13 @@
 """Kernels of others beside ours on a GPU: `python -m astra_chat.research.baselines`.
 
     extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
+    check ...                      their results on the virtual GPU, those with source
     measure -o FILE ...            all comparisons for which the user has the kernels
     show FILE... > docs/research/baselines.md
 
-Wheels to take them from: flashinfer-python 0.3.1 (headers), sgl-kernel 0.3.12 (the compiled library
-of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at run time). Nothing
-of them is kept.
+Packages to take them from: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12 (the
+compiled library of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at run
+time). Nothing of them is kept.
 """
 
 from __future__ import annotations
@@ -14,8 +15,20 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_chat.tools.errors import AstraError, BadInput
+
+if TYPE_CHECKING:
+    from astra_chat.research.baselines.foreign import Places
+
+PLACES = {
+    "--flashinfer": "FlashInfer's folder include, of September 2025",
+    "--flashinfer-today": "FlashInfer's folder include, of today",
+    "--sglang": "the folder kernels/jit of package sglang",
+    "--library": "cubins of the compiled library of 2025",
+    "--library-today": "cubins of today's compiled library",
+}
 
 
 def extract(asked: argparse.Namespace) -> None:
@@ -26,15 +39,25 @@ def extract(asked: argparse.Namespace) -> None:
         print(f"{path}: {path.stat().st_size} bytes")
 
 
+def check(asked: argparse.Namespace) -> None:
+    from astra_chat.research.baselines.checked import check
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.task.folder import find_task, task_names
+
+    device = pick_device("virtual")
+    for name in asked.task or task_names():
+        for checked in check(find_task(name), _places(asked), device, asked.cases):
+            print(f"{name}: {checked}", flush=True)
+
+
 def measure(asked: argparse.Namespace) -> None:
     from astra_chat.research.baselines.beside import Beside
     from astra_chat.research.baselines.evidence import Comparison, Evidence, write
-    from astra_chat.research.baselines.foreign import Places
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task, task_names
 
     device = pick_device(asked.device)
-    places = Places(asked.flashinfer, asked.sglang, asked.library, asked.library_today)
+    places = _places(asked)
     found: list[Comparison] = []
     for name in asked.task or task_names():
         with Beside(find_task(name), device, lambda words: print(words, file=sys.stderr)) as beside:
@@ -49,6 +72,19 @@ def show(asked: argparse.Namespace) -> None:
     from astra_chat.research.baselines.evidence import read
 
     print(document([(path.name, read(path)) for path in asked.files]))
+
+
+def _name(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
+
+
+def _places(asked: argparse.Namespace) -> Places:
+    from astra_chat.research.baselines.foreign import Places
+
+    flashinfer, today, sglang, library, library_today = (
+        getattr(asked, _name(option)) for option in PLACES
+    )
+    return Places(flashinfer, today, sglang, library, library_today)
 
 
 def _line(comparison: object) -> str:
@@ -70,14 +106,15 @@ def parser() -> argparse.ArgumentParser:
     extracts.add_argument("library", type=Path)
     extracts.add_argument("-o", dest="out", type=Path, required=True)
     extracts.add_argument("--task", action="append")
+    checks = commands.add_parser("check")
+    checks.add_argument("--cases", type=int, default=2, help="timed cases of each, the least first")
     measures = commands.add_parser("measure")
     measures.add_argument("-o", dest="out", type=Path, required=True)
-    measures.add_argument("--task", action="append", help="one or more; else all shipped tasks")
     measures.add_argument("--device", default="cuda")
-    measures.add_argument("--flashinfer", type=Path, help="FlashInfer's folder include")
-    measures.add_argument("--sglang", type=Path, help="the folder kernels/jit of package sglang")
-    measures.add_argument("--library", type=Path, help="cubins of the compiled library of 2025")
-    measures.add_argument("--library-today", type=Path, help="cubins of today's compiled library")
+    for each in (checks, measures):
+        each.add_argument("--task", action="append", help="one or more; else all shipped tasks")
+        for option, words in PLACES.items():
+            each.add_argument(option, type=Path, help=words)
     shows = commands.add_parser("show")
     shows.add_argument("files", type=Path, nargs="+")
     return told
@@ -86,11 +123,11 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     asked = parser().parse_args()
     try:
-        for place in ("flashinfer", "sglang", "library", "library_today"):
-            path = getattr(asked, place, None)
+        for path in (getattr(asked, _name(option), None) for option in (*PLACES, "library")):
             if path is not None and not path.exists():
                 raise BadInput(f"{path} does not exist")
-        {"extract": extract, "measure": measure, "show": show}[asked.command](asked)
+        commands = {"extract": extract, "check": check, "measure": measure, "show": show}
+        commands[asked.command](asked)
     except AstraError as error:
         print(f"astra-chat: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -27,22 +27,24 @@ interval.
 The other projects' kernels are taken from packages that the user installs; none is in this
 repository:
 
-- *headers*: FlashInfer's kernel templates, built here with the task's flags (flashinfer-python
-  0.3.1, September 2025).
+- *headers, sglang*: FlashInfer's kernel templates, built here with the task's flags
+  (flashinfer-python 0.3.1, September 2025).
+- *headers, today*, *headers-pdl*: the same of today (flashinfer-python 0.7.2).
 - *library, sglang*: machine code from SGLang's compiled library of September 2025, which
   upstream built without fast math (sgl-kernel 0.3.12).
 - *library, today*: the same sources from today's library, which upstream builds with fast math for
   this architecture: the flags that our tasks use for baseline and candidates (sglang-kernel
   0.4.10).
 - *jit*, *jit-pdl*: what SGLang compiles at run time today, with its flags (sglang 0.5.23). pdl:
-  with programmatic dependent launch, as SGLang launches it; another kernel then runs between all
+  with programmatic dependent launch, as upstream launches it; another kernel then runs between all
   launches and its time is subtracted.
 
 Two kernels of ours say what is out of reach: *streaming* moves the task's mix of reads and writes
 and computes nothing, of four layouts the fastest; *empty* is one launch of nothing.
 
 Not measured: what SGLang 0.5.23 calls first for fused_add_rmsnorm, FlashInfer's CuTe-DSL kernel,
-which needs NVIDIA's cutlass-dsl package and torch's dispatcher around it; and rows of more than
+which needs NVIDIA's cutlass-dsl package and torch's dispatcher around it (FlashInfer 0.7.2 itself
+takes its headers' norms only where that is missing); and rows of more than
 8192 elements with the run-time kernel, which refuses them. merge_state_v2 has no header and no
 run-time kernel: upstream's machine code is the only original.
 
@@ -50,9 +52,11 @@ To repeat it, with the wheels unpacked:
 
     python -m astra_chat.research.baselines extract sgl_kernel/common_ops.abi3.so -o cubins
     python -m astra_chat.research.baselines measure -o baselines.json \\
-        --flashinfer flashinfer-0.3.1/include --sglang sglang/kernels/jit \\
-        --library cubins --library-today cubins-today
+        --flashinfer flashinfer-0.3.1/include --flashinfer-today flashinfer/data/include \\
+        --sglang sglang/kernels/jit --library cubins --library-today cubins-today
     python -m astra_chat.research.baselines show baselines.json > docs/research/baselines.md
+
+`check` in the place of `measure -o FILE` runs what has source on the virtual GPU, for its results.
 """
 
 

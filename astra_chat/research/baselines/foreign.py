@@ -46,12 +46,17 @@ NOT_CORRECT = ("per_token_quant_fp8",)
 """Tasks whose kernel in the library of 2025 is wrong by the contract: its warps share a word for
 their scales, and a row of zeros gets the code of 448."""
 HEADERS = {
-    "silu_and_mul": "activation.cuh",
-    "gelu_tanh_and_mul": "activation.cuh",
-    "fused_add_rmsnorm": "norm.cuh",
-    "rmsnorm": "norm.cuh",
+    "silu_and_mul": ("activation.cuh",),
+    "gelu_tanh_and_mul": ("activation.cuh",),
+    "fused_add_rmsnorm": ("norm.cuh",),
+    "rmsnorm": ("norm.cuh",),
 }
-"""Of FlashInfer, by task."""
+"""Of FlashInfer in September 2025 (version 0.3.1), by task."""
+HEADERS_TODAY = {**HEADERS, "qk_rmsnorm_rope": ("norm.cuh", "pos_enc.cuh")}
+"""Of FlashInfer today (version 0.7.2), by task. What it has besides differs from the contracts: one
+scale for all tokens or one for 128 columns, logarithms to the base 2, other caches."""
+CCCL = ("cub", "libcudacxx/include", "thrust")
+"""Folders of CCCL, where it lies beside FlashInfer's headers: they need a newer one than CUDA's."""
 FAST = ("--use_fast_math",)
 
 
@@ -90,8 +95,8 @@ AT_RUN_TIME = {
     "rotary_embedding": AtRunTime(("elementwise/pos_enc.cuh",), precise=False),
     "qk_rmsnorm_rope": AtRunTime(("elementwise/qknorm.cuh", "elementwise/rope.cuh")),
     "rope_and_kv_write": AtRunTime(("elementwise/rope.cuh",)),
-    # As of both; the sum is rounded before it is normed; and see the launcher. The flags are the second
-    # kernel's: upstream builds the first without fast maths.
+    # As of both; the sum is rounded before it is normed; and see the launcher. The flags are those
+    # of the second kernel: upstream builds the first without fast maths.
     "fused_add_rmsnorm_quant_fp8": AtRunTime(
         ("elementwise/fused_add_rmsnorm.cuh", "gemm/per_token_quant_fp8.cuh"), FAST,
         longest_row=8192, of=("fused_add_rmsnorm", "per_token_quant_fp8"), precise=False,
@@ -104,7 +109,8 @@ class Places:
     """Where the user keeps what is not ours; None: not to be measured."""
 
     flashinfer: Path | None = None
-    """The folder `include` of FlashInfer."""
+    """The folder `include` of FlashInfer in 2025."""
+    flashinfer_today: Path | None = None
     jit: Path | None = None
     """The folder kernels/jit of the package sglang."""
     library: Path | None = None
@@ -142,6 +148,8 @@ def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
         yield _library(task, "sglang", places.library)
     if places.flashinfer and task.name in HEADERS:
         yield _headers(task, places.flashinfer)
+    if places.flashinfer_today and task.name in HEADERS_TODAY:
+        yield from _headers_today(task, places.flashinfer_today)
     if places.jit and task.name in AT_RUN_TIME:
         yield from _jit(task, places.jit)
     if places.library_today and (places.library_today / f"{task.name}.cubin").is_file():
@@ -180,12 +188,32 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
 
 
 def _headers(task: Task, include: Path) -> Foreign:
-    header = include / "flashinfer" / HEADERS[task.name]
-    flags = ("-DFLASHINFER_ENABLE_F16", "-DFLASHINFER_ENABLE_BF16", f"-I{include.resolve()}")
-    source = (LAUNCHERS / f"{task.name}.headers.cu").read_text()
+    """As SGLang's compiled library of 2025 launches them."""
+    what = "FlashInfer's header, built here with the task's flags"
+    flags = ("-DFLASHINFER_TODAY=0", "-DPROGRAMMATIC=0")
+    return _of_headers(task, include, HEADERS[task.name], what, "sglang", flags)
+
+
+def _headers_today(task: Task, include: Path) -> Iterator[Foreign]:
+    what = "today's header of FlashInfer, built here with the task's flags"
+    names, flags = HEADERS_TODAY[task.name], ("-DFLASHINFER_TODAY=1",)
+    plain = _of_headers(task, include, names, what, "today", flags)
+    yield from _both_launches(plain, "FlashInfer")
+
+
+def _of_headers(
+    task: Task, include: Path, names: tuple[str, ...], what: str, tier: Tier, more: tuple[str, ...]
+) -> Foreign:
+    content = b"".join(_read(include / "flashinfer" / name) for name in names)
+    brought = (include.resolve().parent / "cccl" / each for each in CCCL)
+    headers = (include.resolve(), *filter(Path.is_dir, brought), LAUNCHERS / "unused")
+    places = (f"-I{folder}" for folder in headers)
+    flags = ("-DFLASHINFER_ENABLE_F16", "-DFLASHINFER_ENABLE_BF16", *places)
+    source = (LAUNCHERS / "programmatic.cu").read_text()
+    source += (LAUNCHERS / f"{task.name}.headers.cu").read_text()
     return Foreign(
-        "sglang", "headers", "FlashInfer's header, built here with the task's flags", source,
-        _with(task, (*task.flags, *flags)), (include.resolve(),), content=_short(_read(header)),
+        tier, "headers", what, source, _with(task, (*task.flags, *flags, *more)),
+        headers, content=_short(content),
     )  # fmt: skip
 
 
@@ -206,14 +234,19 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
     if "kProgrammatic" not in source:
         yield plain
         return
-    plain = replace(plain, source=(LAUNCHERS / "programmatic.cu").read_text() + source)
+    source = (LAUNCHERS / "programmatic.cu").read_text() + source
+    yield from _both_launches(replace(plain, source=source), "SGLang")
+
+
+def _both_launches(plain: Foreign, whose: str) -> Iterator[Foreign]:
+    def launched(value: int) -> Task:
+        return _with(plain.task, (*plain.task.flags, f"-DPROGRAMMATIC={value}"))
+
     yield replace(
-        plain, name="jit-pdl", what=f"{what}, launched programmatically as SGLang does",
-        task=_with(task, (*flags, "-DPROGRAMMATIC=1")),
+        plain, name=f"{plain.name}-pdl", task=launched(1),
+        what=f"{plain.what}, launched programmatically as {whose} does",
     )  # fmt: skip
-    yield replace(
-        plain, what=f"{what}, launched plainly", task=_with(task, (*flags, "-DPROGRAMMATIC=0"))
-    )
+    yield replace(plain, task=launched(0), what=f"{plain.what}, launched plainly")
 
 
 def _with(task: Task, flags: tuple[str, ...]) -> Task:

@@ -1,4 +1,5 @@
-// gelu_tanh_and_mul by FlashInfer's own header, launched as SGLang's compiled library of 2025 does.
+// gelu_tanh_and_mul by FlashInfer's own header, launched as SGLang's compiled library of 2025 does, or, with
+// FLASHINFER_TODAY, as FlashInfer does today.
 
 #include <cstdint>
 #include <cuda_runtime.h>
@@ -13,12 +14,19 @@ __device__ __forceinline__ float gelu_tanh(const float& value) {
 
 template <typename T>
 cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cudaStream_t stream) {
-  const int64_t vectors = d * static_cast<int64_t>(sizeof(T)) / 16;
-  const unsigned threads = static_cast<unsigned>(vectors < 1024 ? vectors : 1024);
-  flashinfer::activation::act_and_mul_kernel<T, gelu_tanh>
-      <<<static_cast<unsigned>(tokens), threads, 0, stream>>>(
-          static_cast<T*>(out), static_cast<const T*>(input), static_cast<int>(d));
-  return cudaGetLastError();
+  constexpr unsigned kSize = 16 / sizeof(T);
+#if FLASHINFER_TODAY
+  constexpr unsigned kThreads = 256;
+  const auto kernel = flashinfer::activation::act_and_mul_kernel<T, gelu_tanh, kSize>;
+#else
+  constexpr unsigned kThreads = 1024;
+  const auto kernel = flashinfer::activation::act_and_mul_kernel<T, gelu_tanh>;
+#endif
+  if (d % kSize) return cudaErrorNotSupported;
+  const unsigned vectors = static_cast<unsigned>(d / kSize);
+  return launch_kernel(kernel, dim3(static_cast<unsigned>(tokens)),
+                       dim3(vectors < kThreads ? vectors : kThreads), stream, static_cast<T*>(out),
+                       static_cast<const T*>(input), static_cast<int>(d));
 }
 
 }  // namespace

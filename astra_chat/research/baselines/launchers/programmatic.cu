@@ -1,5 +1,6 @@
-// How SGLang launches what it compiles at run time. PROGRAMMATIC is 1 for a launch with programmatic
-// stream serialization, as it launches most of them on this architecture, and 0 for a plain one.
+// How kernels compiled at run time are launched. PROGRAMMATIC is 1 for a launch with programmatic
+// stream serialization, as SGLang and FlashInfer launch most of them on this architecture, and 0 for a
+// plain one.
 
 #include <cstdint>
 #include <cuda_runtime.h>

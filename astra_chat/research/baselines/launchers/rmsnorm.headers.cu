@@ -1,5 +1,4 @@
-// rmsnorm by FlashInfer's own header, launched as its host code does, but without launch attributes.
-// Rows of whole 16-byte vectors only: those of the bench cases.
+// rmsnorm by FlashInfer's own header and host code.
 
 #include <cstdint>
 #include <cuda_runtime.h>
@@ -10,17 +9,13 @@ namespace {
 template <typename T>
 cudaError_t launch(void* out, const void* input, const void* weight, int64_t tokens, int64_t h,
                    int64_t out_stride, int64_t input_stride, float eps, cudaStream_t stream) {
-  constexpr unsigned kSize = 16 / sizeof(T);
+  constexpr int64_t kSize = 16 / sizeof(T);
   if (h % kSize || out_stride % kSize || input_stride % kSize) return cudaErrorNotSupported;
-  const int64_t vectors = h / kSize;
-  const unsigned warps = static_cast<unsigned>(((vectors < 1024 ? vectors : 1024) + 31) / 32);
-  flashinfer::norm::RMSNormKernel<kSize, T>
-      <<<static_cast<unsigned>(tokens), dim3(32, warps), warps * sizeof(float), stream>>>(
-          const_cast<T*>(static_cast<const T*>(input)),
-          const_cast<T*>(static_cast<const T*>(weight)), static_cast<T*>(out),
-          static_cast<uint32_t>(h), static_cast<uint32_t>(input_stride),
-          static_cast<uint32_t>(out_stride), 0.0f, eps);
-  return cudaGetLastError();
+  return flashinfer::norm::RMSNorm<T>(
+      const_cast<T*>(static_cast<const T*>(input)), const_cast<T*>(static_cast<const T*>(weight)),
+      static_cast<T*>(out), static_cast<uint32_t>(tokens), static_cast<uint32_t>(h),
+      static_cast<uint32_t>(input_stride), static_cast<uint32_t>(out_stride), eps, kProgrammatic,
+      stream);
 }
 
 }  // namespace

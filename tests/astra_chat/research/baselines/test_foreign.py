@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.research.baselines.foreign import (
     AT_RUN_TIME,
-    HEADERS,
+    HEADERS_TODAY,
     IN_LIBRARIES,
     LAUNCHERS,
     Places,
@@ -26,26 +26,28 @@ from astra_chat.tools.types import Case
 def places(tmp_path: Path) -> Places:
     """Headers with nothing in them: what is read of them is their name and content."""
     (tmp_path / "include/flashinfer").mkdir(parents=True)
-    for name in HEADERS.values():
+    for name in {name for names in HEADERS_TODAY.values() for name in names}:
         (tmp_path / "include/flashinfer" / name).write_text(name)
     for compiled in AT_RUN_TIME.values():
         for name in compiled.headers:
             header = tmp_path / "jit/csrc" / name
             header.parent.mkdir(parents=True, exist_ok=True)
             header.write_text(name)
-    return Places(flashinfer=tmp_path / "include", jit=tmp_path / "jit")
+    (tmp_path / "cccl/cub").mkdir(parents=True)
+    include = tmp_path / "include"
+    return Places(flashinfer=include, flashinfer_today=include, jit=tmp_path / "jit")
 
 
 def on_one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("( ", "(")
 
 
-@pytest.mark.parametrize("name", sorted({*IN_LIBRARIES, *HEADERS, *AT_RUN_TIME}))
+@pytest.mark.parametrize("name", sorted({*IN_LIBRARIES, *HEADERS_TODAY, *AT_RUN_TIME}))
 def test_launchers_have_the_contracts_prototype(name: str, places: Places) -> None:
     task = find_task(name)
     head = on_one_line(prototype(task))
     found = list(foreign_kernels(task, places))
-    assert bool(found) == (name in {*HEADERS, *AT_RUN_TIME})
+    assert bool(found) == (name in {*HEADERS_TODAY, *AT_RUN_TIME})
     for one in found:
         assert head in on_one_line(one.source)
         assert all(f"-I{h}" in one.task.flags for h in one.headers)
@@ -56,13 +58,30 @@ def test_launchers_have_the_contracts_prototype(name: str, places: Places) -> No
 
 def test_what_is_compiled_at_run_time_keeps_its_own_flags(places: Places) -> None:
     silu = {f.name: f for f in foreign_kernels(find_task("silu_and_mul"), places)}
-    assert set(silu) == {"headers", "jit-pdl", "jit"}
+    assert set(silu) == {"headers-pdl", "headers", "jit-pdl", "jit"}
     assert "-DPROGRAMMATIC=1" in silu["jit-pdl"].task.flags
     assert "-std=c++20" in silu["jit"].task.flags and "-std=c++17" in silu["headers"].task.flags
     norm = {f.name: f for f in foreign_kernels(find_task("fused_add_rmsnorm"), places)}
     assert "--use_fast_math" not in norm["jit"].task.flags
     assert norm["jit"].takes(Case(dims={"tokens": 1, "h": 8192}, dtype="float16"))
     assert not norm["jit"].takes(Case(dims={"tokens": 1, "h": 8200}, dtype="float16"))
+
+
+def test_headers_of_2025_and_of_today_are_told_apart(places: Places) -> None:
+    kernels = list(foreign_kernels(find_task("silu_and_mul"), places))
+    flags = {(k.tier, k.name): set(k.task.flags) for k in kernels if "headers" in k.name}
+    assert {"-DFLASHINFER_TODAY=0", "-DPROGRAMMATIC=0"} <= flags["sglang", "headers"]
+    assert {"-DFLASHINFER_TODAY=1", "-DPROGRAMMATIC=0"} <= flags["today", "headers"]
+    assert {"-DFLASHINFER_TODAY=1", "-DPROGRAMMATIC=1"} <= flags["today", "headers-pdl"]
+    assert len(flags) == 3 and all(k.headers[1].name == "cub" for k in kernels[:3])
+
+
+def test_kernels_in_sequence_have_the_launchers_of_each(places: Places) -> None:
+    (both,) = foreign_kernels(find_task("fused_add_rmsnorm_quant_fp8"), places)
+    for name in ("fused_add_rmsnorm", "per_token_quant_fp8"):
+        (one,) = (f for f in foreign_kernels(find_task(name), places) if f.name == "jit")
+        assert one.source in both.source and one.content != both.content
+    assert not both.precise
 
 
 def test_a_place_without_what_it_should_hold_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+// Empty: FlashInfer's norm.cuh includes cuBLAS and cuRAND and uses nothing of them.
