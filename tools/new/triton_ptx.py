@@ -23,7 +23,11 @@ _ENTRY = re.compile(
     re.DOTALL,
 )
 _PARAMETER = re.compile(r"\.param \.(\w+)")
-_LOADED = re.compile(r"ld\.param\.[busf](?P<bits>\d+)(?P<to> %\w+), \[(?P<name>[\w$]+)\];")
+_LOADED = re.compile(
+    r"ld\.param\.(?P<kind>[busf])(?P<bits>\d+)(?P<to> %\w+), \[(?P<name>[\w$]+)\];"
+)
+_WIDE = re.compile(r" %(triton_)?rd\d+")
+"""A register of 64 bits."""
 _REGISTER = re.compile(r"%([a-z]+(?=\d|<\d))")
 _DROPPED = re.compile(r"\.(loc|file|pragma)\b")
 _LABEL = re.compile(r"(?P<name>\$[\w$]+):")
@@ -95,7 +99,11 @@ def _with_operands(line: str, kernel: str, given: int) -> str:
     index = int(loaded["name"].rpartition("_")[2])
     if index >= given:
         raise BadInput(f"{kernel} uses scratch memory that Triton's own launcher allocates")
-    return f"mov.b{loaded['bits']}{loaded['to'].replace('%', '%%')}, %{index};"
+    to, bits = loaded["to"].replace("%", "%%"), loaded["bits"]
+    if bits == "32" and _WIDE.fullmatch(loaded["to"]):
+        kind = "s" if loaded["kind"] == "s" else "u"
+        return f"cvt.{kind}64.{kind}32{to}, %{index};"
+    return f"mov.b{bits}{to}, %{index};"
 
 
 def asm_statement(entry: Entry, operands: Sequence[str], margin: str) -> list[str]:

@@ -7,6 +7,7 @@ is for candidates, is not applied: the user supplies them.
 foreign    which kernels can be built here, and the task with which each builds
 fatbin     machine code of CUDA kernels in a shared library
 streaming  a kernel that only moves a task's mix of reads and writes
+triton_kernels  SGLang's Triton kernels as CUDA source
 checked    their results on the virtual GPU
 beside     times kernels of one task beside each other, by the judge's method
 evidence   the file of measured comparisons

@@ -1,6 +1,7 @@
 """Kernels of others beside ours on a GPU: `python -m astra_chat.research.baselines`.
 
     extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
+    translate OPS -o FOLDER        Triton kernels of sglang/kernels/ops, where Triton is installed
     check ...                      their results on the virtual GPU, those with source
     measure -o FILE ...            all comparisons for which the user has the kernels
     show FILE... > docs/research/baselines.md
@@ -28,6 +29,7 @@ PLACES = {
     "--sglang": "the folder kernels/jit of package sglang",
     "--library": "cubins of the compiled library of 2025",
     "--library-today": "cubins of today's compiled library",
+    "--triton": "what translate wrote",
 }
 
 
@@ -36,6 +38,13 @@ def extract(asked: argparse.Namespace) -> None:
 
     names = asked.task or list(IN_LIBRARIES)
     for path in extract(asked.library, names, asked.out):
+        print(f"{path}: {path.stat().st_size} bytes")
+
+
+def translate(asked: argparse.Namespace) -> None:
+    from astra_chat.research.baselines.triton_kernels import translate
+
+    for path in translate(asked.ops, asked.out):
         print(f"{path}: {path.stat().st_size} bytes")
 
 
@@ -81,10 +90,7 @@ def _name(option: str) -> str:
 def _places(asked: argparse.Namespace) -> Places:
     from astra_chat.research.baselines.foreign import Places
 
-    flashinfer, today, sglang, library, library_today = (
-        getattr(asked, _name(option)) for option in PLACES
-    )
-    return Places(flashinfer, today, sglang, library, library_today)
+    return Places(*(getattr(asked, _name(option)) for option in PLACES))
 
 
 def _line(comparison: object) -> str:
@@ -106,6 +112,9 @@ def parser() -> argparse.ArgumentParser:
     extracts.add_argument("library", type=Path)
     extracts.add_argument("-o", dest="out", type=Path, required=True)
     extracts.add_argument("--task", action="append")
+    translates = commands.add_parser("translate")
+    translates.add_argument("ops", type=Path)
+    translates.add_argument("-o", dest="out", type=Path, required=True)
     checks = commands.add_parser("check")
     checks.add_argument("--cases", type=int, default=2, help="timed cases of each, the least first")
     measures = commands.add_parser("measure")
@@ -126,7 +135,10 @@ def main() -> None:
         for path in (getattr(asked, _name(option), None) for option in (*PLACES, "library")):
             if path is not None and not path.exists():
                 raise BadInput(f"{path} does not exist")
-        commands = {"extract": extract, "check": check, "measure": measure, "show": show}
+        commands = {
+            "extract": extract, "translate": translate, "check": check, "measure": measure,
+            "show": show,
+        }  # fmt: skip
         commands[asked.command](asked)
     except AstraError as error:
         print(f"astra-chat: {error}", file=sys.stderr)

@@ -38,6 +38,8 @@ repository:
 - *jit*, *jit-pdl*: what SGLang compiles at run time today, with its flags (sglang 0.5.23). pdl:
   with programmatic dependent launch, as upstream launches it; another kernel then runs between all
   launches and its time is subtracted.
+- *triton*, *triton-pdl*: Triton kernels that SGLang launches today for small calls (sglang 0.5.23),
+  by Triton's own machine code.
 
 Two kernels of ours say what is out of reach: *streaming* moves the task's mix of reads and writes
 and computes nothing, of four layouts the fastest; *empty* is one launch of nothing.
@@ -51,9 +53,11 @@ run-time kernel: upstream's machine code is the only original.
 To repeat it, with the wheels unpacked:
 
     python -m astra_chat.research.baselines extract sgl_kernel/common_ops.abi3.so -o cubins
+    python -m astra_chat.research.baselines translate sglang/kernels/ops -o triton-made
     python -m astra_chat.research.baselines measure -o baselines.json \\
         --flashinfer flashinfer-0.3.1/include --flashinfer-today flashinfer/data/include \\
-        --sglang sglang/kernels/jit --library cubins --library-today cubins-today
+        --sglang sglang/kernels/jit --library cubins --library-today cubins-today \\
+        --triton triton-made
     python -m astra_chat.research.baselines show baselines.json > docs/research/baselines.md
 
 `check` in the place of `measure -o FILE` runs what has source on the virtual GPU, for its results.

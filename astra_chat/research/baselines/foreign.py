@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from astra_chat.research.baselines.fatbin import cubin_with, kernels_of
+from astra_chat.research.baselines.triton_kernels import IN_TRITON
 from astra_chat.tools.build.tvm_ffi_binding import tvm_ffi_folder
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
@@ -116,6 +117,8 @@ class Places:
     library: Path | None = None
     """Cubins of SGLang's compiled library of 2025, as `extract` writes them."""
     library_today: Path | None = None
+    triton: Path | None = None
+    """Source of Triton kernels, as `translate` writes it."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +137,14 @@ class Foreign:
     content: str = ""
     """First 12 hex digits of the sha256 of what the user brought."""
     longest_row: int = 2**62
+    served: Callable[[Mapping[str, int]], bool] = lambda _: True
+    """Whether upstream takes it, by the dims of a call."""
     precise: bool = True
     """As of AtRunTime."""
 
     def takes(self, case: Case) -> bool:
         """Whether its contract holds this case."""
-        return case.dims.get("h", 0) <= self.longest_row
+        return case.dims.get("h", 0) <= self.longest_row and self.served(case.dims)
 
 
 def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
@@ -152,6 +157,8 @@ def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
         yield from _headers_today(task, places.flashinfer_today)
     if places.jit and task.name in AT_RUN_TIME:
         yield from _jit(task, places.jit)
+    if places.triton and task.name in IN_TRITON:
+        yield from _triton(task, places.triton)
     if places.library_today and (places.library_today / f"{task.name}.cubin").is_file():
         yield _library(task, "today", places.library_today)
 
@@ -236,6 +243,17 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
         return
     source = (LAUNCHERS / "programmatic.cu").read_text() + source
     yield from _both_launches(replace(plain, source=source), "SGLang")
+
+
+def _triton(task: Task, folder: Path) -> Iterator[Foreign]:
+    kernel, made = IN_TRITON[task.name], _read(folder / f"{task.name}.cu")
+    source = (LAUNCHERS / "programmatic.cu").read_text() + made.decode()
+    source += (LAUNCHERS / f"{task.name}.triton.cu").read_text()
+    what = "a Triton kernel of SGLang, by Triton's machine code"
+    plain = Foreign(
+        "today", "triton", what, source, task, content=_short(made), served=kernel.served
+    )  # fmt: skip
+    yield from _both_launches(plain, "SGLang")
 
 
 def _both_launches(plain: Foreign, whose: str) -> Iterator[Foreign]:

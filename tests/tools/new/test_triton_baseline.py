@@ -156,3 +156,13 @@ def test_registers_have_names_of_their_own() -> None:
         ".reg .b32 %%triton_r<9>;", "mov.b64 %%triton_rd1, %0;", "mov.u32 %%triton_r3, %%ctaid.x;",
         "L__BB0_1:", "@%%triton_p1 bra L__BB0_1;", "ret;",
     )  # fmt: skip
+
+
+def test_numbers_of_32_bits_are_widened_where_the_register_has_64() -> None:
+    head = HEAD.replace(".u64 .ptr", ".u32").replace(".u64", ".u32")
+    loads = "\tld.param.s32 %rd1, [k_param_0];\n\tld.param.u32 %rd2, [k_param_1];\n"
+    narrow = "\tld.param.s32 %r1, [k_param_0];\n"
+    assert entry_of(f"{head}{loads}{narrow}}}\n", 2).body == (
+        "cvt.s64.s32 %%triton_rd1, %0;", "cvt.u64.u32 %%triton_rd2, %1;",
+        "mov.b32 %%triton_r1, %0;",
+    )  # fmt: skip

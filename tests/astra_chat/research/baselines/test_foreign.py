@@ -16,6 +16,7 @@ from astra_chat.research.baselines.foreign import (
     extract,
     foreign_kernels,
 )
+from astra_chat.research.baselines.triton_kernels import IN_TRITON
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.launcher import prototype
@@ -34,20 +35,22 @@ def places(tmp_path: Path) -> Places:
             header.parent.mkdir(parents=True, exist_ok=True)
             header.write_text(name)
     (tmp_path / "cccl/cub").mkdir(parents=True)
+    for name in IN_TRITON:
+        (tmp_path / f"{name}.cu").write_text("// made\n")
     include = tmp_path / "include"
-    return Places(flashinfer=include, flashinfer_today=include, jit=tmp_path / "jit")
+    return Places(include, include, tmp_path / "jit", triton=tmp_path)
 
 
 def on_one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("( ", "(")
 
 
-@pytest.mark.parametrize("name", sorted({*IN_LIBRARIES, *HEADERS_TODAY, *AT_RUN_TIME}))
+@pytest.mark.parametrize("name", sorted({*IN_LIBRARIES, *HEADERS_TODAY, *AT_RUN_TIME, *IN_TRITON}))
 def test_launchers_have_the_contracts_prototype(name: str, places: Places) -> None:
     task = find_task(name)
     head = on_one_line(prototype(task))
     found = list(foreign_kernels(task, places))
-    assert bool(found) == (name in {*HEADERS_TODAY, *AT_RUN_TIME})
+    assert bool(found) == (name in {*HEADERS_TODAY, *AT_RUN_TIME, *IN_TRITON})
     for one in found:
         assert head in on_one_line(one.source)
         assert all(f"-I{h}" in one.task.flags for h in one.headers)
