@@ -29,7 +29,8 @@ FAULTS = {
         "again = load(from + index * kVector);", "again = load(from);",
     ),
     "the last element left out of the maximum": (
-        "for (int i = 0; i < kVector; ++i) largest", "for (int i = 0; i < kVector - 1; ++i) largest",
+        "for (int i = 0; i < kVector; ++i) largest",
+        "for (int i = 0; i < kVector - 1; ++i) largest",
     ),
     "the maximum without the sign": ("fabsf(to_float(x.item[i]))", "to_float(x.item[i])"),
     "no least maximum": ("float largest = kLeastMaximum;", "float largest = 1e-20f;"),
