@@ -9,6 +9,7 @@ measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
 paper_method        the paper's way of timing
+measure_sweep       a sweep of a thousand drawn cases on a GPU
 soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
