@@ -90,6 +90,17 @@ def test_each_bottleneck_is_a_sentence_about_the_case_where_most_is_left() -> No
     assert times_text(evaluation(VECTOR, alike), alike).count("latency, case") == 1
 
 
+def test_what_all_further_plans_can_gain_is_weighted_over_the_cases() -> None:
+    both = two_cases()  # 0.5 of 1.33 us and 0.5 of 1.5 us are left
+    line = "with time_left 0 in every case: 1.549x this candidate's speed, by the model"
+    assert line in times_text(evaluation(VECTOR, both), both).splitlines()
+    heavier = both.cases[1].model_copy(update={"weight": 3.0})
+    more = both.model_copy(update={"cases": (both.cases[0], heavier)})
+    assert "case: 1.524x" in times_text(evaluation(VECTOR, more), more)
+    alone = both.model_copy(update={"other_profiles": ()})
+    assert "in every case" not in times_text(evaluation(VECTOR, alone), alone)
+
+
 def launching(first: str, second: str) -> Evaluation:
     plans = tuple(CaseLaunches(case=case, launches=text, plan_sha256="0")
                   for case, text in ((CASE, first), (OTHER, second)))  # fmt: skip
