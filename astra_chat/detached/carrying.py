@@ -42,6 +42,9 @@ ADDRESS = re.compile(r"[A-Za-z0-9_.\[\]:/%-]{1,255}")
 POLL_S = 0.05
 END_S = 5.0
 """For a command to end after its stdin is closed."""
+HOST_LIMIT_S = 3600.0
+"""For a host to judge a job, which takes minutes: one that sends nothing has hung. Ray's workers
+have a limit of their own."""
 NOTE = "astra-chat: "
 
 
@@ -96,6 +99,7 @@ class Carrier:
     device: str
     """As Place.command takes it."""
     trust: bool = False
+    limit_s: float = HOST_LIMIT_S
 
     def require(self) -> None:
         """Raise BadInput or MissingDependency where Ray has no such GPU; a host is not asked."""
@@ -152,9 +156,11 @@ class Carrier:
         assert child.stdin is not None
         threading.Thread(target=_give, args=(child.stdin, framed(packed)), daemon=True).start()
         try:
-            heard = 0
+            heard, began = 0, time.monotonic()
             while child.poll() is None:
                 stop.check()
+                if self.place.kind == "ssh" and time.monotonic() - began > self.limit_s:
+                    raise NotJudged(f"{self.place} sent no results within {self.limit_s:.0f} s")
                 heard = _tell_new(told, heard, tell)
                 if file.stat().st_size > MAX_ZIP_BYTES:
                     raise NotJudged(f"{self.place} sends more than {MAX_ZIP_BYTES:,} bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -156,6 +157,18 @@ def test_a_job_that_another_worker_has_is_not_sent(
     with claim, pytest.raises(NotJudged, match="it is being judged by"):
         carry(folder)
     assert not log.exists()
+
+
+def test_a_host_that_hangs_is_given_up(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = tmp_path / "ended"
+    stand_in(tmp_path, monkeypatch, f"cat >/dev/null; echo >{ended}; exit 1")
+    folder = put(tmp_path / "jobs", task)
+    with pytest.raises(NotJudged, match=r"^ssh:gpu@box sent no results within 1 s$"):
+        replace(BOX, limit_s=1.0).judge(folder, read_job(folder), Stop())
+    assert ended.exists() and not (folder / RESULT).exists()
+    assert isinstance(Claims().take(folder), Claim), "it was released"
 
 
 def test_stopping_the_run_ends_the_command(
