@@ -8,6 +8,7 @@ prompt_sizes        characters of prompts, by role
 measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
+live_results        docs/results.md from live runs
 paper_method        the paper's way of timing
 measure_sweep       a sweep of a thousand drawn cases on a GPU
 soak                how often the judge rejects a correct kernel

@@ -253,7 +253,7 @@ def _json(path: Path, found: Found) -> None:
     elif schema == tables.PUBLISHED_SCHEMA:
         found.published = tables.read_published(path)
     else:
-        evaluation = _evaluation(path)
+        evaluation = read_evaluation(path)
         if isinstance(evaluation.outcome, Timed):
             found.others.append((path.stem, evaluation, evaluation.outcome))
 
@@ -265,7 +265,7 @@ def _schema(path: Path) -> str:
         raise BadInput(f"{path} names no schema: {type(error).__name__}") from None
 
 
-def _evaluation(path: Path) -> Evaluation:
+def read_evaluation(path: Path) -> Evaluation:
     """The evaluation in a file of `--json`."""
     try:
         found = json.loads(path.read_text())

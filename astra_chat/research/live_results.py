@@ -1,0 +1,241 @@
+"""docs/results.md: what live models found, from the transcripts of their runs alone:
+`python -m astra_chat.research.live_results FILE... > docs/results.md`.
+
+FILE is a transcript, or a document of `astra-chat time TASK KERNEL --json`: a run's winner, judged
+on a GPU after the run, known by its candidate. Run in the repository's root: links are made from
+docs/.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.research.results import read_evaluation
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import Timed
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.spending import ModelCall
+from astra_chat.transcript.summary import RunSummary, summarize
+
+COMMAND = "python -m astra_chat.research.live_results"
+PAPER = {
+    "merge_state_v2": ("1.26", "0.73"),
+    "fused_add_rmsnorm": ("1.25", "1.18"),
+    "silu_and_mul": ("1.46", "1.48"),
+}
+"""Team and single agent in the paper (arXiv 2509.07506, table 3), over its own start, on an H100 by
+its own timing."""
+ARMS = [(start, arm) for start in ("paper", "sglang") for arm in ("team", "single")]
+OPENING = (
+    "# Results",
+    "",
+    "Kernels that language models found by answering Astra's prompts through a mailbox, knowing",
+    "nothing else. A figure is the weighted geometric mean of the speed-up of a run's winner over",
+    "the kernel that the run started from; with several runs the median and the range. Written by",
+    f"`{COMMAND}` from the transcripts. What the words mean: [judge.md](judge.md). What misled the",
+    "models: [research/live-runs.md](research/live-runs.md).",
+)
+EACH = (
+    "Tokens are estimated at four characters each, prompts included. Ratios by round are those of",
+    "the best candidate so far, not confirmed. Intervals of estimates are 90 % prediction",
+    "intervals, those of measurements 95 %.",
+)
+ENDS = {
+    "profiler": "the profiler", "no_plan": "the planner", "rounds": "its last round",
+    "budget": "its budget", "patience": "rounds without a gain", "limit": "the physical limit",
+}  # fmt: skip
+"""Reasons of the last line of a transcript, as who or what ended the run."""
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run with what it spent on models' answers."""
+
+    path: Path
+    summary: RunSummary
+    answers: int
+    refused: int
+    """By the mailbox at once, and replies that the chat sent back."""
+    measured: Evaluation | None
+    """The winner on a GPU, judged after the run."""
+
+    @property
+    def arm(self) -> tuple[str, str]:
+        options = self.summary.options
+        return options.tier, "single" if options.strategy.kind == "single" else "team"
+
+    @property
+    def ratio(self) -> float:
+        """Of the winner over the start; 1 where nothing was faster."""
+        return self.summary.best.ratio if self.summary.best else 1.0
+
+    @property
+    def measured_ratio(self) -> float | None:
+        if self.summary.device.kind == "cuda":
+            return self.ratio
+        found = self.measured.outcome if self.measured else None
+        return found.ratio if isinstance(found, Timed) else None
+
+
+def load(paths: Iterable[Path]) -> list[LiveRun]:
+    """Raises BadInput for a file that is neither, or a measurement of no run's winner."""
+    runs, measured = list[tuple[Path, RunSummary, list[ModelCall]]](), dict[str, Evaluation]()
+    for path in paths:
+        if path.suffix == ".json":
+            found = read_evaluation(path)
+            measured[found.candidate] = found
+            continue
+        records = read(path).records
+        calls = [r.event for r in records if isinstance(r.event, ModelCall)]
+        if not calls:
+            raise BadInput(f"{path}: no live model answered in this run")
+        runs.append((path, summarize(records), calls))
+    winners = {summary.best.candidate for _, summary, _ in runs if summary.best}
+    if lost := sorted(set(measured) - winners):
+        raise BadInput(f"{lost[0]} is no winner of these runs")
+    return [_run(path, summary, calls, measured) for path, summary, calls in runs]
+
+
+def _run(
+    path: Path, summary: RunSummary, calls: Sequence[ModelCall], measured: Mapping[str, Evaluation]
+) -> LiveRun:
+    unusable = sum(role.unusable for role in summary.spent.roles)
+    winner = summary.best.candidate if summary.best else ""
+    refused = sum(call.refused for call in calls) + unusable
+    return LiveRun(path, summary, len(calls), refused, measured.get(winner))
+
+
+def document(runs: Sequence[LiveRun]) -> str:
+    return "\n".join([*_opening(runs), *_tables(runs), *_each(runs)])
+
+
+def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
+    yield from OPENING
+    yield ""
+    yield f"{len(runs)} runs. The paper's figures (arXiv 2509.07506) are its own: over its own"
+    yield "start, by its own timing, on an H100. Beside them stand runs from the same start, `paper`"
+    yield "and from SGLang's kernel of 2025, `sglang`."
+
+
+def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
+    """What a GPU says of the winners, then what was estimated while they were sought."""
+    measured = {run.path: ratio for run in runs if (ratio := run.measured_ratio) is not None}
+    if measured:
+        some = [run for run in runs if run.path in measured]
+        yield from _table(f"Measured on {_gpus(some)}", some, measured)
+    if virtual := [run for run in runs if run.summary.device.kind == "virtual"]:
+        gpus = " and ".join(sorted({run.summary.device.spec.upper() for run in virtual}))
+        ratios = {run.path: run.ratio for run in virtual}
+        yield from _table(f"Estimated for {gpus} by the virtual GPU", virtual, ratios)
+
+
+def _table(title: str, runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+    yield from _by_task(runs, ratios)
+
+
+def _gpus(runs: Sequence[LiveRun]) -> str:
+    names = {(run.measured or run.summary).device.name for run in runs}
+    return " and ".join(sorted(names))
+
+
+def _by_task(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+    heads = [f"from `{start}`, {arm}" for start, arm in ARMS]
+    yield _row("task", "the paper: team", "single", *heads)
+    yield _row(*["---"] * (3 + len(heads)))
+    for task in _tasks(runs):
+        cells = []
+        for arm in ARMS:
+            some = [ratios[run.path] for run in runs if (run.summary.task, run.arm) == (task, arm)]
+            cells.append(_median(some))
+        yield _row(task, *PAPER.get(task, ("", "")), *cells)
+
+
+def _tasks(runs: Sequence[LiveRun]) -> list[str]:
+    """The paper's first, in its order."""
+    there = {run.summary.task for run in runs}
+    return [*(task for task in PAPER if task in there), *sorted(there - set(PAPER))]
+
+
+def _median(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    middle = f"{statistics.median(values):.2f}"
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({min(values):.2f} to {max(values):.2f}, {len(values)} runs)"
+
+
+def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
+    yield ""
+    yield "## Each run"
+    yield ""
+    yield from EACH
+    yield ""
+    yield _row(
+        "run", "start", "rounds", "candidates, correct", "answers, sent back", "evaluations",
+        "tokens", "min", "ratio by round", "winner", "the same on a GPU", "ended by",
+    )  # fmt: skip
+    yield _row(*["---"] * 12)
+    for task in _tasks(runs):
+        for run in runs:
+            if run.summary.task == task:
+                yield _row(*_cells(run))
+
+
+def _cells(run: LiveRun) -> Iterator[str]:
+    summary = run.summary
+    attempts = [attempt for one in summary.rounds for attempt in one.attempts]
+    right = sum(not attempt.failed for attempt in attempts)
+    yield f"[{summary.task}, {run.arm[1]}](../{run.path.as_posix()})"
+    yield f"`{run.arm[0]}`"
+    yield str(len(summary.rounds))
+    yield f"{len(attempts)}, {right}"
+    yield f"{run.answers}, {run.refused}"
+    yield str(summary.spent.evaluations)
+    yield f"{summary.spent.tokens.total:,}"
+    yield f"{summary.seconds / 60:.0f}"
+    yield ", ".join(f"{one.best.ratio:.2f}" if one.best else "-" for one in summary.rounds)
+    yield _winner(summary)
+    yield _on_gpu(run)
+    reason = summary.ended.reason if summary.ended else ""
+    yield ENDS.get(reason, reason)
+
+
+def _winner(summary: RunSummary) -> str:
+    best = summary.best
+    if best is None:
+        return "none"
+    word = "" if best.confirmed else ", not confirmed"
+    return f"{best.basis} {best.ratio:.2f} ({best.low:.2f} to {best.high:.2f}){word}"
+
+
+def _on_gpu(run: LiveRun) -> str:
+    if run.measured is None:
+        return ""
+    outcome = run.measured.outcome
+    if not isinstance(outcome, Timed):
+        return f"**{outcome.kind}**"
+    least = min(case.ratio for case in outcome.cases)
+    return f"{outcome.ratio:.3f} on {run.measured.device.name}, least case {least:.2f}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    try:
+        print(document(load(Path(name) for name in sys.argv[1:])))
+    except AstraError as error:
+        print(f"astra-chat: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

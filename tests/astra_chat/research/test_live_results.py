@@ -1,0 +1,67 @@
+"""docs/results.md from transcripts of live runs and documents of measurements."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astra_chat.research.live_results import document, load
+from astra_chat.tools.errors import BadInput
+
+ROOT = Path(__file__).resolve().parents[3]
+LIVE = ROOT / "transcripts/live"
+TEAM, SINGLE = LIVE / "silu_and_mul.jsonl", LIVE / "silu_and_mul-single.jsonl"
+MEASURED = ROOT / "transcripts/examples/h200/silu_and_mul-paper.json"
+
+
+def rows_of(text: str) -> list[list[str]]:
+    lines = (line for line in text.splitlines() if line.startswith("| "))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_each_arm_stands_beside_the_papers() -> None:
+    rows = rows_of(document(load([TEAM, SINGLE])))
+    arms = [f"from `{start}`, {arm}" for start in ("paper", "sglang") for arm in ("team", "single")]
+    assert rows[0][3:] == arms
+    assert rows[2] == ["silu_and_mul", "1.46", "1.48", "", "", "1.51", "1.52"]
+    each = {row[0].partition("]")[0]: row for row in rows[5:]}
+    team = each["[silu_and_mul, team"]
+    assert team[1:6] == ["`sglang`", "4", "4, 4", "13, 0", "6"]
+    assert team[8:] == [
+        "1.46, 1.50, 1.50, 1.51",
+        "estimated 1.51 (1.11 to 2.06)",
+        "",
+        "the profiler",
+    ]
+    assert each["[silu_and_mul, single"][2] == "3"
+
+
+def test_repeats_of_an_arm_have_median_and_range(tmp_path: Path) -> None:
+    again = tmp_path / "again.jsonl"
+    again.write_bytes(TEAM.read_bytes())
+    rows = rows_of(document(load([TEAM, again])))
+    assert rows[2][5] == "1.51 (1.51 to 1.51, 2 runs)"
+
+
+def test_a_winner_measured_later_stands_in_a_table_of_its_own(tmp_path: Path) -> None:
+    winner = load([TEAM])[0].summary.best
+    assert winner is not None
+    found = json.loads(MEASURED.read_text())
+    found["evaluation"]["candidate"] = winner.candidate
+    file = tmp_path / "winner.json"
+    file.write_text(json.dumps(found))
+    text = document(load([TEAM, SINGLE, file]))
+    ratio = found["evaluation"]["outcome"]["ratio"]
+    measured, estimated = text.split("## Estimated for H200 by the virtual GPU")
+    assert "## Measured on NVIDIA H200" in measured
+    assert rows_of(measured)[2][5:] == [f"{ratio:.2f}", ""]
+    assert f"{ratio:.3f} on NVIDIA H200, least case" in estimated
+
+
+def test_what_is_no_live_run_or_no_winner_is_refused() -> None:
+    with pytest.raises(BadInput, match="no live model answered"):
+        load([ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl"])
+    with pytest.raises(BadInput, match="4047a7a0ece7 is no winner of these runs"):
+        load([TEAM, MEASURED])
