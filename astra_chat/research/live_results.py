@@ -118,8 +118,8 @@ def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from OPENING
     yield ""
     yield f"{len(runs)} runs. The paper's figures (arXiv 2509.07506) are its own: over its own"
-    yield "start, by its own timing, on an H100. Beside them stand runs from that start, `paper`, and"
-    yield "from SGLang's kernel of 2025, `sglang`."
+    yield "start, by its own timing, on an H100. Beside them stand runs from that start, `paper`,"
+    yield "and from SGLang's kernel of 2025, `sglang`."
 
 
 def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
