@@ -90,9 +90,9 @@ def comparison_text(basis: Basis) -> str:
     return (
         "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
         f" it is faster than the baseline if {interval}\n"
-        f"Resolution: two candidates {resolution_text(basis)} are a tie. Of a tie the one with the"
-        " higher ratio is kept, of equals the earlier. Predictions are scored by it. Candidates"
-        " that are not kept stay reachable as `parent`."
+        f"Resolution: two candidates {resolution_text(basis)} are a tie: no gain, and no reason for"
+        " a round. The higher ratio is kept all the same, of equals the earlier: one has to be."
+        " Predictions are scored by it. Candidates that are not kept stay reachable as `parent`."
     )
 
 
