@@ -10,6 +10,7 @@ streaming  a kernel that only moves a task's mix of reads and writes
 triton_kernels  SGLang's Triton kernels as CUDA source
 checked    their results on the virtual GPU
 beside     times kernels of one task beside each other, by the judge's method
+measuring  all comparisons of several tasks, within a time budget
 evidence   the file of measured comparisons
 document   docs/research/baselines.md
 """

@@ -14,7 +14,9 @@ time). Nothing of them is kept.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,20 +62,18 @@ def check(asked: argparse.Namespace) -> None:
 
 
 def measure(asked: argparse.Namespace) -> None:
-    from astra_chat.research.baselines.beside import Beside
-    from astra_chat.research.baselines.evidence import Comparison, Evidence, write
+    from astra_chat.research.baselines.measuring import Measuring
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task, task_names
 
-    device = pick_device(asked.device)
-    places = _places(asked)
-    found: list[Comparison] = []
-    for name in asked.task or task_names():
-        with Beside(find_task(name), device, lambda words: print(words, file=sys.stderr)) as beside:
-            for comparison in beside.all(places):
-                found.append(comparison)
-                write(asked.out, Evidence(device=device, comparisons=tuple(found)))
-                print(_line(comparison), file=sys.stderr, flush=True)
+    def tell(words: str) -> None:
+        print(words, file=sys.stderr, flush=True)
+
+    deadline = time.monotonic() + asked.budget_s
+    measuring = Measuring(asked.out, pick_device(asked.device), deadline, tell)
+    tasks = [find_task(name) for name in asked.task or task_names()]
+    if left := measuring.run(tasks, _places(asked)):
+        tell(f"{left} comparisons left: give {asked.out} again")
 
 
 def show(asked: argparse.Namespace) -> None:
@@ -91,15 +91,6 @@ def _places(asked: argparse.Namespace) -> Places:
     from astra_chat.research.baselines.foreign import Places
 
     return Places(*(getattr(asked, _name(option)) for option in PLACES))
-
-
-def _line(comparison: object) -> str:
-    from astra_chat.research.baselines.evidence import Comparison
-
-    assert isinstance(comparison, Comparison)
-    if comparison.failure:
-        return f"  failed: {comparison.failure}"
-    return "  " + " ".join(f"{case.ratio:.3f}" for case in comparison.cases)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -120,6 +111,10 @@ def parser() -> argparse.ArgumentParser:
     measures = commands.add_parser("measure")
     measures.add_argument("-o", dest="out", type=Path, required=True)
     measures.add_argument("--device", default="cuda")
+    measures.add_argument(
+        "--budget-s", type=float, default=math.inf,
+        help="end in time; FILE given again, only what it lacks is measured",
+    )  # fmt: skip
     for each in (checks, measures):
         each.add_argument("--task", action="append", help="one or more; else all shipped tasks")
         for option, words in PLACES.items():

@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Literal
 
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.research.baselines.evidence import Comparison, Kernel
@@ -20,7 +22,7 @@ from astra_chat.research.baselines.streaming import (
 )
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.captured import capture_plans
 from astra_chat.tools.run.oracle import Oracle
@@ -31,6 +33,7 @@ from astra_chat.tools.timing.verdict import time_cases
 from astra_chat.tools.types import BuildFailed, Case, Device, MeasuredTime, candidate_id
 
 Tell = Callable[[str], None]
+Stage = Literal["foreign", "empty", "streaming"]
 FAILURE_CHARACTERS = 400
 
 
@@ -49,6 +52,20 @@ class Side:
     cubin: Path | None = None
     """Where its kernels are, if its source holds a launcher only."""
 
+    def cases_of(self, task: Task) -> list[Case]:
+        """The timed cases of the task that it takes."""
+        return [case for case, _ in task.bench if self.takes(case)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two kernels to be timed beside each other, on the cases that both take."""
+
+    first: Side
+    second: Side
+    weighted: Sequence[tuple[Case, float]]
+    stage: Stage = "foreign"
+
 
 class Beside:
     """Times pairs of kernels of one task; inputs and results are made once for all of them."""
@@ -61,15 +78,23 @@ class Beside:
         self._runner, self._oracle = Runner(task, device), Oracle(task)
         self._root = tempfile.TemporaryDirectory(prefix="astra-beside-")
         self._folder = Path(self._root.name)
+        self._libraries: dict[Kernel, Build] = {}
+        """Captured launchers' kernels."""
+        self._capturing = Lock()
 
     def __enter__(self) -> Beside:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._runner.dismiss()
         self._oracle.close()
         self._root.cleanup()
 
-    def all(self, places: Places) -> Iterator[Comparison]:
+    @property
+    def task(self) -> Task:
+        return self._task
+
+    def pairs(self, places: Places) -> Iterator[Pair]:
         """Ours against the real ones; the best, where the task has one, against these; the best or
         ours against an empty kernel and against streaming."""
         task, ours = self._task, tier_side(self._task, "sglang")
@@ -77,11 +102,11 @@ class Beside:
         for foreign in foreign_kernels(task, places):
             theirs = foreign_side(foreign)
             first, second = (ours, theirs) if theirs.precise else (theirs, ours)
-            yield self.compare(first, second, task.bench)
+            yield Pair(first, second, task.bench)
             if best is not None:
-                yield self.compare(theirs, best, task.bench)
+                yield Pair(theirs, best, task.bench)
         mine = best or ours
-        yield self.compare(empty_side(task), mine, task.bench)
+        yield Pair(empty_side(task), mine, task.bench, "empty")
         if not streams(task):
             return
         l2_bytes = spec(self._device.spec).l2_bytes
@@ -89,26 +114,55 @@ class Beside:
         for index in range(len(VARIANTS)):
             rows = task.bench if index < 2 else large
             if rows:
-                yield self.compare(streaming_side(task, index), mine, rows, streaming=True)
+                yield Pair(streaming_side(task, index), mine, rows, "streaming")
 
-    def compare(
-        self,
-        first: Side,
-        second: Side,
-        weighted: Sequence[tuple[Case, float]],
-        *,
-        streaming: bool = False,
-    ) -> Comparison:
-        """One comparison; a kernel that does not build or run is a comparison without cases."""
-        rows = [row for row in weighted if first.takes(row[0]) and second.takes(row[0])]
+    def make_inputs(self) -> None:
+        """Inputs and results of all timed cases, which `compare` else makes when it needs them.
+        Raises BadInput."""
+        self._oracle.oracle_cases([case for case, _ in self._task.bench], Stop())
+
+    def make_ready(self, side: Side) -> None:
+        """Build a side and record what it launches, which `compare` else does. Threads may call
+        this together. Raises BadInput and AstraError."""
+        cases = side.cases_of(self._task)
+        if isinstance(built := self._built(side), Build) and cases:
+            self._runner.record(built, cases)
+
+    def start_process(self, count: int) -> None:
+        """Have so many processes to time in waiting: to load torch takes seconds."""
+        self._runner.prepare("time", self._oracle.inputs, count)
+
+    def compare(self, pair: Pair) -> Comparison:
+        """One comparison; kernels that do not build or run, or of which a first one is wrong, are a
+        comparison without cases."""
+        first, second = pair.first, pair.second
+        rows = [row for row in pair.weighted if first.takes(row[0]) and second.takes(row[0])]
         self._tell(f"{self._task.name}: {second.kernel.name} over {first.kernel.name}")
-        found = self._timed(first, second, rows)
+        try:
+            found = self._timed(first, second, rows)
+        except AstraError as error:
+            found = str(error)[:FAILURE_CHARACTERS]
         cases = found if isinstance(found, tuple) else ()
-        moved = tuple(streamed_bytes(self._task, case.case) for case in cases) if streaming else ()
+        streamed = cases if pair.stage == "streaming" else ()
         return Comparison(
             task=self._task.name, first=first.kernel, second=second.kernel, cases=cases,
-            first_bytes=moved, failure="" if isinstance(found, tuple) else found,
+            first_bytes=tuple(streamed_bytes(self._task, case.case) for case in streamed),
+            failure="" if isinstance(found, tuple) else found,
         )  # fmt: skip
+
+    def _built(self, side: Side) -> Build | str:
+        """A side's kernels, or why there are none."""
+        built = build_all(side.task, [side.source], self._device, headers=side.headers)[0]
+        if not isinstance(built, Build):
+            log = built.log if isinstance(built, BuildFailed) else "it took too long"
+            return f"{side.kernel.name} does not build: {log}"[:FAILURE_CHARACTERS]
+        if side.cubin is None:
+            return built
+        with self._capturing:
+            if side.kernel not in self._libraries:
+                captured = self._captured(side, built, side.cases_of(self._task))
+                self._libraries[side.kernel] = captured
+            return self._libraries[side.kernel]
 
     def _captured(self, side: Side, built: Build, cases: Sequence[Case]) -> Build:
         """The kernels of a library with plans of what the launcher does with them."""
@@ -129,14 +183,9 @@ class Beside:
     ) -> tuple[MeasuredTime, ...] | str:
         builds = []
         for side in (first, second):
-            built = build_all(
-                side.task, [side.source], self._device, headers=side.headers
-            )[0]  # fmt: skip
-            if not isinstance(built, Build):
-                log = built.log if isinstance(built, BuildFailed) else "it took too long"
-                return f"{side.kernel.name} does not build: {log}"[:FAILURE_CHARACTERS]
-            cases = [case for case, _ in rows]
-            builds.append(self._captured(side, built, cases) if side.cubin else built)
+            if not isinstance(built := self._built(side), Build):
+                return built
+            builds.append(built)
         oracle_cases = self._oracle.oracle_cases([case for case, _ in rows], Stop())
         weights = [weight for _, weight in rows]
         pairs = list(zip(oracle_cases, weights, strict=True))

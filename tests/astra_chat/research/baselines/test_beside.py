@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.research.baselines.beside import Beside, best_side, streaming_side, tier_side
+from astra_chat.research.baselines.beside import Beside, Pair, best_side, streaming_side, tier_side
 from astra_chat.research.baselines.evidence import Comparison
 from astra_chat.research.baselines.foreign import Places
 from astra_chat.research.baselines.streaming import VARIANTS
@@ -39,8 +39,8 @@ def test_a_baseline_beside_itself_and_a_kernel_that_does_not_build() -> None:
     ours = tier_side(TASK, "sglang")
     broken = type(ours)(ours.kernel, "#error no", TASK)
     with Beside(TASK, device) as beside:
-        same: Comparison = beside.compare(ours, ours, TASK.bench[:1])
+        same: Comparison = beside.compare(Pair(ours, ours, TASK.bench[:1]))
         assert 0.95 < same.cases[0].ratio < 1.05
-        failed = beside.compare(ours, broken, TASK.bench[:1])
+        failed = beside.compare(Pair(ours, broken, TASK.bench[:1]))
         assert not failed.cases and "does not build" in failed.failure
-        assert next(iter(beside.all(Places())), None) is not None
+        assert next(iter(beside.pairs(Places())), None) is not None

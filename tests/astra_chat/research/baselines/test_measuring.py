@@ -1,0 +1,82 @@
+"""What is measured, in which order and how long; the measuring itself needs a GPU."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_chat.research.baselines.beside import Beside
+from astra_chat.research.baselines.evidence import Comparison, read
+from astra_chat.research.baselines.foreign import Places
+from astra_chat.research.baselines.measuring import Measuring
+from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.system.devices import cuda_device, wanted_device
+from astra_chat.tools.task.folder import find_task
+
+RECORDED = Path(__file__).resolve().parents[4] / "transcripts/examples/h200/baselines.json"
+DEVICE = wanted_device("cuda", "h200")
+TASKS = [find_task(name) for name in ("moe_sum_reduce", "moe_align_block_size")]
+
+
+def places(tmp_path: Path) -> Places:
+    for task in TASKS:
+        (tmp_path / f"{task.name}.cu").write_text("// a Triton kernel's\n")
+    return Places(triton=tmp_path)
+
+
+def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_path: Path) -> None:
+    measuring = Measuring(tmp_path / "a.json", DEVICE, math.inf)
+    besides = [Beside(task, DEVICE) for task in TASKS]
+    pairs = [(beside, pair) for beside in besides for pair in beside.pairs(places(tmp_path))]
+    wanted = measuring.wanted(pairs)
+    stages = [pair.stage for _, pair in wanted]
+    # Four of memory's layouts for the task that moves data, of which two on large cases only.
+    assert stages == ["foreign"] * 4 + ["empty"] * 2 + ["streaming"] * 4
+    assert [beside.task.name for beside, _ in wanted[:4]] == [
+        "moe_sum_reduce", "moe_sum_reduce", "moe_align_block_size", "moe_align_block_size",
+    ]  # fmt: skip
+    for (beside, pair), failure in zip(wanted[:2], ("", "it does not run"), strict=True):
+        found = Comparison(
+            task=beside.task.name, first=pair.first.kernel, second=pair.second.kernel, cases=(),
+            failure=failure,
+        )  # fmt: skip
+        measuring.found[found.task, found.first, found.second] = found
+    assert measuring.wanted(pairs) == wanted[1:]
+    for beside in besides:
+        beside.__exit__()
+
+
+def test_nothing_begins_that_would_end_too_late(tmp_path: Path) -> None:
+    measuring = Measuring(tmp_path / "a.json", DEVICE, time.monotonic() + 3600)
+    assert measuring.in_time()
+    measuring.longest_s = 7200.0
+    assert measuring.run(TASKS[:1], Places()) == 5 and not measuring.out.exists()
+
+
+def test_a_file_is_continued_on_its_own_device_alone(tmp_path: Path) -> None:
+    out = Path(shutil.copy(RECORDED, tmp_path))
+    recorded = read(RECORDED)
+    continued = Measuring(out, recorded.device, math.inf)
+    assert tuple(continued.in_order()) == recorded.comparisons
+    with pytest.raises(BadInput, match="another device"):
+        Measuring(out, wanted_device("cuda", "h100"), math.inf)
+
+
+@pytest.mark.gpu
+def test_a_file_is_continued_where_it_ended(tmp_path: Path) -> None:
+    try:
+        device = cuda_device(0)
+    except MissingDependency:
+        pytest.skip("no GPU")
+    out, task = tmp_path / "a.json", find_task("topk_softmax")
+    measuring = Measuring(out, device, math.inf)
+    assert measuring.run([task], Places()) == 0
+    whole = read(out)
+    assert [c.first.tier for c in whole.comparisons] == ["empty", "streaming", "streaming"]
+    assert all(c.cases and not c.failure for c in whole.comparisons)
+    again = Measuring(out, device, math.inf)
+    assert again.run([task], Places()) == 0 and not again.longest_s
