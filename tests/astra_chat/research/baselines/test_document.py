@@ -10,10 +10,11 @@ from astra_chat.research.baselines.evidence import Comparison, Kernel, read
 
 ROOT = Path(__file__).resolve().parents[4]
 RECORDED = ROOT / "transcripts/examples/h200/baselines.json"
+ON_H100 = ROOT / "transcripts/examples/h100/baselines-h100.json"
 
 
 def test_the_document_in_the_repository_is_made_from_its_evidence() -> None:
-    text = document([(RECORDED.name, read(RECORDED))])
+    text = document([(path.name, read(path)) for path in (RECORDED, ON_H100)])
     assert (ROOT / "docs/research/baselines.md").read_text().strip() == text.strip()
 
 
@@ -37,6 +38,22 @@ def test_the_best_hold_against_todays_kernels() -> None:
     for comparison in today:
         assert mean_ratio(comparison) >= 1.0
         assert min(case.ratio for case in comparison.cases) >= 0.995
+
+
+def test_two_devices_have_sections_of_their_own() -> None:
+    recorded = read(RECORDED)
+    device = recorded.device.model_copy(update={"name": "NVIDIA H100"})
+    text = document([("a", recorded), ("b", recorded.model_copy(update={"device": device}))])
+    for task in ("silu_and_mul", "merge_state_v2"):
+        for name in ("NVIDIA H200", "NVIDIA H100"):
+            assert text.count(f"## {task}, on {name}\n") == 1
+    assert "## silu_and_mul\n" in document([("a", recorded)])
+
+
+def test_kernels_that_miss_the_contract_have_a_table() -> None:
+    text = document([(ON_H100.name, read(ON_H100))])
+    section = text.partition("## per_token_quant_fp8\n")[2]
+    assert "miss the contract over ours" in section and "| case | library, sglang |" in section
 
 
 def test_what_failed_is_said() -> None:
