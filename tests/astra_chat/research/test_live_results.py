@@ -16,6 +16,14 @@ TEAM, SINGLE = LIVE / "silu_and_mul.jsonl", LIVE / "silu_and_mul-single.jsonl"
 MEASURED = ROOT / "transcripts/examples/h200/silu_and_mul-paper.json"
 
 
+def test_the_document_in_the_repository_is_made_from_its_transcripts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    text = document(load(sorted(Path("transcripts/live/paper-table").glob("*.jsonl.gz"))))
+    assert Path("docs/results.md").read_text().strip() == text.strip()
+
+
 def rows_of(text: str) -> list[list[str]]:
     lines = (line for line in text.splitlines() if line.startswith("| "))
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
