@@ -34,11 +34,12 @@ ARMS = [(start, arm) for start in ("paper", "sglang") for arm in ("team", "singl
 OPENING = (
     "# Results",
     "",
-    "Kernels that language models found by answering Astra's prompts through a mailbox. Besides the",
-    "prompts they knew a short brief, which [research/live-runs.md](research/live-runs.md) tells, with",
-    "what misled them. A figure is the weighted geometric mean of the speed-up of a run's winner over",
-    "the kernel that the run started from; with several runs the median and the range. Written by",
-    f"`{COMMAND}` from the transcripts. What the words mean: [judge.md](judge.md).",
+    "Kernels that language models found by answering Astra's prompts through a mailbox. Besides",
+    "the prompts they knew a short brief, which [research/live-runs.md](research/live-runs.md)",
+    "tells, with what misled them. A figure is the weighted geometric mean of the speed-up of a",
+    "run's winner over the kernel that the run started from; with several runs the median and the",
+    f"range. Written by `{COMMAND}` from the transcripts.",
+    "What the words mean: [judge.md](judge.md).",
 )
 EACH = (
     "Tokens are estimated at four characters each, prompts included. Ratios by round are those of",
