@@ -3,7 +3,6 @@ under names that a plan can cite. What the names mean is in agents/roles/metrics
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
@@ -44,6 +43,7 @@ from astra_chat.tools.profiling.metrics import (
 )
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.text import one_line, report
+from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.types import AnyTime, Metric, Profile, Resources, Timed
 
 MOST_UNITS = 2
@@ -150,15 +150,11 @@ def times_text(evaluation: Evaluation, timed: Timed, *, short: bool = False) -> 
 
 def _most_to_gain(timed: Timed) -> list[str]:
     """What a plan could gain if nothing were left above the floor, weighted as the verdict is."""
-    found = _profiled(timed)
-    above = {number: profile.metric(LEFT) for number, _, profile in found}
-    if len(found) < len(timed.cases) or not all(above.values()):
+    told = [(time, profile) for _, time, profile in _profiled(timed) if profile.metric(LEFT)]
+    if len(told) < len(timed.cases):
         return []
-    logs = [
-        time.weight * math.log(1 / max(1 - _share_left(time, profile), 1e-9))
-        for _, time, profile in found
-    ]
-    ratio = math.exp(sum(logs) / sum(time.weight for time in timed.cases))
+    gains = [(1 / max(1 - _share_left(*one), 1e-9), one[0].weight) for one in told]
+    ratio = mean(gains)
     return [f"with {LEFT} 0 in every case: {ratio:.3f}x this candidate's speed, by the model"]
 
 

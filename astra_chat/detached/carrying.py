@@ -7,6 +7,7 @@ there leaves the job open: the run stops, to be resumed.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -43,7 +44,7 @@ POLL_S = 0.05
 END_S = 5.0
 """For a command to end after its stdin is closed."""
 HOST_LIMIT_S = 3600.0
-"""For a host to judge a job, which takes minutes: one that sends nothing has hung. Ray's workers
+"""For a host to judge a job, which takes minutes: one that sends no result has hung. Ray's workers
 have a limit of their own."""
 NOTE = "astra-chat: "
 
@@ -99,7 +100,8 @@ class Carrier:
     device: str
     """As Place.command takes it."""
     trust: bool = False
-    limit_s: float = HOST_LIMIT_S
+    limit_s: float = math.inf
+    """For all that the command is given."""
 
     def require(self) -> None:
         """Raise BadInput or MissingDependency where Ray has no such GPU; a host is not asked."""
@@ -159,7 +161,7 @@ class Carrier:
             heard, began = 0, time.monotonic()
             while child.poll() is None:
                 stop.check()
-                if self.place.kind == "ssh" and time.monotonic() - began > self.limit_s:
+                if time.monotonic() - began > self.limit_s:
                     raise NotJudged(f"{self.place} sent no results within {self.limit_s:.0f} s")
                 heard = _tell_new(told, heard, tell)
                 if file.stat().st_size > MAX_ZIP_BYTES:
@@ -176,7 +178,8 @@ class Carrier:
 def carrier_for(place: Place, device_kind: str, spec: str, trust: bool) -> Carrier:
     """For jobs that want this device; `spec`: the GPU's key in tools/gpu_specs.py."""
     wanted = spec if place.kind == "ray" and device_kind == "cuda" else device_kind
-    return Carrier(place, wanted, trust)
+    limit_s = HOST_LIMIT_S if place.kind == "ssh" else math.inf
+    return Carrier(place, wanted, trust, limit_s)
 
 
 def _give(stdin: IO[bytes], packed: bytes) -> None:

@@ -9,15 +9,16 @@ docs/.
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.research.results import read_evaluation
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.research.result_tables import table_row
+from astra_chat.research.results import print_document, read_evaluation
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed
+from astra_chat.transcript.events import EndReason
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.summary import RunSummary, summarize
@@ -46,9 +47,9 @@ EACH = (
     "the best candidate so far, not confirmed. Intervals of estimates are 90 % prediction",
     "intervals, those of measurements 95 %.",
 )
-ENDS = {
+ENDS: dict[EndReason, str] = {
     "profiler": "the profiler", "no_plan": "the planner", "rounds": "its last round",
-    "budget": "its budget", "patience": "rounds without a gain", "limit": "the physical limit",
+    "budget": "its budget", "no_gain": "rounds without a gain", "near_limit": "the physical limit",
 }  # fmt: skip
 """Reasons of the last line of a transcript, as who or what ended the run."""
 
@@ -147,14 +148,14 @@ def _gpus(runs: Sequence[LiveRun]) -> str:
 
 def _by_task(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
     heads = [f"from `{start}`, {arm}" for start, arm in ARMS]
-    yield _row("task", "the paper: team", "single", *heads)
-    yield _row(*["---"] * (3 + len(heads)))
+    yield table_row("task", "the paper: team", "single", *heads)
+    yield table_row(*["---"] * (3 + len(heads)))
     for task in _tasks(runs):
         cells = []
         for arm in ARMS:
             some = [ratios[run.path] for run in runs if (run.summary.task, run.arm) == (task, arm)]
             cells.append(_median(some))
-        yield _row(task, *PAPER.get(task, ("", "")), *cells)
+        yield table_row(task, *PAPER.get(task, ("", "")), *cells)
 
 
 def _tasks(runs: Sequence[LiveRun]) -> list[str]:
@@ -178,15 +179,15 @@ def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield ""
     yield from EACH
     yield ""
-    yield _row(
+    yield table_row(
         "run", "start", "rounds", "candidates, correct", "answers, sent back", "evaluations",
         "tokens", "min", "ratio by round", "winner", "the same on a GPU", "ended by",
     )  # fmt: skip
-    yield _row(*["---"] * 12)
+    yield table_row(*["---"] * 12)
     for task in _tasks(runs):
         for run in runs:
             if run.summary.task == task:
-                yield _row(*_cells(run))
+                yield table_row(*_cells(run))
 
 
 def _cells(run: LiveRun) -> Iterator[str]:
@@ -204,8 +205,7 @@ def _cells(run: LiveRun) -> Iterator[str]:
     yield ", ".join(f"{one.best.ratio:.2f}" if one.best else "-" for one in summary.rounds)
     yield _winner(summary)
     yield _on_gpu(run)
-    reason = summary.ended.reason if summary.ended else ""
-    yield ENDS.get(reason, reason)
+    yield ENDS.get(summary.ended.reason, summary.ended.reason) if summary.ended else ""
 
 
 def _winner(summary: RunSummary) -> str:
@@ -226,16 +226,8 @@ def _on_gpu(run: LiveRun) -> str:
     return f"{outcome.ratio:.3f} on {run.measured.device.name}, least case {least:.2f}"
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def main() -> None:
-    try:
-        print(document(load(Path(name) for name in sys.argv[1:])))
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    print_document(lambda paths: document(load(paths)))
 
 
 if __name__ == "__main__":

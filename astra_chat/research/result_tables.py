@@ -111,7 +111,7 @@ def three_baselines(
     for case in timed.cases:
         label = case.case.label
         its, now, share = papers.get(label), today.get(label), streaming.get(label)
-        yield _row(
+        yield table_row(
             label, f"{case.baseline_us:.2f}", _us(its.median_us if its else None),
             _us(now.baseline_us if now else None), f"{case.median_us:.2f}", f"{case.ratio:.3f}",
             f"{its.median_us / case.median_us:.2f}" if its else "",
@@ -128,7 +128,7 @@ def three_baselines(
         if isinstance(case, MeasuredTime):
             its, now = papers.get(case.case.label), today.get(case.case.label)
             other = its if isinstance(its, MeasuredTime) else None
-            yield _row(
+            yield table_row(
                 case.case.label, _us(case.baseline_warm_us), _us(other.warm_us if other else None),
                 _us(now.baseline_warm_us if now else None), _us(case.warm_us),
                 _us(case.baseline_event_us), _us(other.event_us if other else None),
@@ -161,7 +161,7 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
         row = rows.get(tuple(best.case.dims.values()))
         gains.append(paper.mean_us / best.mean_us)
         over += [row.winner_cold_us / best.cold_us] if row else []
-        yield _row(
+        yield table_row(
             label, _us(paper.mean_us), _us(ours.mean_us), _us(best.mean_us), f"{gains[-1]:.2f}",
             _us(row.start_event_us if row else None), _us(row.winner_event_us if row else None),
             _us(paper.cold_us), _us(ours.cold_us), _us(best.cold_us),
@@ -209,7 +209,7 @@ def orders(task: str, found: Estimates, measured: Mapping[str, Timed]) -> Iterat
     yield "| candidate | estimated | measured |"
     yield "|---|---|---|"
     for file, guess, oracle_case, _ in rows:
-        yield _row(file, f"{guess:.3f}", f"{oracle_case:.3f}")
+        yield table_row(file, f"{guess:.3f}", f"{oracle_case:.3f}")
     yield ""
     inverted = [
         f"{a[0]} and {b[0]}" for a, b in combinations(rows, 2) if (a[1] - b[1]) * (a[2] - b[2]) < 0
@@ -237,7 +237,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [sum(v < x for v in values) + (sum(v == x for v in values) + 1) / 2 for x in values]
 
 
-def _row(*cells: str) -> str:
+def table_row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 

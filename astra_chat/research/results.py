@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -290,8 +290,13 @@ def _us(value: float | None) -> str:
 
 
 def main() -> None:
+    print_document(lambda paths: document(load(paths)))
+
+
+def print_document(made: Callable[[Iterable[Path]], str]) -> None:
+    """What is made of the files that the command line names; bad input is one line."""
     try:
-        print(document(load(Path(name) for name in sys.argv[1:])))
+        print(made(map(Path, sys.argv[1:])))
     except AstraError as error:
         print(f"astra-chat: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

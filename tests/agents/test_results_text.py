@@ -97,6 +97,9 @@ def test_what_all_further_plans_can_gain_is_weighted_over_the_cases() -> None:
     heavier = both.cases[1].model_copy(update={"weight": 3.0})
     more = both.model_copy(update={"cases": (both.cases[0], heavier)})
     assert "case: 1.524x" in times_text(evaluation(VECTOR, more), more)
+    unweighted = tuple(case.model_copy(update={"weight": 0.0}) for case in both.cases)
+    none = both.model_copy(update={"cases": unweighted})
+    assert line in times_text(evaluation(VECTOR, none), none).splitlines()
     alone = both.model_copy(update={"other_profiles": ()})
     assert "in every case" not in times_text(evaluation(VECTOR, alone), alone)
 

@@ -96,7 +96,8 @@ class SweptCase:
     def differs(self) -> torch.Tensor:
         """Whether the two sides left other bytes anywhere, guards included: a boolean of shape (),
         on the device. Most kernels round as the baseline does in most cases; only of the rest are
-        numbers compared, in some 40 operations a case."""
+        numbers and padding looked at, in some 40 operations a case. What the baseline itself writes
+        where it may not is found by `tasks check` and by the check's own cases."""
         candidate, baseline = self._sides
         return (candidate != baseline).any()
 

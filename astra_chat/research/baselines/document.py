@@ -67,12 +67,12 @@ To repeat it, with the wheels unpacked:
 def document(files: Sequence[tuple[str, Evidence]]) -> str:
     """Markdown; `files` are names and what they hold. Two devices are never in one table."""
     names = ", ".join(f"`{name}`" for name, _ in files)
-    devices = ", ".join(sorted({one.device.name for _, one in files}))
+    devices = sorted({one.device.name for _, one in files})
     found = [(one.device.name, c) for _, one in files for c in one.comparisons]
-    lines = [HEAD.format(files=names, devices=devices)]
+    lines = [HEAD.format(files=names, devices=", ".join(devices))]
     for device, task in dict.fromkeys((device, c.task) for device, c in found):
         mine = [c for on, c in found if (on, c.task) == (device, task)]
-        where = f", on {device}" if ", " in devices else ""
+        where = f", on {device}" if len(devices) > 1 else ""
         lines += [f"## {task}{where}", "", *_task(mine)]
     return "\n".join(lines).rstrip()
 

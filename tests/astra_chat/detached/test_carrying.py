@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Literal
 import pytest
 
 from astra_chat.detached.carrying import (
+    HOST_LIMIT_S,
     Carrier,
     NotJudged,
     Place,
@@ -66,6 +68,11 @@ def test_ray_is_asked_for_the_gpu_and_a_host_for_its_device() -> None:
     assert carrier_for(Place("ray"), "cuda", "h200", False).device == "h200"
     assert carrier_for(Place("ray"), "virtual", "h200", False).device == "virtual"
     assert carrier_for(Place("ssh", "box"), "cuda", "h200", False).device == "cuda"
+
+
+def test_a_host_has_a_limit_and_ray_has_its_own() -> None:
+    assert carrier_for(Place("ssh", "box"), "cuda", "h200", False).limit_s == HOST_LIMIT_S
+    assert carrier_for(Place("ray"), "cuda", "h200", False).limit_s == math.inf
 
 
 def test_a_job_is_judged_on_a_host(
