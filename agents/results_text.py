@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from astra_chat.agents.source_lines import source_rows
 from astra_chat.agents.standing import OF_VERDICT
 from astra_chat.tools.descriptions import (
     describe,
@@ -196,12 +197,14 @@ def _causes(timed: Timed) -> list[str]:
 
 
 def metrics_text(timed: Timed) -> str:
-    """A table of the metrics that the table of times has not: a row each, a column a case."""
+    """A table of the metrics that the table of times has not, and of the source's costliest lines:
+    a row each, a column a case."""
     chosen = _most_left(timed)
     tables = [{m.name: m for m in telling(profile.metrics)} for _, _, profile in chosen]
     names = list(dict.fromkeys(name for one in tables for name in one))
     left_out = _left_out(tables, {profile.bottleneck for _, _, profile in chosen})
     rows = [_row(name, [one.get(name) for one in tables]) for name in names if name not in left_out]
+    rows += [_cells(*row) for row in source_rows([profile for _, _, profile in chosen])]
     if not any(rows):
         return ""
     head = _cells("metric of case", [str(number) for number, _, _ in chosen])

@@ -320,7 +320,7 @@ class Judge:
             runner = self._runner.seeded(steps.seed.of("profile"))
             if self.device.kind == "virtual":
                 return [
-                    profile_virtual(runner, case, one.report)
+                    profile_virtual(runner, built, case, one.report)
                     for case, one in zip(cases, timed, strict=True)
                 ]
             try:

@@ -1,24 +1,23 @@
-"""Astra's values: case, device, outcome, evaluation. Of ours it imports dtypes only."""
+"""Astra's values: device, outcome, evaluation; and those of case.py and dtypes.py."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from astra_chat.tools.case import AnyFamily as AnyFamily
+from astra_chat.tools.case import Case as Case
+from astra_chat.tools.case import Value as Value
+from astra_chat.tools.case import ValueFamily as ValueFamily
+from astra_chat.tools.case import is_empty
 from astra_chat.tools.dtypes import DTYPE_CODES as DTYPE_CODES
 from astra_chat.tools.dtypes import DTYPES as DTYPES
 from astra_chat.tools.dtypes import ITEM_BYTES as ITEM_BYTES
 from astra_chat.tools.dtypes import DTypeName as DTypeName
 from astra_chat.tools.dtypes import is_float as is_float
 
-ValueFamily = Literal[
-    "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
-]
-AnyFamily = ValueFamily | Literal["magnitudes", "row_magnitudes", "shifted", "zeros"]
-"""Families of single arguments: those that a tester may ask for too, and those that need to know
-how large an argument may be (tools/children/values.py)."""
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
 How = Literal["fresh", "same_buffers", "graph"]
@@ -31,14 +30,6 @@ Microseconds = Annotated[float, Field(ge=0, le=1e16)]
 Ratio = Annotated[float, Field(gt=0, le=1e12)]  # of two times
 
 
-class Value(BaseModel):
-    """A frozen value; non-finite floats are written as the strings "NaN", "Infinity"."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
-    )
-
-
 def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -46,59 +37,6 @@ def sha256_of(text: str) -> str:
 def candidate_id(source: str) -> str:
     """A candidate's name: the first 12 hex digits of its source's sha256."""
     return sha256_of(source)[:12]
-
-
-def _empty(value: object) -> bool:
-    """Such fields are not written: a case reads as it did before they were there."""
-    return not value
-
-
-class Case(Value):
-    """One call of a task: dims, dtype, value family and seed."""
-
-    dims: dict[str, int]
-    """Extent of every dim of the task, in the order of its contract."""
-    dtype: DTypeName
-    values: ValueFamily = "normal"
-    families: dict[str, AnyFamily] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of what reference.py draws."""
-    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
-    pad: int = Field(default=0, ge=0)
-    """Elements between the rows of every strided argument."""
-    pads: dict[str, int | tuple[int, ...]] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of `pad`; or one for each stride that is
-    the caller's to choose, in their order."""
-    offset: int = Field(default=0, ge=0, le=63)
-    """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
-    offsets: dict[str, Annotated[int, Field(ge=0, le=63)]] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of `offset`."""
-    scalars: dict[str, float] = Field(default_factory=dict)
-    """By name; those that are not here have the contract's usual value."""
-    types: dict[str, DTypeName] = Field(default_factory=dict, exclude_if=_empty)
-    """What the type variables beside the first stand for, by name; the first stands for `dtype`."""
-    absent: tuple[str, ...] = Field(default=(), exclude_if=_empty)
-    """Optional arguments that are null pointers."""
-
-    @property
-    def label(self) -> str:
-        """Short, for tables: "16x4096 float16"."""
-        return self._text("x".join(map(str, self.dims.values())))
-
-    @property
-    def named(self) -> str:
-        """With the dims' names: "tokens=16 d=4096 float16"."""
-        return self._text(" ".join(f"{name}={extent}" for name, extent in self.dims.items()))
-
-    def _text(self, dims: str) -> str:
-        words = [dims, self.dtype]
-        words += (f"{variable}={dtype}" for variable, dtype in self.types.items())
-        words += [self.values] * (self.values != "normal") + [f"pad {self.pad}"] * bool(self.pad)
-        words += (f"{name}+{pad}".replace(", ", ",") for name, pad in self.pads.items())
-        words += (f"{name}: {family}" for name, family in self.families.items())
-        words += [f"offset {self.offset}"] * bool(self.offset)
-        words += (f"{name} at {offset}" for name, offset in self.offsets.items())
-        words += (f"without {name}" for name in self.absent)
-        return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])
 
 
 class Device(Value):
@@ -144,6 +82,19 @@ class Metric(Value):
     """What it says, for a reader who does not know the name."""
 
 
+class SourceLine(Value):
+    """What a line of the source costs the longest warp of a block, by the machine code."""
+
+    line: int
+    calls: tuple[int, ...] = Field(default=(), exclude_if=is_empty)
+    """Lines of the calls that it is inlined at, the innermost first."""
+    text: str
+    chain_cycles: float
+    """Of its longest chain of results that wait for each other."""
+    load_rounds: float
+    """How often the warp waits for a load of this line."""
+
+
 class Profile(Value):
     """Why a kernel takes the time it takes, on one case."""
 
@@ -156,6 +107,8 @@ class Profile(Value):
     limit_us: float
     """Physical limit: least bytes over bandwidth, flops over peak, launch floor; the largest."""
     percent_of_limit: float
+    lines: tuple[SourceLine, ...] = Field(default=(), exclude_if=is_empty)
+    """Of the virtual GPU, in the order of the source; of several launches the longest's."""
 
     def metric(self, name: str) -> Metric | None:
         return next((m for m in self.metrics if m.name == name), None)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
@@ -22,9 +23,10 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.timing.gpu_samples import case_limit_us
-from astra_chat.tools.types import AnyTime, Metric, Profile
+from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
@@ -35,6 +37,9 @@ HOW_TO_PERMIT = (
     " administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0"
 )
 SHOWN_NAMES = 3
+_IN_SOURCE = f"{SOURCE}:"
+LONGEST_LINE = 120
+"""Of a line's text, in characters."""
 
 
 def profile_cuda(
@@ -215,7 +220,7 @@ def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
 
 def counted_report(runner: Runner, candidate: Build, oracle_case: OracleCase) -> CaseReport | None:
     """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
-    source = (candidate.folder / "kernel.cu").read_text()
+    source = (candidate.folder / SOURCE).read_text()
     device = virtual_device(runner.device.spec)
     other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     built = build(runner.task, source, other.device, runner.stop)
@@ -225,7 +230,9 @@ def counted_report(runner: Runner, candidate: Build, oracle_case: OracleCase) ->
     return run.report if isinstance(run, CaseRun) else None
 
 
-def profile_virtual(runner: Runner, oracle_case: OracleCase, report: CaseReport) -> Profile:
+def profile_virtual(
+    runner: Runner, candidate: Build, oracle_case: OracleCase, report: CaseReport
+) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
     estimate, counted_metrics = report.estimated, _counter_metrics(report)
     floor = case_limit_us(runner, oracle_case)
@@ -238,6 +245,26 @@ def profile_virtual(runner: Runner, oracle_case: OracleCase, report: CaseReport)
         ),
         bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
         percent_of_limit=100 * floor / estimate.us,
+        lines=source_lines(estimate, (candidate.folder / SOURCE).read_text()),
+    )  # fmt: skip
+
+
+def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
+    """What each line of `source` costs the longest warp, in the order of what calls them; nothing
+    where the machine code is unknown."""
+    texts, found = source.splitlines(), {}
+    for place in (*estimate.chain_lines, *estimate.load_lines):
+        calls = [int(at.removeprefix(_IN_SOURCE)) for at in place.split(INLINED)
+                 if at.startswith(_IN_SOURCE)]  # fmt: skip
+        if calls and max(calls) <= len(texts):
+            found[place] = calls
+    return tuple(
+        SourceLine(
+            line=calls[0], calls=tuple(calls[1:]), text=texts[calls[0] - 1].strip()[:LONGEST_LINE],
+            chain_cycles=estimate.chain_lines.get(place, 0.0),
+            load_rounds=estimate.load_lines.get(place, 0.0),
+        )
+        for place, calls in sorted(found.items(), key=lambda item: item[1][::-1])
     )  # fmt: skip
 
 

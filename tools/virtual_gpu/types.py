@@ -151,6 +151,11 @@ class Counters:
     critical_path_units: Counter[str] = field(default_factory=Counter)
     """The same cycles by the unit that they are spent on: its results, its queue, its issue; empty
     where the machine code is not known."""
+    critical_path_lines: Counter[str] = field(default_factory=Counter)
+    """The same cycles by the source line whose result or issue they are spent on, with the calls
+    that it is inlined at (Instruction.own_lines); what comes from none is left out."""
+    critical_path_load_lines: Counter[str] = field(default_factory=Counter)
+    """Rounds of global loads that the same warp waits for, by the source line of the load."""
     issue_tenths: int = 0
     """Machine instructions that the warp instructions come to, about, times ten."""
     alu_tenths: int = 0

@@ -244,6 +244,22 @@ def test_the_chain_is_told_by_unit_where_the_machine_code_is_known() -> None:
     assert told.keys() <= m.KNOWN
 
 
+def test_the_chain_is_told_by_lines_of_the_source() -> None:
+    """Not lines of headers, nor such as the source does not have."""
+    inner, places = (
+        "kernel.cu:1, inlined at kernel.cu:",
+        ("kernel.cu:2", "row.cuh:1", "kernel.cu:9"),
+    )
+    lines = {**dict.fromkeys(places, 5.0), f"{inner}3": 7.0, f"{inner}2": 8.0}
+    estimate = replace(REPORT.estimated, chain_lines=lines, load_lines={f"{inner}2": 2.0})
+    found = module.source_lines(estimate, "  load(p);\nx = f(p);\ny = f(q);\n")
+    assert [(one.line, one.calls, one.chain_cycles, one.load_rounds) for one in found] == [
+        (2, (), 5.0, 0.0), (1, (2,), 8.0, 2.0), (1, (3,), 7.0, 0.0)
+    ]  # fmt: skip
+    assert [one.text for one in found] == ["x = f(p);", "load(p);", "load(p);"]
+    assert module.source_lines(REPORT.estimated, "") == ()
+
+
 def test_bytes_of_dram_stand_beside_the_least_of_the_task() -> None:
     figures = {m.DRAM_READ: 300.0, m.DRAM_WRITE: 100.0, m.LOADS: 7.0}
     moved = [Metric(name=n, value=v, unit="byte", words="") for n, v in figures.items()]

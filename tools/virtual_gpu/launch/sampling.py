@@ -26,7 +26,12 @@ LONGEST = frozenset(
     }
 )  # fmt: skip
 """Counters of the one longest warp, and of buffers; the others are sums over blocks."""
-OF_ONE_PATH = frozenset({"critical_path_before_load", "critical_path_units"})
+OF_ONE_PATH = frozenset(
+    {
+        "critical_path_before_load", "critical_path_units", "critical_path_lines",
+        "critical_path_load_lines",
+    }
+)  # fmt: skip
 """What the longest chain of results is made of."""
 
 Run = Callable[[Sequence[int] | None, bool], LaunchReport]

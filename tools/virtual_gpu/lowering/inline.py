@@ -292,8 +292,11 @@ class _Inliner:
                 operands = tuple(rename(o, registers, symbols) for o in statement.operands)
             own = statement.source.partition(":")[0] in self._module.sources
             source = statement.source if own else call.source
+            own_lines = statement.own_lines or call.own_lines
             body.append(
-                dataclasses.replace(statement, operands=operands, guard=guard, source=source)
+                dataclasses.replace(
+                    statement, operands=operands, guard=guard, source=source, own_lines=own_lines
+                )
             )
         return body
 

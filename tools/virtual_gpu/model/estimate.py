@@ -73,6 +73,10 @@ class Estimate:
     """Of these, those before the warp first waits for global memory."""
     chain_units: dict[str, float] = field(default_factory=dict)
     """The same cycles by unit, where the machine code is known."""
+    chain_lines: dict[str, float] = field(default_factory=dict)
+    """The same by source line ("kernel.cu:4, inlined at kernel.cu:16")."""
+    load_lines: dict[str, float] = field(default_factory=dict)
+    """`load_rounds` by the source line of the load that is waited for."""
     warps_held: int = 0
     """By the busiest SM at once."""
     turns: float = 0.0
@@ -132,8 +136,8 @@ def estimate(
         sum(e.store_packets for e in single),
         {part: sum(e.split[part] for e in single) for part in PARTS},
         longest.load_rounds, longest.warp_instructions, longest.machine_instructions,
-        longest.chain_cycles, longest.chain_before_load, longest.chain_units, longest.warps_held,
-        longest.turns,
+        longest.chain_cycles, longest.chain_before_load, longest.chain_units, longest.chain_lines,
+        longest.load_lines, longest.warps_held, longest.turns,
     )  # fmt: skip
 
 
@@ -205,7 +209,8 @@ def _launch(
     found = Estimate(
         us, terms, limiter, occupancy, waves, why, sampled, moved.store_packets, split,
         c.dependent_load_rounds, c.critical_path_instructions, machine, results,
-        float(c.critical_path_before_load), dict(c.critical_path_units), held * warps, shape.turns,
+        float(c.critical_path_before_load), dict(c.critical_path_units),
+        dict(c.critical_path_lines), dict(c.critical_path_load_lines), held * warps, shape.turns,
     )  # fmt: skip
     return found, moved.footprint
 

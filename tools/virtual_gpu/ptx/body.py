@@ -67,7 +67,7 @@ class BodyParser:
         self._places: set[Place] = set()
         self.named_lines: set[str] = set()
         """Labels of the debug section that .loc names."""
-        self._source = ""
+        self._source = self._own_lines = ""
 
     def parse(self) -> None:
         cursor = self._cursor
@@ -195,6 +195,7 @@ class BodyParser:
             chain.append(at)
             at = self._parents.get(at)
         self._source = self._files.describe(chain)
+        self._own_lines = self._files.own_lines(chain)
 
     def _place(self) -> Place:
         cursor = self._cursor
@@ -255,7 +256,9 @@ class BodyParser:
         end = cursor.peek
         cursor.expect(";")
         text = " ".join(cursor.text[start.at : end.at].split())
-        return Instruction(opcode, tuple(operands), guard, start.line, self._source, text)
+        return Instruction(
+            opcode, tuple(operands), guard, start.line, self._source, text, self._own_lines
+        )
 
     def _operand(self) -> Operand:
         first = self._single()

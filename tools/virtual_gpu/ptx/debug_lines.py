@@ -16,6 +16,7 @@ _WIDTHS = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
 _MAX_FILES = 1 << 32
 Place = tuple[int, int, int]
 """Number of a file, line, column."""
+INLINED = ", inlined at "
 _LIBRARIES = re.compile(
     r"^/(usr|opt)/|/site-packages/|/targets/[^/]+/include/"
     r"|/include/(cccl|cooperative_groups|crt|cub|cuda|nv|thrust)/"
@@ -50,7 +51,13 @@ class SourceFiles:
             return self._at(chain[-1])
         in_header = not self._paths[own[0][0]].endswith(".cu")
         calls = list(dict.fromkeys(map(self._at, own))) if in_header else [self._at(own[0])]
-        return ", inlined at ".join(calls)
+        return INLINED.join(calls)
+
+    def own_lines(self, chain: Sequence[Place]) -> str:
+        """All lines of such a chain that are the program's own: "silu.cu:4, inlined at
+        silu.cu:16"; nothing where there is none."""
+        own = [place for place in chain if place[0] in self._own]
+        return INLINED.join(dict.fromkeys(map(self._at, own)))
 
     def _at(self, place: Place) -> str:
         return f"{self._name(place[0])}:{place[1]}"

@@ -102,6 +102,9 @@ class Instruction:
     """Where it comes from: "silu.cu:16" or, in a header, "row.cuh:4, inlined at silu.cu:16"; empty
     without -lineinfo."""
     text: str = ""
+    own_lines: str = ""
+    """The line of the program's own that it comes from, that of the call it is inlined at, and so
+    on (SourceFiles.own_lines)."""
 
     @property
     def family(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, Branch
 from astra_chat.tools.virtual_gpu.lowering.regions import counts_by_constant, is_step
@@ -39,6 +39,8 @@ class PtxBlock:
     """A loop of itself that counts by a constant, as those do that ptxas unrolls."""
     counting: frozenset[int] = frozenset()
     """Lines of comparisons and steps: in unrolled code they do not occur once a turn."""
+    sources: Mapping[int, str] = field(default_factory=dict, compare=False)
+    """By line, the program's own lines that it comes from (Instruction.own_lines)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def _ptx_block(number: int, block: BasicBlock) -> PtxBlock:
         and counts_by_constant(block, block.end)
     )
     counting = frozenset(i.line for i in block.body if i.family == "setp" or is_step(i))
-    return PtxBlock(tuple(lines), block.successors, counts, counting)
+    sources = {i.line: i.own_lines for i in block.instructions if i.own_lines}
+    return PtxBlock(tuple(lines), block.successors, counts, counting, sources)
 
 
 def place(blocks: Sequence[MachineBlock], ptx: Sequence[PtxBlock]) -> tuple[Placement, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from astra_chat.tools.virtual_gpu.sass.block_mapping import PtxBlock, place
 from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
@@ -41,6 +42,10 @@ class Executed:
     """Of the cycles, those before the warp first waits for global memory."""
     cycles_by_unit: Counter[str]
     """Of the cycles, by the unit that they are spent on."""
+    cycles_by_line: Counter[str]
+    """Of the cycles, by source line, where that is known."""
+    rounds_by_line: Counter[str]
+    """Of the rounds, by the source line of the load."""
     close_stores: float
     """Of stores behind another to the same place, the share that comes right behind it."""
 
@@ -56,18 +61,19 @@ class KernelCode:
         self._calls = [sum(map(_is_call, block.instructions)) for block in blocks]
         self._stores = [follow(block.instructions) for block in blocks]
         self._timings = timings(code)
+        self._sources = {line: text for block in ptx for line, text in block.sources.items()}
 
     def executed(self, visits: Visits) -> Executed:
-        units: dict[str, float] = {}
+        units: _Sum[str] = _Sum()
         close = behind = 0.0
         of_all = self._executions.of(visits.total)
         for runs, each, stores in zip(of_all, self._units, self._stores, strict=True):
             close, behind = close + runs * stores[0], behind + runs * stores[1]
-            if runs:
-                for unit, count in each.items():
-                    units[unit] = units.get(unit, 0.0) + runs * count
+            units.add(each, runs)
         cycles = rounds = before = 0.0
-        spent: dict[str, float] = {}
+        spent: _Sum[str] = _Sum()
+        lines: _Sum[int] = _Sum()
+        loads: _Sum[int] = _Sum()
         runs_of_longest = self._executions.of(visits.longest)
         for block, (runs, timing) in enumerate(zip(runs_of_longest, self._timings, strict=True)):
             first = self._executions.entered(block, runs_of_longest)
@@ -75,17 +81,40 @@ class KernelCode:
                 cycles += often * cost.cycles
                 rounds += often * cost.rounds
                 before += often * cost.before_load
-                for unit, some in cost.units.items():
-                    spent[unit] = spent.get(unit, 0.0) + often * some
+                spent.add(cost.units, often)
+                lines.add(cost.lines, often)
+                loads.add(cost.load_lines, often)
             called = runs * self._calls[block] * _CALL_CYCLES
             cycles += called
-            spent["control"] = spent.get("control", 0.0) + called
-        counts = {unit: round(count) for unit, count in units.items()}
+            spent.add({"control": called}, 1.0)
         share = close / behind if behind else 1.0
-        by_unit = {unit: round(each) for unit, each in spent.items() if round(each)}
         return Executed(
-            Counter(counts), round(cycles), round(rounds), round(before), Counter(by_unit), share
-        )
+            units.rounded(), round(cycles), round(rounds), round(before), spent.rounded(),
+            lines.by(self._sources).rounded(), loads.by(self._sources).rounded(), share,
+        )  # fmt: skip
+
+
+Key = TypeVar("Key")
+
+
+class _Sum(dict[Key, float]):
+    """By key."""
+
+    def add(self, parts: Mapping[Key, float], often: float) -> None:
+        for key, some in parts.items():
+            self[key] = self.get(key, 0.0) + often * some
+
+    def by(self, names: Mapping[Key, str]) -> _Sum[str]:
+        """By name, without what has none."""
+        named: _Sum[str] = _Sum()
+        for key, some in self.items():
+            if key in names:
+                named.add({names[key]: some}, 1.0)
+        return named
+
+    def rounded(self) -> Counter[Key]:
+        """Without what rounds to 0."""
+        return Counter({key: round(some) for key, some in self.items() if round(some)})
 
 
 class MachineCode:
@@ -134,6 +163,8 @@ def _changed(counters: Counters, executed: Executed) -> Counters:
         critical_path_cycles=executed.cycles,
         critical_path_before_load=executed.before_load,
         critical_path_units=executed.cycles_by_unit,
+        critical_path_lines=executed.cycles_by_line,
+        critical_path_load_lines=executed.rounds_by_line,
         dependent_load_rounds=rounds,
         store_packet_thirds=round(apart - spared),
         fresh_load_rounds=round(rounds * counters.fresh_load_rounds / waited) if waited else 0,

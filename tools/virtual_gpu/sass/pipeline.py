@@ -41,6 +41,10 @@ class Cost:
     """Of the cycles, those before the warp first waits for global memory."""
     units: Mapping[str, float] = field(default_factory=dict, compare=False)
     """The cycles by the unit whose result, queue or issue they are spent on."""
+    lines: Mapping[int, float] = field(default_factory=dict, compare=False)
+    """The same by the line of the PTX of that instruction."""
+    load_lines: Mapping[int, int] = field(default_factory=dict, compare=False)
+    """The rounds by the line of the load that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,14 @@ class Timing:
     steady: Cost
 
 
+@dataclass(frozen=True)
+class _Holder:
+    """What an instruction is that others wait for."""
+
+    unit: str = ""
+    line: int = 0
+
+
 @dataclass
 class _Warp:
     now: float = 0.0
@@ -59,50 +71,69 @@ class _Warp:
     free: list[float] = field(default_factory=lambda: [0.0] * SCOREBOARDS)
     """By scoreboard: when, and after which round."""
     levels: list[int] = field(default_factory=lambda: [0] * SCOREBOARDS)
-    holders: list[str] = field(default_factory=lambda: [""] * SCOREBOARDS)
-    """By scoreboard: the unit that releases it last."""
+    load_lines: list[int] = field(default_factory=lambda: [0] * SCOREBOARDS)
+    """By scoreboard: the line of the load of its last round."""
+    holders: list[_Holder] = field(default_factory=lambda: [_Holder()] * SCOREBOARDS)
+    """By scoreboard: what releases it last."""
     units: dict[str, float] = field(default_factory=dict)
     """When they take the next instruction."""
     before_load: float = 0.0
-    spent: dict[str, float] = field(default_factory=dict)
-    """Cycles by unit since `run` began."""
+    spent: dict[_Holder, float] = field(default_factory=dict)
+    """Cycles since `run` began, by what they are spent on."""
+    rounds: dict[int, int] = field(default_factory=dict)
+    """Of loads since `run` began, by line."""
 
     def run(self, code: Sequence[MachineInstruction]) -> Cost:
-        start, waited, before, self.spent = self.now, self.level, self.before_load, {}
+        start, waited, before = self.now, self.level, self.before_load
+        self.spent, self.rounds = {}, {}
         for instruction in code:
             self._issue(instruction)
+        units: dict[str, float] = {}
+        lines: dict[int, float] = {}
+        for holder, cycles in self.spent.items():
+            units[holder.unit] = units.get(holder.unit, 0.0) + cycles
+            lines[holder.line] = lines.get(holder.line, 0.0) + cycles
         return Cost(
-            self.now - start, self.level - waited, self.before_load - before, self.spent
+            self.now - start, self.level - waited, self.before_load - before, units, lines,
+            self.rounds,
         )  # fmt: skip
 
     def _issue(self, i: MachineInstruction) -> None:
         for board in _boards(i):
             self._spend(self.free[board] - self.now, self.holders[board])
-            self.level = max(self.level, self.levels[board])
+            self._wait_for_load(board)
         unit = unit_of(i)
+        own = _Holder(unit, i.line)
         busy = {"xu": XU_CYCLES, "tensor": TENSOR_CYCLES.get(i.name, _TENSOR_CYCLES)}.get(unit)
         if busy is not None:
-            self._spend(self.units.get(unit, 0.0) - self.now, unit)
+            self._spend(self.units.get(unit, 0.0) - self.now, own)
             self.units[unit] = self.now + busy
         if i.result_board < SCOREBOARDS:
-            self._hold(i.result_board, latency(i), unit)
-            if loads(i):
-                self.levels[i.result_board] = max(self.levels[i.result_board], self.level + 1)
+            self._hold(i.result_board, latency(i), own)
+            if loads(i) and self.level + 1 > self.levels[i.result_board]:
+                self.levels[i.result_board] = self.level + 1
+                self.load_lines[i.result_board] = i.line
         if i.operand_board < SCOREBOARDS:
-            self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES, unit)
-        self._spend(max(1, i.stall) + (latency(i) if unit == "barrier" else 0), unit)
-        self._spend(BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0, unit)
+            self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES, own)
+        self._spend(max(1, i.stall) + (latency(i) if unit == "barrier" else 0), own)
+        self._spend(BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0, own)
 
-    def _spend(self, cycles: float, unit: str) -> None:
+    def _wait_for_load(self, board: int) -> None:
+        if more := max(0, self.levels[board] - self.level):
+            self.level += more
+            line = self.load_lines[board]
+            self.rounds[line] = self.rounds.get(line, 0) + more
+
+    def _spend(self, cycles: float, holder: _Holder) -> None:
         """No cycles where they are not more than 0: what is waited for is there."""
         if cycles > 0:
             self.now += cycles
-            self.spent[unit] = self.spent.get(unit, 0.0) + cycles
+            self.spent[holder] = self.spent.get(holder, 0.0) + cycles
             self.before_load += 0.0 if self.level else cycles
 
-    def _hold(self, board: int, cycles: int, unit: str) -> None:
+    def _hold(self, board: int, cycles: int, holder: _Holder) -> None:
         if self.now + cycles > self.free[board]:
-            self.free[board], self.holders[board] = self.now + cycles, unit
+            self.free[board], self.holders[board] = self.now + cycles, holder
 
 
 def _boards(instruction: MachineInstruction) -> Sequence[int]:

@@ -149,6 +149,8 @@ def test_lines_of_own_headers_come_with_the_calls_that_led_there() -> None:
     outer = "a/row.cuh:7, inlined at silu.cu:16"
     # Lines of the toolkit's functions are those of the call.
     assert lines[:4] == [outer, f"b/row.cuh:8, inlined at {outer}", "b/row.cuh:9", "silu.cu:17"]
+    own = [s.own_lines for s in inline(parsed, kernel).body if isinstance(s, Instruction)]
+    assert own[:4] == lines[:4], "of headers a message names the calls too"
     assert parsed.sources == {
         "silu.cu": "/src/silu.cu", "a/row.cuh": "/src/a/row.cuh", "b/row.cuh": "/src/b/row.cuh"
     }  # fmt: skip

@@ -54,6 +54,18 @@ def test_the_chain_is_told_by_unit_and_up_to_the_first_load(run: Run) -> None:
     assert chase.critical_path_before_load < chase.critical_path_cycles / 2
 
 
+def test_the_chain_is_told_by_source_line(run: Run) -> None:
+    """Lines of data/known.cu; of `chase` those of its loop, which loads what it loaded."""
+    text = (Path(__file__).parent / "data" / "known.cu").read_text().splitlines()
+    chase = run("chase", 20).counters
+    named = chase.critical_path_lines.total()
+    assert 0.9 * chase.critical_path_cycles <= named <= chase.critical_path_cycles + 10
+    ((place, rounds),) = chase.critical_path_load_lines.items()
+    assert rounds == chase.dependent_load_rounds
+    name, _, line = place.partition(":")
+    assert name == "known.cu" and "[" in text[int(line) - 1]
+
+
 def test_the_slow_path_of_a_quotient_does_not_count(run: Run) -> None:
     """One reciprocal and one check of the operands; the slow path has more, and a call."""
     counters = run("quotients", 64).counters

@@ -63,6 +63,21 @@ def test_cycles_are_told_by_unit_and_by_what_comes_before_the_load() -> None:
     assert straight(address).before_load == straight(address).cycles + 1, "no load: all of it"
 
 
+def test_cycles_and_rounds_are_told_by_line() -> None:
+    """What is waited for has them: an address, two loads one behind the other, a queue."""
+    code = (
+        instruction("LDC", 1, stall=2, result=1), instruction("LDG.E", 2, result=0, waits=(1,)),
+        instruction("LDG.E", 3, result=2, waits=(0,)), instruction("MUFU.EX2", 4, waits=(2,)),
+        instruction("MUFU.EX2", 4), instruction("SHFL.BFLY", 5, result=3),
+        instruction("FADD", 6, stall=4, waits=(3,)),
+    )  # fmt: skip
+    cost = straight(*code)
+    assert cost.load_lines == {2: 1, 3: 1} and sum(cost.load_lines.values()) == cost.rounds
+    assert cost.lines[1] == latency(code[0]) and cost.lines[4] == XU_CYCLES + 1
+    assert cost.lines[5] == latency(code[5]) and cost.lines[6] == 4
+    assert sum(cost.lines.values()) == sum(cost.units.values())
+
+
 def test_a_loop_s_first_turn_waits_for_what_was_before() -> None:
     """A load before the loop; in the loop each turn waits for the turn before it."""
     load = instruction("LDG.E", result=0)

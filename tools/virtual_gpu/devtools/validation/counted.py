@@ -109,8 +109,9 @@ def stored(report: LaunchReport) -> dict[str, Any]:
 def read_report(stored: dict[str, Any]) -> LaunchReport:
     """A report as write_counts keeps it, without its parameters."""
     launch, counters = stored["launch"], dict(stored["counters"])
-    for name in ("warp_instructions", "machine_instructions", "critical_path_units"):
-        counters[name] = Counter(counters.get(name, ()))
+    for name, value in vars(Counters()).items():
+        if isinstance(value, Counter):
+            counters[name] = Counter(counters.get(name, ()))
     return LaunchReport(
         Launch(
             launch["kernel"], Dim3(**launch["grid"]), Dim3(**launch["block"]),

@@ -1,0 +1,60 @@
+"""Which lines of a kernel its longest warp spends its chain of results on, as a prompt shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import Profile, SourceLine
+
+MOST_LINES = 8
+"""The costliest are shown, in the order of the source."""
+LONGEST_TEXT = 50
+"""Characters of a line's text."""
+Place = tuple[int, tuple[int, ...]]
+"""A line, and those of the calls that it is inlined at."""
+
+
+def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
+    """Labels and cells of the rows: the cycles of each of the costliest lines in each case, then
+    the lines of loads that the warp waits for, with the rounds. Nothing where no profile has lines.
+    """
+    tables = [{_place(line): line for line in profile.lines} for profile in profiles]
+    lines = {place: line for table in tables for place, line in table.items()}
+    costs = {
+        place: max(table[place].chain_cycles for table in tables if place in table)
+        for place in lines
+    }
+    costliest = sorted(costs, key=lambda place: -costs[place])[:MOST_LINES]
+    rows = [
+        (f"chain_cycles of {_label(lines[place])}", _cells(tables, place, "chain_cycles"))
+        for place in sorted(costliest, key=_in_order)
+    ]
+    waited = [place for place in lines if any(t[place].load_rounds for t in tables if place in t)]
+    rows += [
+        (f"load_rounds of {_label(lines[place])}", _cells(tables, place, "load_rounds"))
+        for place in sorted(waited, key=_in_order)
+    ]
+    return rows
+
+
+def _place(line: SourceLine) -> Place:
+    return line.line, line.calls
+
+
+def _in_order(place: Place) -> list[int]:
+    """As the kernel calls them."""
+    line, calls = place
+    return [*calls[::-1], line]
+
+
+def _label(line: SourceLine) -> str:
+    at = "".join(f", inlined at {call}" for call in line.calls)
+    text = one_line(line.text)
+    cut = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
+    return f"line {line.line}{at} `{cut}`"
+
+
+def _cells(tables: Sequence[dict[Place, SourceLine]], place: Place, name: str) -> list[str]:
+    """0 where the case runs other code."""
+    return [f"{getattr(t[place], name):.0f}" if place in t else "0" for t in tables]

@@ -1,0 +1,77 @@
+"""A case: one call of a task, as figures; and the base of all values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from astra_chat.tools.dtypes import DTypeName
+
+ValueFamily = Literal[
+    "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
+]
+AnyFamily = ValueFamily | Literal["magnitudes", "row_magnitudes", "shifted", "zeros"]
+"""Families of single arguments: those that a tester may ask for too, and those that need to know
+how large an argument may be (tools/children/values.py)."""
+
+
+class Value(BaseModel):
+    """A frozen value; non-finite floats are written as the strings "NaN", "Infinity"."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
+    )
+
+
+def is_empty(value: object) -> bool:
+    """Such fields are not written: a case reads as it did before they were there."""
+    return not value
+
+
+class Case(Value):
+    """One call of a task: dims, dtype, value family and seed."""
+
+    dims: dict[str, int]
+    """Extent of every dim of the task, in the order of its contract."""
+    dtype: DTypeName
+    values: ValueFamily = "normal"
+    families: dict[str, AnyFamily] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of what reference.py draws."""
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
+    pad: int = Field(default=0, ge=0)
+    """Elements between the rows of every strided argument."""
+    pads: dict[str, int | tuple[int, ...]] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of `pad`; or one for each stride that is
+    the caller's to choose, in their order."""
+    offset: int = Field(default=0, ge=0, le=63)
+    """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
+    offsets: dict[str, Annotated[int, Field(ge=0, le=63)]] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of `offset`."""
+    scalars: dict[str, float] = Field(default_factory=dict)
+    """By name; those that are not here have the contract's usual value."""
+    types: dict[str, DTypeName] = Field(default_factory=dict, exclude_if=is_empty)
+    """What the type variables beside the first stand for, by name; the first stands for `dtype`."""
+    absent: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Optional arguments that are null pointers."""
+
+    @property
+    def label(self) -> str:
+        """Short, for tables: "16x4096 float16"."""
+        return self._text("x".join(map(str, self.dims.values())))
+
+    @property
+    def named(self) -> str:
+        """With the dims' names: "tokens=16 d=4096 float16"."""
+        return self._text(" ".join(f"{name}={extent}" for name, extent in self.dims.items()))
+
+    def _text(self, dims: str) -> str:
+        words = [dims, self.dtype]
+        words += (f"{variable}={dtype}" for variable, dtype in self.types.items())
+        words += [self.values] * (self.values != "normal") + [f"pad {self.pad}"] * bool(self.pad)
+        words += (f"{name}+{pad}".replace(", ", ",") for name, pad in self.pads.items())
+        words += (f"{name}: {family}" for name, family in self.families.items())
+        words += [f"offset {self.offset}"] * bool(self.offset)
+        words += (f"{name} at {offset}" for name, offset in self.offsets.items())
+        words += (f"without {name}" for name in self.absent)
+        return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])
