@@ -49,10 +49,9 @@ def _in_order(place: Place) -> list[int]:
 
 
 def _label(line: SourceLine) -> str:
-    at = "".join(f", inlined at {call}" for call in line.calls)
     text = one_line(line.text)
     cut = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
-    return f"line {line.line}{at} `{cut}`"
+    return f"{line.place} `{cut}`"
 
 
 def _cells(tables: Sequence[dict[Place, SourceLine]], place: Place, name: str) -> list[str]:

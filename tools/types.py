@@ -94,6 +94,11 @@ class SourceLine(Value):
     load_rounds: float
     """How often the warp waits for a load of this line."""
 
+    @property
+    def place(self) -> str:
+        """ "line 56, inlined at 104"."""
+        return f"line {self.line}" + "".join(f", inlined at {call}" for call in self.calls)
+
 
 class Profile(Value):
     """Why a kernel takes the time it takes, on one case."""

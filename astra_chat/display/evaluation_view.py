@@ -191,9 +191,25 @@ def _table(first: str, columns: Sequence[str]) -> Table:
 
 
 def profile_text(profile: Profile) -> RenderableType:
-    """A profile alone: every metric with its words."""
+    """A profile alone: every metric with its words, and what lines of the source cost."""
     title = Text(f"{profile.basis} profile of {profile.case.label}")
-    return Group(title, _Metrics(profile.metrics), profile_line(profile))
+    parts: list[RenderableType] = [title, _Metrics(profile.metrics)]
+    if profile.lines:
+        parts.append(source_lines(profile))
+    return Group(*parts, profile_line(profile))
+
+
+def source_lines(profile: Profile) -> Table:
+    """Cycles of the longest warp's chain of results by line, and its rounds of loads."""
+    table = Table(pad_edge=False, box=None)
+    for name in ("chain cycles", "load rounds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("source line of the longest warp", overflow="fold")
+    for line in profile.lines:
+        rounds = f"{line.load_rounds:.0f}" if line.load_rounds else ""
+        place = Text(f"{line.place}: ", style="dim").append(line.text, style="")
+        table.add_row(f"{line.chain_cycles:.0f}", rounds, place)
+    return table
 
 
 @dataclass(frozen=True)

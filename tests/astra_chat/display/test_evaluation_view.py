@@ -18,7 +18,7 @@ from astra_chat.display.evaluation_view import (
 )
 from astra_chat.tools.evaluation import Step
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Metric
+from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Metric, SourceLine
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
@@ -61,6 +61,15 @@ def test_names_of_metrics_stand_whole() -> None:
 def test_a_profile_without_figures_is_words() -> None:
     text = shown(profile_text(timed(1.9).profile.model_copy(update={"metrics": ()})))
     assert "estimated profile of" in text and "bottleneck (estimated): latency" in text
+
+
+def test_what_each_line_costs_stands_below_the_metrics() -> None:
+    lines = [SourceLine(line=4, calls=(9,), text="x[red]y", chain_cycles=30, load_rounds=1),
+             SourceLine(line=10, text="z", chain_cycles=7, load_rounds=0)]  # fmt: skip
+    profile = timed(1.9).profile.model_copy(update={"lines": tuple(lines)})
+    rows = [" ".join(row.split()) for row in shown(profile_text(profile)).splitlines()]
+    assert "30 1 line 4, inlined at 9: x[red]y" in rows and "7 line 10: z" in rows
+    assert "chain cycles" not in shown(profile_text(timed(1.9).profile))
 
 
 def test_an_estimate_says_so_in_every_part() -> None:

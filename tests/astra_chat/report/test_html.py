@@ -13,7 +13,7 @@ import pytest
 from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.html import report
 from astra_chat.tools.descriptions import describe
-from astra_chat.tools.types import candidate_id
+from astra_chat.tools.types import SourceLine, candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, Event, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
@@ -25,6 +25,7 @@ from tests.chat_samples import (
     WRONG_OUTCOME,
     analysis,
     asking_turns,
+    baseline_turns,
     build,
     evaluation,
     plan,
@@ -152,6 +153,22 @@ def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
     assert "<li>planner: no such line</li>" in page
     assert "<li>abc: expected tie, found accepted</li>" in page
     assert "<th>warm:" not in page, "an estimate has no such column"
+    elements(page)
+
+
+def test_the_best_kernel_s_lines_tell_what_they_cost(tmp_path: Path) -> None:
+    line = SourceLine(line=4, calls=(9,), text=EVIL, chain_cycles=30, load_rounds=1)
+    one = timed(1.9)
+    known = one.model_copy(
+        update={"profile": one.profile.model_copy(update={"lines": (line,)})}
+    )  # fmt: skip
+    turns = [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR)),
+        Turn("executor", build(VECTOR)), Turn("executor", evaluation(VECTOR, known)),
+    ]  # fmt: skip
+    page = report([read(write_transcript(tmp_path / "t.jsonl", turns))])
+    assert "by line of the best kernel" in page
+    assert "<td>line 4, inlined at 9</td><td><code>&lt;script&gt;alert(1)" in page
     elements(page)
 
 
