@@ -37,8 +37,8 @@ class Measuring:
     """Of time.monotonic()."""
     tell: Callable[[str], None] = lambda _: None
     found: dict[Key, Comparison] = field(default_factory=dict)
-    longest_s: float = 0.0
-    """Of the comparisons so far."""
+    longest_s: dict[str, float] = field(default_factory=dict)
+    """Of the comparisons so far, by task."""
 
     def __post_init__(self) -> None:
         """Raises BadInput where the file is of another device."""
@@ -55,13 +55,14 @@ class Measuring:
                 open_tasks.enter_context(Beside(task, self.device, self.tell)) for task in tasks
             ]
             left = self.wanted([(one, pair) for one in besides for pair in one.pairs(places)])
-            if left and self.in_time():
+            if self.next_in_time(left) is not None:
                 self._make_ready(left)
-            while left and self.in_time():
-                (beside, pair), *left = left
+            while (number := self.next_in_time(left)) is not None:
+                beside, pair = left.pop(number)
                 beside.start_process(1)
-                if left:
-                    left[0][0].start_process(2 if left[0][0] is beside else 1)
+                if (number := self.next_in_time(left)) is not None:
+                    following = left[number][0]
+                    following.start_process(2 if following is beside else 1)
                 self._keep(beside, pair)
         return len(left)
 
@@ -70,9 +71,11 @@ class Measuring:
         news = [(b, p) for b, p in pairs if not self._known(b.task, p)]
         return sorted(news, key=lambda one: STAGES.index(one[1].stage))
 
-    def in_time(self) -> bool:
-        """Whether one more comparison would end before the deadline."""
-        return time.monotonic() + self.longest_s < self.deadline
+    def next_in_time(self, left: Sequence[tuple[Beside, Pair]]) -> int | None:
+        """The first that would end before the deadline, taking as long as its task's longest."""
+        time_s = self.deadline - time.monotonic()
+        expected = (self.longest_s.get(beside.task.name, 0.0) for beside, _ in left)
+        return next((n for n, expected_s in enumerate(expected) if expected_s < time_s), None)
 
     def _known(self, task: Task, pair: Pair) -> bool:
         held = self.found.get((task.name, pair.first.kernel, pair.second.kernel))
@@ -98,7 +101,7 @@ class Measuring:
         began = time.monotonic()
         comparison = beside.compare(pair)
         spent_s = time.monotonic() - began
-        self.longest_s = max(self.longest_s, spent_s)
+        self.longest_s[comparison.task] = max(self.longest_s.get(comparison.task, 0.0), spent_s)
         self.found[comparison.task, comparison.first, comparison.second] = comparison
         write(self.out, Evidence(device=self.device, comparisons=tuple(self.in_order())))
         self.tell(f"  {_line(comparison)} ({spent_s:.1f} s)")

@@ -52,9 +52,17 @@ def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_pa
 
 def test_nothing_begins_that_would_end_too_late(tmp_path: Path) -> None:
     measuring = Measuring(tmp_path / "a.json", DEVICE, time.monotonic() + 3600)
-    assert measuring.in_time()
-    measuring.longest_s = 7200.0
+    besides = [Beside(task, DEVICE) for task in TASKS]
+    left = [(beside, pair) for beside in besides for pair in beside.pairs(Places())]
+    assert measuring.next_in_time(left) == 0 and measuring.next_in_time([]) is None
+    measuring.longest_s = {TASKS[0].name: 7200.0}
+    number = measuring.next_in_time(left)
+    assert number and left[number][0] is besides[1], "a task that takes too long stops no other"
+    measuring.longest_s[TASKS[1].name] = 7200.0
+    assert measuring.next_in_time(left) is None
     assert measuring.run(TASKS[:1], Places()) == 5 and not measuring.out.exists()
+    for beside in besides:
+        beside.__exit__()
 
 
 def test_a_file_is_continued_on_its_own_device_alone(tmp_path: Path) -> None:
