@@ -10,18 +10,18 @@ from tests.contracts.planted import judged, planted
 
 TASK = find_task("gelu_tanh_and_mul")
 FAULTS = {
-    "the cube without its factor": ("0.044715f * value", "0.0447f * value"),
+    "the cube without its factor": ("-0.1029432396f", "-0.1029087065f"),
     "gate and up exchanged": (
         "from_float<T>(gelu(to_float(x.item[i])) * to_float(y.item[i]));",
         "from_float<T>(gelu(to_float(y.item[i])) * to_float(x.item[i]));",
     ),
     "the other gelu": (
-        "return value / (1.0f + expf(-2.0f * inner));",
+        "return value * (1.0f / (1.0f + exp2f(exponent)));",
         "return 0.5f * value * (1.0f + erff(0.70710678f * value));",
     ),
     "a tangent that is imprecise": (
-        "return value / (1.0f + expf(-2.0f * inner));",
-        "return 0.5f * value * (1.0f + tanhf(inner));",
+        "return value * (1.0f / (1.0f + exp2f(exponent)));",
+        "return 0.5f * value * (1.0f + tanhf(-0.34657359f * exponent));",
     ),
     "gelu rounded before the product": (
         "from_float<T>(gelu(to_float(x.item[i])) * to_float(y.item[i]));",
@@ -32,7 +32,7 @@ FAULTS = {
         "for (int index = thread; index < d / kSize - 1; index += threads) {",
     ),
     "an input that overflows": (
-        "const float inner =", "if (value > 80.0f) value = 80.0f;\n  const float inner =",
+        "const float exponent =", "if (value > 80.0f) value = 80.0f;\n  const float exponent =",
     ),
     "tokens by 16 bits": (
         "const int64_t token = blockIdx.x;", "const int64_t token = blockIdx.x & 0xffff;",

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from astra_chat.research.baselines.evidence import Comparison, Evidence
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import MeasuredTime
+from astra_chat.tools.types import MeasuredTime, candidate_id
 
 FLOORS = ("streaming", "empty")
 ALIKE = 0.05
@@ -80,6 +81,7 @@ def document(files: Sequence[tuple[str, Evidence]]) -> str:
 def _task(found: Sequence[Comparison]) -> Iterator[str]:
     ours = [c for c in found if c.first.name == "sglang"]
     if ours:
+        yield from _what_ours_is(ours)
         yield "Our `sglang` baseline over kernels of others; above 1: theirs is faster:"
         yield ""
         yield from _table(ours, lambda c: _title(c, second=True))
@@ -109,6 +111,20 @@ def _task(found: Sequence[Comparison]) -> Iterator[str]:
     for comparison in found:
         if comparison.failure:
             yield f"- {comparison.second.name} over {comparison.first.name}: {comparison.failure}"
+
+
+def _what_ours_is(ours: Sequence[Comparison]) -> Iterator[str]:
+    """What it stands for and where it departs from that; and whether it has changed since."""
+    try:
+        task = find_task(ours[0].task)
+    except BadInput:  # a task of the user's own that is not here
+        return
+    yield f"Ours stands for {task.provenance['baseline'].removesuffix('.')}."
+    now = candidate_id(task.baseline)
+    if measured := {c.first.content for c in ours} - {now}:
+        earlier = "`, `".join(sorted(measured))
+        yield f"Measured was an earlier version, `{earlier}`; today's is `{now}`."
+    yield ""
 
 
 def _floors(found: Sequence[Comparison]) -> Iterator[str]:

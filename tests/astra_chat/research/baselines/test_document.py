@@ -50,6 +50,20 @@ def test_two_devices_have_sections_of_their_own() -> None:
     assert "## silu_and_mul\n" in document([("a", recorded)])
 
 
+def test_what_ours_stands_for_is_said_and_whether_it_has_changed() -> None:
+    recorded = read(ON_H100)
+    text = document([(ON_H100.name, recorded)])
+    section = text.partition("## rmsnorm\n")[2].partition("\n## ")[0]
+    assert "Ours stands for SGLang's compiled kernel library" in section
+    assert "earlier version" not in section
+    old = [c for c in recorded.comparisons if (c.task, c.first.name) == ("rmsnorm", "sglang")]
+    first = old[0].first.model_copy(update={"content": "0123456789ab"})
+    changed = [c.model_copy(update={"first": first}) for c in old]
+    text = document([("a", recorded.model_copy(update={"comparisons": tuple(changed)}))])
+    now = old[0].first.content
+    assert f"Measured was an earlier version, `0123456789ab`; today's is `{now}`." in text
+
+
 def test_kernels_that_miss_the_contract_have_a_table() -> None:
     text = document([(ON_H100.name, read(ON_H100))])
     section = text.partition("## per_token_quant_fp8\n")[2]
