@@ -18,9 +18,9 @@ from astra_chat.models.random_models import RandomModels
 from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
+from astra_chat.research.commands import one_line_errors
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.mutation.scores import CaseScores
@@ -119,18 +119,15 @@ def compare(task: Task, seeds: int, evaluations: int) -> str:
     return "\n".join(lines)
 
 
+@one_line_errors()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.research.compare_strategies")
     parser.add_argument("tasks", nargs="+")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--evaluations", type=int, default=12)
     given = parser.parse_args()
-    try:
-        for name in given.tasks:
-            print(compare(find_task(name), given.seeds, given.evaluations), end="\n\n")
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    for name in given.tasks:
+        print(compare(find_task(name), given.seeds, given.evaluations), end="\n\n")
 
 
 if __name__ == "__main__":

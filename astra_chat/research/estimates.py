@@ -15,9 +15,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.models.script import load_script, scripted_names
+from astra_chat.research.commands import one_line_errors
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import NO_SEED
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.ranking import estimated_times
@@ -70,6 +71,7 @@ def read(path: Path) -> Estimates:
         raise BadInput(f"{path} contains no estimates: {type(error).__name__}") from None
 
 
+@one_line_errors()
 def main() -> None:
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task
@@ -80,17 +82,13 @@ def main() -> None:
     parser.add_argument("task", nargs="*", help="else all that have a scripted run")
     parser.add_argument("--gpu", default="h200", help="whose time is estimated")
     asked = parser.parse_args()
-    try:
-        device, found = pick_device("virtual", asked.gpu), []
-        for name in asked.task or scripted_names():
-            for one in estimates(find_task(name), device):
-                found.append(one)
-                print(f"{name}: {one.file}", file=sys.stderr)
-        dumped = Estimates(device=device, estimates=tuple(found)).model_dump(mode="json")
-        print(json.dumps({"schema": SCHEMA, **dumped}, separators=(",", ":")))
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    device, found = pick_device("virtual", asked.gpu), []
+    for name in asked.task or scripted_names():
+        for one in estimates(find_task(name), device):
+            found.append(one)
+            print(f"{name}: {one.file}", file=sys.stderr)
+    dumped = Estimates(device=device, estimates=tuple(found)).model_dump(mode="json")
+    print(json.dumps({"schema": SCHEMA, **dumped}, separators=(",", ":")))
 
 
 if __name__ == "__main__":

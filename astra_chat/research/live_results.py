@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_chat.research.commands import print_document
 from astra_chat.research.result_tables import table_row
-from astra_chat.research.results import print_document, read_evaluation
+from astra_chat.research.results import read_evaluation
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from astra_chat.research.commands import one_line_errors
 from astra_chat.research.regret import RegretStudy, SpaceStudy, StudiedPoint, document, read
 from astra_chat.research.tuning_spaces import SPACES, space_of
 from astra_chat.tools.build.nvcc import build_all
@@ -210,6 +211,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+@one_line_errors()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.research.measure_regret")
     parser.add_argument("spaces", nargs="*", metavar="SPACE", help=f"of {', '.join(SPACES)}")
@@ -223,19 +225,15 @@ def main() -> None:
     parser.add_argument("--trust", action="store_true", help="where nothing can be isolated")
     parser.add_argument("--document", nargs="+", type=Path, metavar="FILE")
     given = parser.parse_args()
-    try:
-        if given.document:
-            print(document(list(chain.from_iterable(read(f).spaces for f in given.document))))
-            return
-        study = Study(
-            given.out, given.device, given.cases, given.points, given.measurements,
-            time.monotonic() + given.budget_s, Entropy(given.seed), given.trust,
-        )  # fmt: skip
-        study.run(given.spaces or list(SPACES))
-        print(document(list(study.found.values())))
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    if given.document:
+        print(document(list(chain.from_iterable(read(f).spaces for f in given.document))))
+        return
+    study = Study(
+        given.out, given.device, given.cases, given.points, given.measurements,
+        time.monotonic() + given.budget_s, Entropy(given.seed), given.trust,
+    )  # fmt: skip
+    study.run(given.spaces or list(SPACES))
+    print(document(list(study.found.values())))
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ before, as in an evaluation, where it starts beside nvcc. Figures: docs/research
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 
 from astra_chat.models.script import scripted_names
 from astra_chat.research.baselines.beside import best_side
+from astra_chat.research.commands import one_line_errors
 from astra_chat.tools.build.nvcc import build, require_build
 from astra_chat.tools.check.sweep import CHILD, Sweep
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
@@ -62,6 +62,7 @@ def measure(name: str, device: Device, repeats: int) -> str:
     )
 
 
+@one_line_errors()
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m astra_chat.research.measure_sweep", description=__doc__,
@@ -71,13 +72,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N")
     parser.add_argument("--repeats", type=int, default=3)
     asked = parser.parse_args(words)
-    try:
-        device = pick_device(asked.device)
-        for name in asked.tasks or task_names():
-            print(measure(name, device, asked.repeats), flush=True)
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    device = pick_device(asked.device)
+    for name in asked.tasks or task_names():
+        print(measure(name, device, asked.repeats), flush=True)
 
 
 if __name__ == "__main__":

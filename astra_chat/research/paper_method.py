@@ -11,12 +11,12 @@ import argparse
 import ctypes
 import json
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from astra_chat.research.commands import one_line_errors
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import build_all, require_build
 from astra_chat.tools.errors import AstraError, BadInput
@@ -144,6 +144,7 @@ def read(path: Path) -> PaperMethod:
         raise BadInput(f"{path} contains no times: {type(error).__name__}") from None
 
 
+@one_line_errors()
 def main() -> None:
     from astra_chat.research.baselines.beside import best_side, tier_side
     from astra_chat.tools.system.devices import pick_device
@@ -154,20 +155,16 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
-    try:
-        device = pick_device(asked.device)
-        if device.kind != "cuda":
-            raise BadInput("event pairs are measured on a GPU: --device cuda")
-        times: list[EventTime] = []
-        for name in PAPER_SHAPES:
-            task = find_task(name)
-            sides = [tier_side(task, "paper"), tier_side(task, "sglang"), best_side(task)]
-            times += measure(task, device, [(side.kernel.name, side.source) for side in sides])
-        dumped = PaperMethod(device=device, times=tuple(times)).model_dump(mode="json")
-        print(json.dumps({"schema": SCHEMA, **dumped}))
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    device = pick_device(asked.device)
+    if device.kind != "cuda":
+        raise BadInput("event pairs are measured on a GPU: --device cuda")
+    times: list[EventTime] = []
+    for name in PAPER_SHAPES:
+        task = find_task(name)
+        sides = [tier_side(task, "paper"), tier_side(task, "sglang"), best_side(task)]
+        times += measure(task, device, [(side.kernel.name, side.source) for side in sides])
+    dumped = PaperMethod(device=device, times=tuple(times)).model_dump(mode="json")
+    print(json.dumps({"schema": SCHEMA, **dumped}))
 
 
 _LOOP = """

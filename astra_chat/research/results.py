@@ -8,8 +8,7 @@ published. No figure stands in the document that is not in one of them.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,11 +18,12 @@ from astra_chat.research import estimates, paper_method
 from astra_chat.research import result_tables as tables
 from astra_chat.research.baselines import evidence
 from astra_chat.research.baselines.evidence import Comparison, Evidence, of_task
+from astra_chat.research.commands import print_document
 from astra_chat.research.estimates import Estimates
 from astra_chat.research.paper_method import PaperMethod
 from astra_chat.research.result_tables import Published
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
@@ -291,15 +291,6 @@ def _us(value: float | None) -> str:
 
 def main() -> None:
     print_document(lambda paths: document(load(paths)))
-
-
-def print_document(made: Callable[[Iterable[Path]], str]) -> None:
-    """What is made of the files that the command line names; bad input is one line."""
-    try:
-        print(made(map(Path, sys.argv[1:])))
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.research.commands import one_line_errors
+from astra_chat.tools.errors import BadInput
 
 if TYPE_CHECKING:
     from astra_chat.research.baselines.foreign import Places
@@ -124,20 +125,17 @@ def parser() -> argparse.ArgumentParser:
     return told
 
 
+@one_line_errors()
 def main() -> None:
     asked = parser().parse_args()
-    try:
-        for path in (getattr(asked, _name(option), None) for option in (*PLACES, "library")):
-            if path is not None and not path.exists():
-                raise BadInput(f"{path} does not exist")
-        commands = {
-            "extract": extract, "translate": translate, "check": check, "measure": measure,
-            "show": show,
-        }  # fmt: skip
-        commands[asked.command](asked)
-    except AstraError as error:
-        print(f"astra-chat: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    for path in (getattr(asked, _name(option), None) for option in (*PLACES, "library")):
+        if path is not None and not path.exists():
+            raise BadInput(f"{path} does not exist")
+    commands = {
+        "extract": extract, "translate": translate, "check": check, "measure": measure,
+        "show": show,
+    }  # fmt: skip
+    commands[asked.command](asked)
 
 
 if __name__ == "__main__":

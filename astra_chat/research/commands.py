@@ -1,0 +1,26 @@
+"""What the commands of this folder share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from astra_chat.tools.errors import AstraError
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Bad input, and what the machine lacks, end the command with one line and their exit code."""
+    try:
+        yield
+    except AstraError as error:
+        print(f"astra-chat: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+@one_line_errors()
+def print_document(made: Callable[[Iterable[Path]], str]) -> None:
+    """What is made of the files that the command line names; bad input is one line."""
+    print(made(map(Path, sys.argv[1:])))
