@@ -144,6 +144,7 @@ def test_a_killed_run_goes_on_to_the_identical_end(
 
 
 @pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.sampled(1)
 @pytest.mark.second_tier
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     whole: tuple[Path, Path, str], tmp_path: Path, times: int

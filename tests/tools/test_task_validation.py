@@ -22,6 +22,7 @@ def small(task: Task) -> Task:
 
 
 @pytest.mark.parametrize("name", task_names())
+@pytest.mark.sampled(2)
 def test_a_shipped_task_is_fit(name: str, device: Device) -> None:
     task = small(find_task(name))
     report = check_task(task, device)

@@ -37,6 +37,7 @@ def ran(words: list[str]) -> tuple[str, list[str]]:
     return verdict, shlex.split(line)[3:]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.second_tier
 @pytest.mark.parametrize("source", [UNLUCKY, OLD_RESULTS], ids=["inputs", "poison"])
 def test_the_printed_command_shows_the_same_failure(

@@ -113,6 +113,7 @@ def test_the_cause_is_named(what: str, tmp_path: Path, device: Device) -> None:
     assert named and any("correct with" in line for line in named), report.hidden_failed
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_a_dtype_is_the_cause(tmp_path: Path, device: Device) -> None:
     task = folder(tmp_path, KERNEL.replace(*FAULTS["float16"]))

@@ -107,6 +107,7 @@ def test_bugs_that_change_no_result_are_left_out(
     assert scores.harmless == (same,) and scores.survivors == (large, inexact)
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_a_case_that_the_source_itself_fails_is_kept_and_kills_nothing(task: Task) -> None:
     source = SCALAR.replace("2.0f * in[i]", "(total > 100 ? 3.0f : 2.0f) * in[i]")
@@ -119,6 +120,7 @@ def test_a_case_that_the_source_itself_fails_is_kept_and_kills_nothing(task: Tas
     assert large.unjudged == "the source itself fails it" and large.kept and not large.kills
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_bugs_in_code_that_no_legal_case_reaches_are_left_out(
     task: Task, monkeypatch: pytest.MonkeyPatch
