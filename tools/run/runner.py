@@ -334,8 +334,9 @@ class Runner:
         return self.policy((*builds, *self.inputs(oracle_cases)), scratch)
 
     def inputs(self, oracle_cases: Sequence[OracleCase]) -> tuple[Path, ...]:
-        """Files of what the calls read."""
-        return tuple(t.input_path(arg) for t in oracle_cases for arg in self.task.args if arg.read)
+        """Folders of what the calls read. Not file by file: of many calls the paths would be more
+        than a word of a command holds (128 KiB)."""
+        return tuple(dict.fromkeys(t.inputs for t in oracle_cases))
 
     def policy(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
         """What a runner may reach that reads these."""

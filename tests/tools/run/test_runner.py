@@ -14,7 +14,7 @@ from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S
 from astra_chat.tools.run import runner as runner_module
 from astra_chat.tools.run.case_run import CaseRun
-from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.steps import Steps
 from astra_chat.tools.system import gpu_lock
@@ -224,3 +224,18 @@ def test_the_wait_for_a_gpu_is_no_use_of_it(
     assert step.gpu is not None and told.is_set()
     assert step.waited_s >= 0.2
     assert 0.1 <= step.gpu.held_s <= step.seconds - step.waited_s + 0.001, "rounded apart"
+
+
+def test_of_a_thousand_cases_the_sandbox_s_order_is_one_word_of_a_command(
+    device: Device, tmp_path: Path
+) -> None:
+    """Linux takes no word of 128 KiB: with a path for each of its files a call had too many."""
+    task = find_task("rope_and_kv_write")
+    root = tmp_path / "astra-oracle-0123abcd" / "inputs"
+    cases = [
+        OracleCase(task.check[0], tmp_path / f"{n:016x}", root / f"{n:016x}") for n in range(1000)
+    ]
+    built = Build(tmp_path, (), cached=True, seconds=0.0)
+    order = Runner(task, device).sandbox(built, cases, tmp_path).order()
+    assert str(cases[-1].inputs) in order and len(order) < 2**17
+    assert str(cases[-1].folder) not in order, "what is expected is not for a candidate"
