@@ -68,17 +68,17 @@ def odd(
     """Odd multiples of each dim's step, some of them round numbers, as large as the budget of bytes
     allows, beside the fixed ones."""
     fixed = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in fixed.items()}
-    dims, fits = {**least(task, kind), **fixed}, _within_bytes(task, kind, budget)
+    dims, fits = {**least(task, kind), **fixed}, within_bytes(task, kind, budget)
     for name in rng.sample(list(dims), len(dims)):
         if name in fixed:
             continue
         step = task.dims[name].step(kind.dtype)
-        low, high = max(1, dims[name] // step), _most_units(task, kind, dims, name, fits)
+        low, high = max(1, dims[name] // step), most_units(task, kind, dims, name, fits)
         units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
         units = units | 1 if units | 1 <= high else units - 1
         dims[name] = _now_and_then_round(step * max(low, min(high, units)), step, high * step, rng)
     found = _legal(task, kind, dims, fixed)
-    much = found and found != dims and not _within_bytes(task, kind, MUCH * budget)(found)
+    much = found and found != dims and not within_bytes(task, kind, MUCH * budget)(found)
     return found if found and not much else least(task, kind)
 
 
@@ -138,8 +138,8 @@ def of_many_rows(
             place += octaves
         kind = rng.choice(task.combinations)
         step, dims = dim.step(kind.dtype), least(task, kind)
-        fits = _within_bytes(task, kind, most)
-        high = _most_units(task, kind, dims, name, fits) * step
+        fits = within_bytes(task, kind, most)
+        high = most_units(task, kind, dims, name, fits) * step
         if _rows(task, kind, {**dims, name: high}) > _rows(task, kind, dims):
             high = min(most_rows, high)
         low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
@@ -163,7 +163,7 @@ def _within(
     for name, extent in fixed.items():
         dims[name] = task.dims[name].above(extent, kind.dtype)
     found = _legal(task, kind, dims, fixed)
-    if found and _within_bytes(task, kind, most)(found):
+    if found and within_bytes(task, kind, most)(found):
         yield kind, found
 
 
@@ -200,7 +200,7 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
         except ZeroDivisionError:
             return False
 
-    return low, _most_units(task, kind, dims, name, short)
+    return low, most_units(task, kind, dims, name, short)
 
 
 def _rows(task: Task, kind: Combination, dims: Dims) -> int:
@@ -209,7 +209,7 @@ def _rows(task: Task, kind: Combination, dims: Dims) -> int:
     return max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
 
 
-def _most_units(
+def most_units(
     task: Task, kind: Combination, dims: Dims, name: str, fits: Callable[[Dims], bool]
 ) -> int:
     """Of a dim's steps, as many as are legal and let the call fit; at least those of `dims`."""
@@ -226,7 +226,7 @@ def _most_units(
     return low
 
 
-def _within_bytes(task: Task, kind: Combination, most: int) -> Callable[[Dims], bool]:
+def within_bytes(task: Task, kind: Combination, most: int) -> Callable[[Dims], bool]:
     def within(dims: Dims) -> bool:
         try:
             return task.size_bytes(kind.case(dims)) <= most
