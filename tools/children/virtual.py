@@ -121,6 +121,7 @@ class _Run:
         adding = next((n.kernel for n in call.launches.kernels if n.kernel in self.adding), "")
         most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
         self.gpu.afford(None if whole else most, blocks)
+        self.gpu.left_there = call.pattern
         self.arrays = _buffers(self.task, call, self.arrays)
         if found := _unwaited(call.launches, self.waiting):
             return found

@@ -32,6 +32,7 @@ from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX
 from astra_chat.tools.virtual_gpu.types import (
     MEETING_BYTES,
+    NAN_BITS,
     Engine,
     Fault,
     Launch,
@@ -82,6 +83,8 @@ class VirtualGpu:
             engine, compiled, sample_instructions, prints=prints, adds_up=adds_up
         )
         self._counters = counters
+        self.left_there = NAN_BITS
+        """Of the launches to come (Launch.left_there)."""
         self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
         self._reports: list[LaunchReport] = []
