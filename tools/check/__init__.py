@@ -13,6 +13,8 @@ causes                 why a baseline fails a legal case: one thing set back to 
 hidden_cases           cases drawn from the whole legal domain
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
+launch_limits          launches of the largest legal calls, recorded and not run
+far_calls              calls beyond 2^31 elements, for their addresses alone
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.check.drawn_dims import Dims, least, most_units, within_bytes
+from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, most_units, within_bytes
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.domain import Combination
@@ -42,7 +42,8 @@ def largest_calls(task: Task) -> Iterator[Case]:
     """For each dim its greatest extent beside the least of the others; then, in each order of one
     dim before all others, what is still affordable of these."""
     for kind in task.combinations:
-        found = [dims for name in task.dims for dims in _from(task, kind, name)]
+        asked = (dims for name in task.dims for dims in _from(task, kind, name))
+        found = [dims for dims in (legal_near(task, kind, one) for one in asked) if dims]
         for number, dims in enumerate(found):
             case = kind.case(dims)
             if dims not in found[:number] and not any(True for _ in task.flaws(case)):

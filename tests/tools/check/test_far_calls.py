@@ -1,0 +1,52 @@
+"""Calls beyond 2^31 elements: which are made, and that an offset of 32 bits is found."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.types import Unsafe
+
+DEVICE = pick_device("virtual", "h200")
+EDITS = {
+    "gelu_tanh_and_mul": (
+        "input + token * 2 * d;", "input + static_cast<int>(static_cast<unsigned>(token) * 2u * d);"
+    ),
+    "rmsnorm": (
+        "blockIdx.x * input_stride", "static_cast<int>(blockIdx.x * input_stride)"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_each_is_legal_and_has_an_element_beyond(name: str) -> None:
+    task = find_task(name)
+    for case in far_calls(task):
+        task.require_legal(case)
+        assert sum(buffer_bytes(arg, case) for arg in task.args) <= MOST_BYTES
+        last = [
+            sum((n - 1) * s for n, s in zip(a.shape_of(case), a.strides_of(case), strict=True))
+            for a in task.args if math.prod(a.shape_of(case))
+        ]  # fmt: skip
+        assert max(last) >= FAR, case.label
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
+    task, (old, new) = find_task(name), EDITS[name]
+    assert old in task.baseline
+    runner = Runner(task, DEVICE)
+    far = FarCalls(runner)
+    for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Unsafe)):
+        built = build(task, source, DEVICE)
+        assert isinstance(built, Build), built
+        found = far.fault(runner, built)
+        assert type(found) is (fault or type(None)), found
+        assert found is None or "out_of_bounds" in found.what
