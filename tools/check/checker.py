@@ -123,7 +123,8 @@ class Checker:
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
             if self._device.kind == "virtual" and isinstance(outcome, Correct):
-                outcome = self._far.fault(self._runner.seeded(seed.of("far")), built) or outcome
+                far = self._runner.seeded(seed.of("far"))
+                outcome = self._far.fault(far, built, confirming=confirming) or outcome
             if sweep and isinstance(outcome, Correct):
                 tell(len(calls), len(calls), "drawn cases compared with the baseline")
                 outcome = self._swept(sweep, built, seen, seed, tell)

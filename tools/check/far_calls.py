@@ -41,6 +41,8 @@ MOST_BYTES = 10 * 2**30
 ADDRESSES_BYTES = 8 * MOST_BYTES
 """Of the process: what checks for races notes of each element has addresses too."""
 ROWS = 3
+FEW = 2
+"""Calls of an evaluation: they take milliseconds."""
 
 
 class FarCalls:
@@ -50,9 +52,11 @@ class FarCalls:
         self._runner = runner
         self._known: list[Case] | None = None
 
-    def fault(self, runner: Runner, built: Build) -> Failure | None:
-        """The first call in which `built` leaves its arguments. Raises Cancelled."""
-        found = (one for _, one in _results(runner, built, self._cases()))
+    def fault(self, runner: Runner, built: Build, *, confirming: bool) -> Failure | None:
+        """The first call in which `built` leaves its arguments: of the FEW with the shortest rows,
+        or, to confirm a winner, of all. Raises Cancelled."""
+        cases = self._cases()
+        found = (one for _, one in _results(runner, built, cases if confirming else cases[:FEW]))
         return next((one for one in found if isinstance(one, Unsafe)), None)
 
     def _cases(self) -> list[Case]:
@@ -77,7 +81,7 @@ def far_calls(task: Task) -> list[Case]:
             shortest = min(legal, key=lambda case: _row(task, case), default=None)
             if shortest is not None and shortest not in found:
                 found.append(shortest)
-    return found
+    return sorted(found, key=lambda case: _row(task, case))
 
 
 def _apart(task: Task, arg: Arg) -> Iterator[Case]:

@@ -47,6 +47,6 @@ def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
     for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Unsafe)):
         built = build(task, source, DEVICE)
         assert isinstance(built, Build), built
-        found = far.fault(runner, built)
+        found = far.fault(runner, built, confirming=True)
         assert type(found) is (fault or type(None)), found
         assert found is None or "out_of_bounds" in found.what
