@@ -7,34 +7,17 @@
 #include <string.h>
 #include "machine.h"
 
-enum { FENCED = 1, PUBLISHED = 2, ACQUIRED = 4, FLAGGED = 8 };
 #define MANY ((uint32_t)1 << 31)
 
 static uint32_t block_of(const struct launch *launch, uint32_t cell) { return (cell & ~MANY) >> launch->site_bits; }
 
-void block_fence(struct warp *w, uint32_t m) {
-  if (m && w->launch->states) w->launch->states[w->block_id] |= FENCED;
-}
-
-void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags) {
-  if (!m || !w->launch->states) return;
-  /* Where the grid meets: that is seen once all are there (grid.c). */
-  if (w->launch->meeting_place && address[LOWEST(m)] - w->launch->meeting_place < 8) return;
-  uint8_t *state = &w->launch->states[w->block_id];
-  *state |= ACQUIRED | (site->releases ? FENCED : 0) | (flags ? FLAGGED : 0);
-  if (*state & FENCED) *state |= PUBLISHED;
-}
-
-static int ordered(const struct warp *w, uint32_t cell, int wrote) {
-  const uint8_t *states = w->launch->states;
-  const int done = wrote ? PUBLISHED : PUBLISHED | FLAGGED;
-  return states && states[block_of(w->launch, cell) - 1] & done && states[w->block_id] & ACQUIRED;
-}
-
-static void met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint32_t cell,
-                uint32_t thread, int wrote) {
+static void met(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane, uint64_t address,
+                uint64_t at, int wrote) {
   struct worker *k = w->worker;
-  if (ordered(w, cell, wrote)) return;
+  const uint32_t cell = (wrote ? buffer->writers : buffer->readers)[at];
+  const uint32_t thread = (wrote ? buffer->writer_threads : buffer->reader_threads)[at];
+  const uint32_t *times = wrote ? buffer->writer_times : buffer->reader_times;
+  if (times && block_ordered(w, block_of(w->launch, cell) - 1, thread, times[at], wrote)) return;
   struct fault *fault = &k->fault;
   fault->address = address, fault->other = cell;
   fault->detail[0] = wrote, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
@@ -54,11 +37,15 @@ static void read_cell(struct warp *w, const struct site *site, const struct buff
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
   if (wrote && site->cached) fault_at(w, STORED_AND_CACHED, site->instruction, lane);
-  if (wrote && block_of(launch, wrote) != me) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
+  if (wrote && block_of(launch, wrote) != me) met(w, site, buffer, lane, address, at, 1);
   if (!buffer->readers) return;
   uint32_t *reader = &buffer->readers[at];
-  if (!*reader) *reader = mine, buffer->reader_threads[at] = w->index * LANES + lane;
-  else if (block_of(launch, *reader) != me) *reader |= MANY;
+  if (*reader) {
+    if (block_of(launch, *reader) != me) *reader |= MANY;
+    return;
+  }
+  *reader = mine, buffer->reader_threads[at] = w->index * LANES + lane;
+  if (buffer->reader_times) buffer->reader_times[at] = block_order_now(launch);
 }
 
 void block_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -83,11 +70,12 @@ static void write_cell(struct warp *w, const struct site *site, const struct buf
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
   const int others = wrote && block_of(launch, wrote) != me;
-  if (changes && others) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
+  if (changes && others) met(w, site, buffer, lane, address, at, 1);
   const uint32_t read = buffer->readers ? buffer->readers[at] : 0;
-  if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, lane, address, read, buffer->reader_threads[at], 0);
-  if (changes || !(buffer->readers || others))
-    buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+  if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, buffer, lane, address, at, 0);
+  if (!changes && (buffer->readers || others)) return;
+  buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+  if (buffer->writer_times) buffer->writer_times[at] = block_order_now(launch);
 }
 
 void block_race_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -143,7 +131,7 @@ void block_race_update(struct warp *w, const struct site *site, const struct buf
     const uint64_t first = index_of(b, address[l]), last = index_of(b, address[l] + site->size - 1);
     for (uint64_t at = first; at <= last; at++) {
       const uint32_t wrote = b->writers[at];
-      if (wrote && block_of(w->launch, wrote) != (uint32_t)(w->block_id + 1)) met(w, site, l, address[l], wrote, b->writer_threads[at], 1);
+      if (wrote && block_of(w->launch, wrote) != (uint32_t)(w->block_id + 1)) met(w, site, b, l, address[l], at, 1);
     }
   }
 }
@@ -155,8 +143,7 @@ static uint64_t cells_of(const struct launch *launch, const struct buffer *buffe
 
 /* All blocks have met: what they did until now is ordered before what comes. */
 void block_races_restart(const struct launch *launch) {
-  const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-  if (launch->states) memset(launch->states, 0, blocks);
+  block_order_restart(launch);
   for (uint64_t b = 0; b < launch->buffer_count; b++) {
     const struct buffer *buffer = &launch->buffers[b];
     if (!buffer->writers) continue;

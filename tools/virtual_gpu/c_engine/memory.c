@@ -297,7 +297,7 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
   } else {
     on_chip(w, site, space, address, m, found);
     if (space == SHARED) {
-      if (w->launch->reserved_at) next_epoch(w->worker); /* so tiles of several warps meet */
+      if (w->launch->reserved_at) next_epoch(w->worker), block_order_all_meet(w->worker); /* so tiles of several warps meet */
       (site->ordered == COUNT_ATOMIC ? count_shared : count_shared_atomics)(w, site, address, m);
       if (w->worker->filled && !site->blind) check_filled(w, site, address, m);
       fill(w, site, address, m);

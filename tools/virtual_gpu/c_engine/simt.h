@@ -25,6 +25,7 @@ struct buffer {
   uint8_t *loaded, *stored; /* one byte for each sector, or null */
   uint32_t *writers, *readers; /* cells of block_races.c, or null */
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
+  uint32_t *writer_times, *reader_times; /* the same, where blocks may be ordered: block_order.c */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
@@ -90,7 +91,7 @@ struct launch {
   uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
   uint64_t *printed_bytes;
   struct uninitialized *uninitialized; /* by site */
-  uint8_t *states;     /* by block: fences and atomic operations, for the check between blocks; or null */
+  uint32_t *times, *places, *clock; /* of block_order.c, for the check between blocks; or null */
   const uint32_t *site_numbers; /* of that check, by instruction */
   uint64_t watched;    /* some buffers have cells */
   uint32_t site_bits;

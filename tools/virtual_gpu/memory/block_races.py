@@ -3,11 +3,12 @@
 A race: two blocks access the same bytes, one of them stores another value, and nothing orders them.
 
 For each granule of a buffer that the kernel may store to, a cell records which block wrote it and,
-where the kernel loads too, which block read it. Two blocks are ordered once the first has done an
-atomic (or volatile) operation after a fence, and the second any such operation: that covers the
-last block of a reduction, locks and flags. Reads of the first block are ordered by a flag that it
-stores, with or without a fence: that covers tiles that are compacted in place. This accepts more
-than the memory model does: a missed race is better than a false positive.
+where the kernel loads too, which block read it. Two accesses are ordered once the first has been
+published, by an atomic (or volatile) operation after a fence, and the second comes after one that
+looked there (block_order.py): that covers the last block of a reduction, locks and flags. Reads of
+the first block are ordered by a flag that it stores, with or without a fence: that covers tiles
+that are compacted in place. This accepts more than the memory model does: a missed race is better
+than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
 whose value decides nothing, of what another block stored so, needs the same order. (NumPy engine.)
@@ -24,13 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import ANYWHERE, Origin, Reach
+from astra_chat.tools.virtual_gpu.memory.block_order import BlockOrder
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Memory
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch
 
-FENCED, PUBLISHED, ACQUIRED, FLAGGED = 1, 2, 4, 8
-"""What a block has done: a fence for the whole GPU; behind it an atomic operation; any such;
-a volatile or ordered store."""
 STORED_AND_CACHED = (
     "read through the non-coherent cache (ld.global.nc) of bytes that the same launch stored: it"
     " may hold what was there before"
@@ -62,6 +61,9 @@ class Cells:
     """Like writers, of loose stores (ordered_accesses.is_loose)."""
     flags: NDArray[np.bool_] | None = None
     """Where a loose load looked for a value that decides something."""
+    writer_times: NDWords | None = None
+    """Of fine cells of a kernel whose blocks may be ordered: when, by the clock of block_order."""
+    reader_times: NDWords | None = None
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""
@@ -88,7 +90,7 @@ class BlockRaces:
         self._stored, self._loaded = stored, loaded
         self._fine: dict[int, Cells] = {}
         self._coarse: dict[int, Cells] = {}
-        self.states = np.zeros(launch.grid.count if reach.synchronises else 0, np.uint8)
+        self.order = BlockOrder(launch) if reach.synchronises else None
         self.used = False
         """A part of the launch has run."""
 
@@ -109,7 +111,8 @@ class BlockRaces:
             for others in (cells.readers, cells.posted, cells.flags):
                 if others is not None:
                     others[:] = 0
-        self.states[:] = 0
+        if self.order is not None:
+            self.order.restart()
 
     def detach(self) -> None:
         for buffer in self._memory.buffers:
@@ -123,6 +126,10 @@ class BlockRaces:
                 cells.writer_threads = np.zeros(cells.writers.size, np.uint16)
                 if cells.readers is not None:
                     cells.reader_threads = np.zeros(cells.readers.size, np.uint16)
+                if self.order is not None:
+                    cells.writer_times = np.zeros(cells.writers.size, np.uint32)
+                    if cells.readers is not None:
+                        cells.reader_times = np.zeros(cells.readers.size, np.uint32)
                 if self.reach.loose:
                     cells.posted = np.zeros(cells.writers.size, np.uint32)
                     cells.flags = np.zeros(cells.writers.size, np.bool_)

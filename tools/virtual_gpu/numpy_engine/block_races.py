@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.block_races import (
-    ACQUIRED,
-    FENCED,
-    FLAGGED,
     MANY,
-    PUBLISHED,
     STORED_AND_CACHED,
     BlockRaces,
 )
@@ -26,7 +22,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import differ
-from astra_chat.tools.virtual_gpu.types import MEETING_BYTES
+from astra_chat.tools.virtual_gpu.types import MEETING_BYTES, WARP_LANES
 
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
@@ -34,27 +30,44 @@ _MANY = np.uint32(MANY)
 
 
 def fence(f: Frame, active: Active) -> None:
-    """For the whole GPU, of these lanes' blocks."""
-    if f.block_races is not None and f.block_races.states.size:
-        f.block_races.states[f.blocks[active.mask.any(axis=1)]] |= np.uint8(FENCED)
+    """For the whole GPU, of these lanes' warps."""
+    if f.block_races is not None and f.block_races.order is not None:
+        rows, warps = _warps(active.mask)
+        f.block_races.order.fence(f.blocks[rows], warps)
+
+
+def meet(f: Frame, lanes: Mask) -> None:
+    """A barrier of these lanes' warps opened."""
+    if f.block_races is not None and f.block_races.order is not None and lanes.any():
+        rows, warps = _warps(lanes)
+        f.block_races.order.meet(f.blocks[rows], warps)
 
 
 def synchronise(
     f: Frame, site: Site, addresses: Array, active: Active, *, flags: bool = False
 ) -> None:
-    """An atomic or volatile operation of these lanes' blocks. addresses: of these lanes, or one;
-    flags: it stores something for others to see."""
-    if f.block_races is None or not f.block_races.states.size:
+    """An atomic or volatile operation of these lanes. addresses: of these lanes, or one; flags: it
+    stores something for others to see, and looks at nothing."""
+    if f.block_races is None or f.block_races.order is None:
         return
-    place = f.launch.meeting_place
+    place, order = f.launch.meeting_place, f.block_races.order
     if place and place <= int(addresses.flat[0]) < place + MEETING_BYTES:
         return  # where the grid meets: that is seen once all are there (grid_sync.py)
-    blocks = f.blocks[active.mask.any(axis=1)]
-    states = f.block_races.states[blocks] | np.uint8(ACQUIRED | (FLAGGED if flags else 0))
-    if site.releases:
-        states |= np.uint8(FENCED)
-    states[(states & np.uint8(FENCED)) != 0] |= np.uint8(PUBLISHED)
-    f.block_races.states[blocks] = states
+    at = addresses.reshape(-1).astype(np.uint64)
+    if site.writes:
+        rows, warps = _warps(active.mask)
+        order.publish(f.blocks[rows], warps, at, releases=site.releases, flags=flags)
+    if not flags:
+        mine, threads = np.nonzero(active.mask)
+        each = np.broadcast_to(at, mine.shape) if at.size == 1 else at
+        order.acquire(f.blocks[mine], threads // WARP_LANES, each)
+
+
+def _warps(lanes: Mask) -> tuple[NDArray[np.int64], Mask]:
+    """Rows with any of these lanes, and which of their warps have some, [rows, warps]."""
+    warps = lanes.reshape(lanes.shape[0], -1, WARP_LANES).any(axis=2)
+    rows = np.flatnonzero(warps.any(axis=1))
+    return rows, warps[rows]
 
 
 class Touch:
@@ -82,6 +95,7 @@ class Touch:
         self._addresses = mine
         self._shift = np.uint32(block_races.site_bits)
         self._block = (blocks + 1).astype(np.uint32)
+        self._now = np.uint32(0) if block_races.order is None else block_races.order.now
         number = block_races.number(site.instruction)
         self._mine: Words = (self._block << self._shift) | np.uint32(number)
 
@@ -96,15 +110,26 @@ class Touch:
         """Of another block."""
         return np.asarray((cells != 0) & (((cells & ~_MANY) >> self._shift) != self._block))
 
-    def _unordered(self, cells: Words, clash: Mask, *, wrote: bool = True) -> Mask:
-        states = self._block_races.states
-        if not states.size or not clash.any():
+    def _unordered(
+        self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool = True
+    ) -> Mask:
+        order = self._block_races.order
+        threads = self._cells.writer_threads if wrote else self._cells.reader_threads
+        times = self._cells.writer_times if wrote else self._cells.reader_times
+        if order is None or threads is None or times is None or not clash.any():
             return clash
-        first = np.maximum((cells & ~_MANY) >> self._shift, np.uint32(1)) - np.uint32(1)
-        done = PUBLISHED if wrote else PUBLISHED | FLAGGED
-        published = (states[first] & done) != 0
-        acquired = (states[self._block - np.uint32(1)] & ACQUIRED) != 0
-        return np.asarray(clash & ~(published & acquired))
+        found = clash.copy()
+        first = ((cells[clash] & ~_MANY) >> self._shift).astype(np.int64) - 1
+        at, mine = granules[clash], self._block[clash].astype(np.int64) - 1
+        warps = self._threads[clash].astype(np.int64) // WARP_LANES
+        found[clash] = ~order.ordered(first, threads[at], times[at], wrote, mine, warps)
+        return found
+
+    def _note_writer(self, granules: NDArray[np.int64], threads: NDArray[np.uint16]) -> None:
+        if self._cells.writer_threads is not None:
+            self._cells.writer_threads[granules] = threads
+        if self._cells.writer_times is not None:
+            self._cells.writer_times[granules] = self._now
 
     def read(self) -> None:
         self.look()
@@ -115,7 +140,7 @@ class Touch:
                 lane = self._lane(int(np.argmax(writers != 0)))
                 where = self._site.instruction, "race", STORED_AND_CACHED, machine.LAUNCH_FAILURE
                 raise self._f.fault(*where, lane)
-            clash = self._unordered(writers, self._others(writers))
+            clash = self._unordered(granules, writers, self._others(writers))
             if clash.any():
                 raise self._fault(int(np.argmax(clash)), granules, writers, wrote=True)
             if self._cells.readers is not None:
@@ -124,9 +149,9 @@ class Touch:
     def post(self) -> None:
         """A loose store."""
         for granules in self._granules():
-            if self._cells.posted is not None and self._cells.writer_threads is not None:
+            if self._cells.posted is not None:
                 self._cells.posted[granules] = self._mine
-                self._cells.writer_threads[granules] = self._threads
+                self._note_writer(granules, self._threads)
 
     def look(self) -> None:
         """A loose load: at a flag, or for data that another block may have stored loosely."""
@@ -145,6 +170,8 @@ class Touch:
         threads = self._cells.reader_threads
         if threads is not None:
             threads[granules[known == 0]] = self._threads[known == 0]
+        if self._cells.reader_times is not None:
+            self._cells.reader_times[granules[known == 0]] = self._now
         readers[granules] = np.where(
             known == 0, self._mine, np.where(self._others(known), known | _MANY, known)
         )
@@ -164,8 +191,8 @@ class Touch:
             last = writers[granules]
             self._stop(granules, earlier, self._others(earlier) & changed, wrote=True)
             at_once = self._others(last) & overwritten
-            if at_once.any() and self._cells.writer_threads is not None:
-                self._cells.writer_threads[granules] = self._threads
+            if at_once.any():
+                self._note_writer(granules, self._threads)
             self._stop(granules, last, at_once, wrote=True)
             if self._cells.readers is not None:
                 readers = self._cells.readers[granules]
@@ -175,8 +202,7 @@ class Touch:
             taken = changed if self._cells.readers is not None else changed | (earlier == 0)
             writers[granules] = earlier
             writers[granules[taken]] = self._mine[taken]
-            if self._cells.writer_threads is not None:
-                self._cells.writer_threads[granules[taken]] = self._threads[taken]
+            self._note_writer(granules[taken], self._threads[taken])
 
     def update(self) -> None:
         """An atomic operation; one whose scope is the block is atomic to no other block."""
@@ -186,13 +212,12 @@ class Touch:
             self._stop(granules, writers, self._others(writers), wrote=True)
             if alone:
                 self._cells.writers[granules] = self._mine
-                if self._cells.writer_threads is not None:
-                    self._cells.writer_threads[granules] = self._threads
+                self._note_writer(granules, self._threads)
                 last = self._cells.writers[granules]
                 self._stop(granules, last, self._others(last), wrote=True)
 
     def _stop(self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool) -> None:
-        clash = self._unordered(cells, clash, wrote=wrote)
+        clash = self._unordered(granules, cells, clash, wrote=wrote)
         if clash.any():
             raise self._fault(int(np.argmax(clash)), granules, cells, wrote=wrote)
 
@@ -253,6 +278,9 @@ def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
     if cells.writer_threads is not None:
         threads = _rows_of(cells.writer_threads, int(firsts[0]) + skipped, step, f.shape)
         threads[:] = np.arange(f.shape[1], dtype=np.uint16)
+    if cells.writer_times is not None and block_races.order is not None:
+        times = _rows_of(cells.writer_times, int(firsts[0]) + skipped, step, f.shape)
+        times[:] = block_races.order.now
     return True
 
 
