@@ -285,8 +285,8 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
     if ((!buffer || buffer->starts_uninitialized) && !site->blind) check_set(w, site, buffer, address, m);
-    block_synchronise(w, site, address, m, 0);
     if (w->launch->watched && (!buffer || buffer->writers)) block_race_update(w, site, buffer, address, m);
+    block_synchronise(w, site, address, m, 0);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {
       const struct buffer *buffers[LANES];

@@ -146,10 +146,10 @@ def _targets(
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
     if not site.blind:
         note_uninitialized_global(f, site, region, addresses, lanes)
-    if "cta" not in site.instruction.modifiers:
-        synchronise(f, site, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):
         touched.update()
+    if "cta" not in site.instruction.modifiers:
+        synchronise(f, site, addresses, lanes)
     region.buffer.mark_written(site.size, region.index)
     if f.counters is not None:
         f.counters.touch(site, region, addresses)
