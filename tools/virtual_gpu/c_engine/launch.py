@@ -185,7 +185,8 @@ def _workers(wanted: int | None, blocks: int) -> int:
     return max(min(wanted or cores or 1, blocks), 1)
 
 
-_WHO, _WHAT = ("writer", "reader"), ("threads", "times")
+_CELLS = ("readers", "writer_threads", "reader_threads", "writer_times", "reader_times")
+_CELLS_OF_SUMS = ("adders", "adder_times", "adder_threads")
 
 
 class _Buffers:
@@ -217,7 +218,7 @@ class _Buffers:
             if row.address in cells:
                 mine = cells[row.address]
                 row.writers, row.cell_bits = mine.writers.ctypes.data, mine.bits
-                for name in ("readers", *(f"{who}_{what}" for who in _WHO for what in _WHAT)):
+                for name in _CELLS + _CELLS_OF_SUMS:
                     array = getattr(mine, name)
                     setattr(row, name, None if array is None else array.ctypes.data)
 

@@ -122,6 +122,7 @@ void block_race_span_write(struct warp *w, const struct site *site, const struct
                          uint64_t bytes);
 void block_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                      uint32_t m);
+void block_race_flag(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 uint64_t block_races_taken(const struct launch *launch, int *pairs);
 void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

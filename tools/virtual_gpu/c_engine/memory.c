@@ -103,8 +103,9 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   const struct buffer *buffer = checked(w, site, address, m);
   if (!buffer || buffer->starts_uninitialized) check_set(w, site, buffer, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
-  if (w->launch->watched && (!buffer || buffer->writers) && !site->ordered) {
-    if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
+  if (w->launch->watched && (!buffer || buffer->writers)) {
+    if (site->ordered) block_race_flag(w, site, buffer, address, m);
+    else if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
     else block_race_read(w, site, buffer, address, m);
   }
   if (site->ordered) block_synchronise(w, site, address, m, 0);
@@ -122,8 +123,9 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
-  if (w->launch->watched && (!buffer || buffer->writers) && !site->ordered) {
-    if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
+  if (w->launch->watched && (!buffer || buffer->writers)) {
+    if (site->ordered) block_race_flag(w, site, buffer, address, m);
+    else if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
     else block_race_write(w, site, buffer, address, m, data);
   }
   if (site->ordered) block_synchronise(w, site, address, m, 1);

@@ -98,13 +98,13 @@ class BlockOrder:
         np.maximum.at(self.times, (blocks, ACQUIRED, warps), self.places[_places(addresses)])
 
     def ordered(
-        self, first: Numbers, threads: NDArray[np.uint16], when: Times, wrote: bool,
+        self, first: Numbers, threads: NDArray[np.uint16], when: Times, did: str,
         second: Numbers, warps: NDArray[np.int64],
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Accesses of blocks `first`, by these threads at these times, before those of `second`."""
         theirs = threads.astype(np.int64) // WARP_LANES
         until = self.times[first, PUBLISHED, theirs]
-        if not wrote:
+        if did == "read":
             until = np.maximum(until, self.times[first, FLAGGED, theirs])
         done = (when <= until) | (first == second)
         return np.asarray(done & (when <= self.times[second, ACQUIRED, warps]))

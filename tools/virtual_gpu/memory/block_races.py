@@ -36,7 +36,11 @@ STORED_AND_CACHED = (
 )
 MANY = 1 << 31
 """Of a cell: several blocks read."""
+FLAG = MANY
+"""Of a cell of additions."""
 _BITS = 31
+DID = ("read", "wrote", "added to")
+"""What the earlier access did; the C engine knows them by number."""
 COARSEST_BITS = 5
 COARSE_CELLS = 1 << 16
 """Coarse cells are at most 32 bytes wide, and as fine as fewer of them allow."""
@@ -64,6 +68,11 @@ class Cells:
     writer_times: NDWords | None = None
     """Of fine cells of a kernel whose blocks may be ordered: when, by the clock of block_order."""
     reader_times: NDWords | None = None
+    adders: NDWords | None = None
+    """The same of atomic additions whose result nothing reads (ordered_accesses.unread_sums): the
+    first that is not ordered before what came later; FLAG where somebody looks at the result."""
+    adder_threads: NDThreads | None = None
+    adder_times: NDWords | None = None
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""
@@ -108,7 +117,7 @@ class BlockRaces:
         """All blocks have met: what they did until now is ordered before what comes."""
         for cells in (*self._fine.values(), *self._coarse.values()):
             cells.writers[:] = 0
-            for others in (cells.readers, cells.posted, cells.flags):
+            for others in (cells.readers, cells.posted, cells.flags, cells.adders):
                 if others is not None:
                     others[:] = 0
         if self.order is not None:
@@ -130,6 +139,9 @@ class BlockRaces:
                     cells.writer_times = np.zeros(cells.writers.size, np.uint32)
                     if cells.readers is not None:
                         cells.reader_times = np.zeros(cells.readers.size, np.uint32)
+                    cells.adders = np.zeros(cells.writers.size, np.uint32)
+                    cells.adder_threads = np.zeros(cells.writers.size, np.uint16)
+                    cells.adder_times = np.zeros(cells.writers.size, np.uint32)
                 if self.reach.loose:
                     cells.posted = np.zeros(cells.writers.size, np.uint32)
                     cells.flags = np.zeros(cells.writers.size, np.bool_)
@@ -178,12 +190,9 @@ class BlockRaces:
 
         return undo
 
-    def message(
-        self, does: str, size: int, address: int, cell: int, thread: int, wrote: bool
-    ) -> str:
-        """cell, thread: of the earlier access."""
-        did = "wrote" if wrote else "read"
-        many = bool(cell & MANY) and not wrote
+    def message(self, does: str, size: int, address: int, cell: int, thread: int, did: str) -> str:
+        """cell, thread: of the earlier access, which `did` that."""
+        many = bool(cell & MANY) and did == "read"
         block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
         number = cell & ((1 << self.site_bits) - 1)
         where = (

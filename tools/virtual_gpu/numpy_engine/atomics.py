@@ -80,6 +80,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     site = Site(
         code.instruction, dtype.itemsize, writes=True, ordered=True, floats="f" in type_name,
         blind=how == "exch", counts=adds_one(code.instruction),
+        sums=id(code.instruction) in code.unit.sums,
     )  # fmt: skip
 
     def step(f: Frame) -> None:

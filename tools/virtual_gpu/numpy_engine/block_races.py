@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.block_races import (
+    FLAG,
     MANY,
     STORED_AND_CACHED,
     BlockRaces,
@@ -27,6 +29,7 @@ from astra_chat.tools.virtual_gpu.types import MEETING_BYTES, WARP_LANES
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 _MANY = np.uint32(MANY)
+Did = Literal["read", "wrote", "added to"]
 
 
 def fence(f: Frame, active: Active) -> None:
@@ -111,19 +114,27 @@ class Touch:
         return np.asarray((cells != 0) & (((cells & ~_MANY) >> self._shift) != self._block))
 
     def _unordered(
-        self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool = True
+        self, granules: NDArray[np.int64], cells: Words, clash: Mask, did: Did = "wrote"
     ) -> Mask:
         order = self._block_races.order
-        threads = self._cells.writer_threads if wrote else self._cells.reader_threads
-        times = self._cells.writer_times if wrote else self._cells.reader_times
+        threads, times = self._when(did)
         if order is None or threads is None or times is None or not clash.any():
             return clash
         found = clash.copy()
         first = ((cells[clash] & ~_MANY) >> self._shift).astype(np.int64) - 1
         at, mine = granules[clash], self._block[clash].astype(np.int64) - 1
         warps = self._threads[clash].astype(np.int64) // WARP_LANES
-        found[clash] = ~order.ordered(first, threads[at], times[at], wrote, mine, warps)
+        found[clash] = ~order.ordered(first, threads[at], times[at], did, mine, warps)
         return found
+
+    def _when(self, did: Did) -> tuple[NDArray[np.uint16] | None, Words | None]:
+        """Threads and times of the cells of those who did that."""
+        cells = self._cells
+        if did == "added to":
+            return cells.adder_threads, cells.adder_times
+        if did == "wrote":
+            return cells.writer_threads, cells.writer_times
+        return cells.reader_threads, cells.reader_times
 
     def _note_writer(self, granules: NDArray[np.int64], threads: NDArray[np.uint16]) -> None:
         if self._cells.writer_threads is not None:
@@ -142,20 +153,27 @@ class Touch:
                 raise self._f.fault(*where, lane)
             clash = self._unordered(granules, writers, self._others(writers))
             if clash.any():
-                raise self._fault(int(np.argmax(clash)), granules, writers, wrote=True)
+                raise self._fault(int(np.argmax(clash)), granules, writers, "wrote")
+            self._stop_at_sums(granules)
             if self._cells.readers is not None:
                 self._note_readers(self._cells.readers, granules)
 
     def post(self) -> None:
-        """A loose store."""
+        """An ordered store; it matters whether it is loose."""
         for granules in self._granules():
-            if self._cells.posted is not None:
+            self._flag(granules)
+            if self._site.loose and self._cells.posted is not None:
                 self._cells.posted[granules] = self._mine
                 self._note_writer(granules, self._threads)
 
     def look(self) -> None:
-        """A loose load: at a flag, or for data that another block may have stored loosely."""
+        """A loose load: at a flag, or for data that another block may have stored loosely. Or
+        another ordered one, at a flag."""
         for granules in self._granules():
+            if self._site.ordered:
+                self._flag(granules)
+            if not self._site.loose:
+                continue
             posted, flags = self._cells.posted, self._cells.flags
             if posted is None or flags is None:
                 return
@@ -163,7 +181,29 @@ class Touch:
                 flags[granules] = True
                 continue
             earlier = posted[granules]
-            self._stop(granules, earlier, self._others(earlier) & ~flags[granules], wrote=True)
+            self._stop(granules, earlier, self._others(earlier) & ~flags[granules])
+
+    def _flag(self, granules: NDArray[np.int64]) -> None:
+        """What is added there is not only data: somebody looks at the result."""
+        if self._cells.adders is not None:
+            self._cells.adders[granules] = FLAG
+
+    def _add(self, granules: NDArray[np.int64]) -> None:
+        """Of several additions the first counts that nothing has ordered before later ones."""
+        adders, threads, times = self._cells.adders, *self._when("added to")
+        if adders is None or threads is None or times is None:
+            return
+        known = adders[granules]
+        held = self._unordered(granules, known, self._others(known), "added to")
+        at = np.flatnonzero(~held & (known != FLAG))[::-1]
+        adders[granules[at]], threads[granules[at]] = self._mine[at], self._threads[at]
+        times[granules[at]] = self._now
+
+    def _stop_at_sums(self, granules: NDArray[np.int64], among: Mask | None = None) -> None:
+        if self._cells.adders is not None:
+            known = self._cells.adders[granules]
+            clash = self._others(known) & (known != FLAG)
+            self._stop(granules, known, clash if among is None else clash & among, "added to")
 
     def _note_readers(self, readers: Words, granules: NDArray[np.int64]) -> None:
         known = readers[granules]
@@ -189,15 +229,16 @@ class Touch:
             earlier = writers[granules]
             writers[granules] = self._mine
             last = writers[granules]
-            self._stop(granules, earlier, self._others(earlier) & changed, wrote=True)
+            self._stop(granules, earlier, self._others(earlier) & changed)
+            self._stop_at_sums(granules, changed)
             at_once = self._others(last) & overwritten
             if at_once.any():
                 self._note_writer(granules, self._threads)
-            self._stop(granules, last, at_once, wrote=True)
+            self._stop(granules, last, at_once)
             if self._cells.readers is not None:
                 readers = self._cells.readers[granules]
                 many = (readers & _MANY) != 0
-                self._stop(granules, readers, (self._others(readers) | many) & changed, wrote=False)
+                self._stop(granules, readers, (self._others(readers) | many) & changed, "read")
             # Of what is never read only other values matter: such cells are always taken.
             taken = changed if self._cells.readers is not None else changed | (earlier == 0)
             writers[granules] = earlier
@@ -209,22 +250,26 @@ class Touch:
         alone = "cta" in self._site.instruction.modifiers
         for granules in self._granules():
             writers = self._cells.writers[granules]
-            self._stop(granules, writers, self._others(writers), wrote=True)
+            self._stop(granules, writers, self._others(writers))
+            if not self._site.sums:
+                self._flag(granules)
+            elif not alone:
+                self._add(granules)
             if alone:
                 self._cells.writers[granules] = self._mine
                 self._note_writer(granules, self._threads)
                 last = self._cells.writers[granules]
-                self._stop(granules, last, self._others(last), wrote=True)
+                self._stop(granules, last, self._others(last))
 
-    def _stop(self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool) -> None:
-        clash = self._unordered(granules, cells, clash, wrote=wrote)
+    def _stop(
+        self, granules: NDArray[np.int64], cells: Words, clash: Mask, did: Did = "wrote"
+    ) -> None:
+        clash = self._unordered(granules, cells, clash, did)
         if clash.any():
-            raise self._fault(int(np.argmax(clash)), granules, cells, wrote=wrote)
+            raise self._fault(int(np.argmax(clash)), granules, cells, did)
 
-    def _fault(
-        self, at: int, granules: NDArray[np.int64], cells: Words, *, wrote: bool
-    ) -> Exception:
-        threads = self._cells.writer_threads if wrote else self._cells.reader_threads
+    def _fault(self, at: int, granules: NDArray[np.int64], cells: Words, did: Did) -> Exception:
+        threads, _ = self._when(did)
         assert threads is not None
         message = self._block_races.message(
             self._site.verb,
@@ -232,7 +277,7 @@ class Touch:
             int(self._addresses[at]),
             int(cells[at]),
             int(threads[granules[at]]),
-            wrote,
+            did,
         )
         instruction, lane = self._site.instruction, self._lane(at)
         return self._f.fault(instruction, "race", message, machine.LAUNCH_FAILURE, lane)
@@ -272,6 +317,10 @@ def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
     mine = _rows_of(cells.writers, int(firsts[0]) + skipped, step, f.shape)
     if mine.any():
         return False
+    if cells.adders is not None:
+        sums = _rows_of(cells.adders, int(firsts[0]) + skipped, step, f.shape)
+        if sums.any():
+            return False
     number = np.int64(block_races.number(site.instruction))
     stamps = ((f.blocks + 1) << np.int64(block_races.site_bits) | number).astype(np.uint32)
     mine[:] = stamps[:, None]

@@ -123,12 +123,21 @@ READ = "@%p1 ld.global.u32 %v1, [%e0];"
 READ_THIRD = "@%q5 ld.global.u32 %v1, [%e0];"
 READ_FIRST = "@%p0 ld.global.u32 %v1, [%e0];"
 STORE_LATE = "@%p1 st.global.u32 [%e0], %r3;"
+SUM = "@%p0 red.global.add.u32 [%d3], 1;"
+TAKE = "@%p0 atom.global.add.u32 %v2, [%d3], 1; @%p0 st.global.u32 [%d3+2048], %v2;"
 ORDERS = [
     ((STORE, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
     ((STORE, FENCE, BARRIER, ADD, WAIT, BARRIER, READ), False),
     ((STORE, BARRIER, RELEASE, ACQUIRE, BARRIER, READ), False),
     ((STORE, BARRIER, PUBLISH, CHAIN, BARRIER, READ_THIRD), False),
     ((READ_FIRST, BARRIER, FLAG, WAIT, BARRIER, STORE_LATE), False),
+    ((SUM, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
+    ((SUM, BARRIER, PUBLISH, WAIT, BARRIER, STORE_LATE), False),
+    ((TAKE, PUBLISH, WAIT, BARRIER, READ), False),
+    # Sums that other warps may still add to.
+    ((SUM, PUBLISH, WAIT, BARRIER, READ), True),
+    ((SUM, PUBLISH, WAIT, BARRIER, STORE_LATE), True),
+    ((SUM, BARRIER, PUBLISH, WAIT, READ), True),
     # The store comes after the flag; between the flag and the barrier.
     ((PUBLISH, STORE, WAIT, BARRIER, READ), True),
     ((PUBLISH, STORE, BARRIER, WAIT, BARRIER, READ), True),
