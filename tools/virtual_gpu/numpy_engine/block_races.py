@@ -68,9 +68,9 @@ def synchronise(
 
 def _warps(lanes: Mask) -> tuple[NDArray[np.int64], Mask]:
     """Rows with any of these lanes, and which of their warps have some, [rows, warps]."""
-    warps = lanes.reshape(lanes.shape[0], -1, WARP_LANES).any(axis=2)
-    rows = np.flatnonzero(warps.any(axis=1))
-    return rows, warps[rows]
+    warps = np.asarray(lanes.reshape(lanes.shape[0], -1, WARP_LANES).any(axis=2))
+    rows = np.flatnonzero(np.asarray(warps.any(axis=1)))
+    return rows, np.asarray(warps[rows])
 
 
 class Touch:
