@@ -95,7 +95,8 @@ class BlockOrder:
         self, blocks: Numbers, warps: NDArray[np.int64], addresses: NDArray[np.uint64]
     ) -> None:
         """One warp of a block for each address."""
-        np.maximum.at(self.times, (blocks, ACQUIRED, warps), self.places[_places(addresses)])
+        acquired = self.times[:, ACQUIRED]
+        np.maximum.at(acquired, (blocks, warps), self.places[_places(addresses)])
 
     def ordered(
         self, first: Numbers, threads: NDArray[np.uint16], when: Times, did: str,

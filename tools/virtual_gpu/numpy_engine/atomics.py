@@ -139,7 +139,7 @@ def _targets(
                 if f.races is not None and arena.reserved_at:
                     # So tiles of several warps meet: a missed race is better than a false positive.
                     f.races.advance(lanes.mask.any(axis=1))
-                    meet(f, f.live & lanes.mask.any(axis=1)[:, None])
+                    meet(f, f.live & lanes.mask.any(axis=1, keepdims=True))
                 _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions, lanes if where == "shared" else None
 

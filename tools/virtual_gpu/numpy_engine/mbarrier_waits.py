@@ -165,7 +165,7 @@ class MbarrierWaits:
                 if f.races is not None:
                     f.races.synced(f.active)
                 # Whoever arrived counts as all of the block: a missed race is better.
-                meet(f, f.live & f.active.mask.any(axis=1)[:, None])
+                meet(f, f.live & f.active.mask.any(axis=1, keepdims=True))
                 self.last_failed, self._failed_polls = None, 0
         self._keep_rest()
         return passed
