@@ -27,6 +27,10 @@ from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 SAMPLE_INSTRUCTIONS = 2**20
 """Of single threads, a launch."""
+ENDLESS_INSTRUCTIONS = 2**28
+"""Of single threads, about a second: few blocks may go through all the elements, and need hours."""
+OF_ADDRESSES = ("out_of_bounds", "misaligned")
+"""Kinds of faults."""
 MOST_INDEX_BYTES = 2**20
 """Of an index argument that is filled."""
 
@@ -37,8 +41,9 @@ def main() -> None:
     request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
     task = load_task(request.task)
     gpu = VirtualGpu(
-        spec(request.spec), counters=False, engine="numpy", sample_instructions=SAMPLE_INSTRUCTIONS
-    )
+        spec(request.spec), counters=False, engine="numpy", sample_instructions=SAMPLE_INSTRUCTIONS,
+        endless_instructions=ENDLESS_INSTRUCTIONS,
+    )  # fmt: skip
     gpu.memory.track_writes(False)
     lock(reporter.pipe)
     kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
@@ -63,7 +68,8 @@ def _called(
                 addresses[arg.name] = gpu.register(array, arg.name)
         replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
     except Fault as fault:
-        return fault_report(fault)
+        if fault.kind in OF_ADDRESSES:
+            return fault_report(fault)
     except (MemoryError, PtxUnsupported, PtxSyntaxError):
         pass
     finally:

@@ -23,6 +23,21 @@ EDITS = {
         "blockIdx.x * input_stride", "static_cast<int>(blockIdx.x * input_stride)"
     ),
 }  # fmt: skip
+FEW_BLOCKS = """
+#include <cstdint>
+#include <cuda_fp16.h>
+__global__ void silu(__half* out, const __half* in, int64_t d, int64_t total) {
+  for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < total; i += gridDim.x * 256) {
+    const float g = in[i + i / d * d], u = in[i + i / d * d + d];
+    out[i] = g / (1.0f + __expf(-g)) * u;
+  }
+}
+extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, int64_t d, int,
+                                    cudaStream_t stream) {
+  silu<<<8, 256, 0, stream>>>((__half*)out, (const __half*)in, d, tokens * d);
+  return cudaGetLastError();
+}
+"""
 
 
 @pytest.mark.parametrize("name", task_names())
@@ -50,3 +65,12 @@ def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
         found = far.fault(runner, built, confirming=True)
         assert type(found) is (fault or type(None)), found
         assert found is None or "out_of_bounds" in found.what
+
+
+def test_few_blocks_that_go_through_all_the_elements_are_honest() -> None:
+    """No machine waits for that many turns of a loop: what is wrong there is not looked for."""
+    task = find_task("silu_and_mul")
+    runner = Runner(task, DEVICE)
+    built = build(task, FEW_BLOCKS, DEVICE)
+    assert isinstance(built, Build), built
+    assert FarCalls(runner).fault(runner, built, confirming=False) is None
