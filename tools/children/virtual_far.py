@@ -27,7 +27,7 @@ from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 PR_SET_THP_DISABLE = 41
-"""Of linux/prctl.h: what is touched here lies far apart, and a huge page is zeroed for each place."""
+"""Of linux/prctl.h: what is touched lies far apart, and each place would zero a huge page."""
 SAMPLE_INSTRUCTIONS = 2**20
 """Of single threads, a launch."""
 ENDLESS_INSTRUCTIONS = 2**28

@@ -116,8 +116,8 @@ def test_a_kind_that_nobody_has_is_an_error_at_once(raylets: Raylets) -> None:
 def test_a_hung_kernel_is_killed_with_its_worker(
     raylets: Raylets, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After its limit; nothing of it goes on. Each is on a worker of its own, also where the machine
-    is so slow that one ends before the other begins."""
+    """After its limit; nothing of it goes on. Each is on a worker of its own, also where one
+    ends before the other begins."""
     monkeypatch.setattr(ray_client, "ATTEMPTS", 1)
     source = (task.folder / "baseline.cu").read_text() + f"// {tmp_path.name}\n"
     pack_job(put(tmp_path / "jobs", task, source), tmp_path / "jobs.zip")
