@@ -7,6 +7,7 @@ published. No figure stands in the document that is not in one of them.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -266,9 +267,10 @@ def _schema(path: Path) -> str:
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """The evaluation in a file of `--json`."""
+    """The evaluation in a file of `--json`, which may be compressed by gzip."""
     try:
-        found = json.loads(path.read_text())
+        content = path.read_bytes()
+        found = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
         if found["schema"] != EVALUATION_SCHEMA:
             raise BadInput(f"{path}: schema {found['schema']} is not {EVALUATION_SCHEMA}")
         return Evaluation.model_validate(found["evaluation"])
