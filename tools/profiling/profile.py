@@ -188,8 +188,7 @@ def _reachable_us(runner: Runner, oracle_case: OracleCase) -> float:
 
 
 def _rounds(task: Task, case: Case) -> int:
-    """Rounds of loads that no kernel can do without: a second for what lies where a loaded index
-    says."""
+    """Of loads, that no kernel can do without: a second where a loaded index says what to load."""
     read = {arg.name for arg in task.args if arg.read and arg.present(case)}
     follows = any(arg.index and arg.name in read and arg.index.table in read for arg in task.args)
     return 2 if follows else min(len(read), 1)
