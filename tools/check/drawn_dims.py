@@ -27,6 +27,8 @@ MUCH = 4
 """Times its budget a case may take where relations between dims make it larger."""
 MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
+BESIDE_MANY = 3
+"""Times their least other dims are, at most, beside many rows."""
 ROUND, ROUND_ONE_IN = (8, 16, 32, 64, 128, 256), 3
 """Extents that are multiples of these are drawn on purpose: there kernels take vectors and whole
 tiles, which must keep to strides, addresses and absent arguments like all else."""
@@ -38,10 +40,10 @@ the shipped baselines: estimates, so that what is drawn depends on no clock."""
 def least(task: Task, kind: Combination) -> Dims:
     """Each dim at its least legal extent, as far as the relations allow."""
     dims = {name: dim.nearest(dim.min, kind.dtype) for name, dim in task.dims.items()}
-    return _legal(task, kind, dims) or next(legal_points(task, kind))
+    return legal(task, kind, dims) or next(legal_points(task, kind))
 
 
-def _legal(task: Task, kind: Combination, dims: Dims, keep: Collection[str] = ()) -> Dims | None:
+def legal(task: Task, kind: Combination, dims: Dims, keep: Collection[str] = ()) -> Dims | None:
     """These extents, or legal ones near them; None where there are none that keep what is kept."""
     scalars = task.usual_scalars
     found = settled(task.require, task.dims, dims, kind.dtype, keep, scalars)
@@ -49,8 +51,8 @@ def _legal(task: Task, kind: Combination, dims: Dims, keep: Collection[str] = ()
         return None
     if found is None:
         found = settled(task.require, task.dims, dims, kind.dtype, (), scalars)
-    legal = found and not any(True for _ in task.flaws(kind.case(found)))
-    return found if legal else None
+    flawless = found and not any(True for _ in task.flaws(kind.case(found)))
+    return found if flawless else None
 
 
 def near_least(task: Task, kind: Combination, rng: random.Random) -> Dims:
@@ -59,7 +61,7 @@ def near_least(task: Task, kind: Combination, rng: random.Random) -> Dims:
     for name, dim in task.dims.items():
         step = dim.step(kind.dtype)
         dims[name] = min(dim.max // step * step, dims[name] + step * rng.randrange(3))
-    return _legal(task, kind, dims) or least(task, kind)
+    return legal(task, kind, dims) or least(task, kind)
 
 
 def odd(
@@ -68,17 +70,17 @@ def odd(
     """Odd multiples of each dim's step, some of them round numbers, as large as the budget of bytes
     allows, beside the fixed ones."""
     fixed = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in fixed.items()}
-    dims, fits = {**least(task, kind), **fixed}, _within_bytes(task, kind, budget)
+    dims, fits = {**least(task, kind), **fixed}, within_bytes(task, kind, budget)
     for name in rng.sample(list(dims), len(dims)):
         if name in fixed:
             continue
         step = task.dims[name].step(kind.dtype)
-        low, high = max(1, dims[name] // step), _most_units(task, kind, dims, name, fits)
+        low, high = max(1, dims[name] // step), most_units(task, kind, dims, name, fits)
         units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
         units = units | 1 if units | 1 <= high else units - 1
         dims[name] = _now_and_then_round(step * max(low, min(high, units)), step, high * step, rng)
-    found = _legal(task, kind, dims, fixed)
-    much = found and found != dims and not _within_bytes(task, kind, MUCH * budget)(found)
+    found = legal(task, kind, dims, fixed)
+    much = found and found != dims and not within_bytes(task, kind, MUCH * budget)(found)
     return found if found and not much else least(task, kind)
 
 
@@ -126,44 +128,62 @@ def of_many_rows(
 ) -> Iterator[tuple[Combination, Dims]]:
     """For each dim that may be so large, sizes `octaves` apart up to a grid's limit, one far beyond
     it, near `most_rows`, or near the largest if it makes rows longer; then two dims that exceed it
-    only together. The other dims are least, a call takes no more than `most` bytes. The dtype is
-    drawn, or the sizes up to a grid's limit come in every one."""
+    only together. The other dims are least or, where a call then has at most `most_rows`, two of
+    them up to three times that; a call takes no more than `most` bytes. The dtype is drawn, or the
+    sizes up to a grid's limit come in every one."""
     for name, dim in task.dims.items():
         if dim.max <= GRID_LIMIT:
             continue
         place = math.log2(MIN_ROWS_OF_MANY) + rng.random() * octaves
         while place < math.log2(GRID_LIMIT):
             for kind in task.combinations if every_dtype else (rng.choice(task.combinations),):
-                yield from _within(task, kind, {name: round(2.0**place)}, most)
+                yield from _within(task, kind, {name: round(2.0**place)}, most, rng, most_rows)
             place += octaves
         kind = rng.choice(task.combinations)
         step, dims = dim.step(kind.dtype), least(task, kind)
-        fits = _within_bytes(task, kind, most)
-        high = _most_units(task, kind, dims, name, fits) * step
-        if _rows(task, kind, {**dims, name: high}) > _rows(task, kind, dims):
+        fits = within_bytes(task, kind, most)
+        high = most_units(task, kind, dims, name, fits) * step
+        if rows_of(task, kind, {**dims, name: high}) > rows_of(task, kind, dims):
             high = min(most_rows, high)
         low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
         if low <= high:
             near = max(low, round(high * rng.uniform(NEAR, 1.0)))
-            yield from _within(task, kind, {name: near}, most)
+            yield from _within(task, kind, {name: near}, most, rng, most_rows)
     names = list(task.dims)
     pairs = [(names[i], names[i + 1]) for i in range(len(names) - 1)]
     if pairs:
         kind = rng.choice(task.combinations)
         together = _beyond_together(task, kind, rng.choice(pairs), rng)
         if together:
-            yield from _within(task, kind, together, most)
+            yield from _within(task, kind, together, most, rng)
 
 
 def _within(
-    task: Task, kind: Combination, fixed: Mapping[str, int], most: int
+    task: Task,
+    kind: Combination,
+    fixed: Mapping[str, int],
+    most: int,
+    rng: random.Random,
+    most_rows: int = 0,
 ) -> Iterator[tuple[Combination, Dims]]:
-    """Least dims beside the fixed ones, rounded up to what is legal; none if too large."""
+    """Least dims beside the fixed ones, rounded up to what is legal, up to two of them some times
+    the least if a call then has no more than so many rows; none if too large."""
     dims = least(task, kind)
+    others, more = [name for name in dims if name not in fixed], dict(dims)
+    for name in rng.sample(others, rng.randint(0, min(2, len(others)))):
+        extent = dims[name] * rng.randint(2, BESIDE_MANY)
+        more[name] = task.dims[name].nearest(extent, kind.dtype)
+    for name, extent in fixed.items():
+        more[name] = task.dims[name].above(extent, kind.dtype)
+    found = legal(task, kind, more, fixed)
+    if found and within_bytes(task, kind, most)(found):
+        if rows_of(task, kind, found) <= most_rows:
+            yield kind, found
+            return
     for name, extent in fixed.items():
         dims[name] = task.dims[name].above(extent, kind.dtype)
-    found = _legal(task, kind, dims, fixed)
-    if found and _within_bytes(task, kind, most)(found):
+    found = legal(task, kind, dims, fixed)
+    if found and within_bytes(task, kind, most)(found):
         yield kind, found
 
 
@@ -183,8 +203,8 @@ def _beyond_together(
     dims[first] = -(-round(drawn) // steps[first]) * steps[first]
     wanted = -(-(GRID_LIMIT + 1) // dims[first])
     dims[second] = max(dims[second], -(-wanted // steps[second]) * steps[second])
-    legal = all(dims[n] <= most[n] for n in steps)
-    return {n: dims[n] for n in names} if legal else None
+    within = all(dims[n] <= most[n] for n in steps)
+    return {n: dims[n] for n in names} if within else None
 
 
 def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
@@ -196,20 +216,20 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
     def short(dims: Dims) -> bool:
         try:
             bytes_us = BYTE_US * task.size_bytes(kind.case(dims))
-            return ROW_US * _rows(task, kind, dims) + bytes_us <= SHORT_US
+            return ROW_US * rows_of(task, kind, dims) + bytes_us <= SHORT_US
         except ZeroDivisionError:
             return False
 
-    return low, _most_units(task, kind, dims, name, short)
+    return low, most_units(task, kind, dims, name, short)
 
 
-def _rows(task: Task, kind: Combination, dims: Dims) -> int:
+def rows_of(task: Task, kind: Combination, dims: Dims) -> int:
     """Of the argument that has most of them."""
     case = kind.case(dims)
     return max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
 
 
-def _most_units(
+def most_units(
     task: Task, kind: Combination, dims: Dims, name: str, fits: Callable[[Dims], bool]
 ) -> int:
     """Of a dim's steps, as many as are legal and let the call fit; at least those of `dims`."""
@@ -226,7 +246,7 @@ def _most_units(
     return low
 
 
-def _within_bytes(task: Task, kind: Combination, most: int) -> Callable[[Dims], bool]:
+def within_bytes(task: Task, kind: Combination, most: int) -> Callable[[Dims], bool]:
     def within(dims: Dims) -> bool:
         try:
             return task.size_bytes(kind.case(dims)) <= most
