@@ -13,6 +13,9 @@ causes                 why a baseline fails a legal case: one thing set back to 
 hidden_cases           cases drawn from the whole legal domain
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
+drawn_together         several large dims at once, and extents near those of timed calls
+drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
+drawn_layouts          paddings and addresses of drawn cases
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans

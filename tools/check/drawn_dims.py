@@ -27,8 +27,8 @@ MUCH = 4
 """Times its budget a case may take where relations between dims make it larger."""
 MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
-BESIDE_MANY = 3
-"""Times their least other dims are, at most, beside many rows."""
+BESIDE_MANY, TRIES = 3, 2
+"""Times their least other dims are, at most, beside many rows; and so often such are drawn."""
 ROUND, ROUND_ONE_IN = (8, 16, 32, 64, 128, 256), 3
 """Extents that are multiples of these are drawn on purpose: there kernels take vectors and whole
 tiles, which must keep to strides, addresses and absent arguments like all else."""
@@ -169,21 +169,20 @@ def _within(
     """Least dims beside the fixed ones, rounded up to what is legal, up to two of them some times
     the least if a call then has no more than so many rows; none if too large."""
     dims = least(task, kind)
-    others, more = [name for name in dims if name not in fixed], dict(dims)
-    for name in rng.sample(others, rng.randint(0, min(2, len(others)))):
-        extent = dims[name] * rng.randint(2, BESIDE_MANY)
-        more[name] = task.dims[name].nearest(extent, kind.dtype)
-    for name, extent in fixed.items():
-        more[name] = task.dims[name].above(extent, kind.dtype)
-    found = legal(task, kind, more, fixed)
-    if found and within_bytes(task, kind, most)(found):
-        if rows_of(task, kind, found) <= most_rows:
-            yield kind, found
-            return
+    fits, others = within_bytes(task, kind, most), [name for name in dims if name not in fixed]
     for name, extent in fixed.items():
         dims[name] = task.dims[name].above(extent, kind.dtype)
+    for _ in range(TRIES):
+        more = dict(dims)
+        for name in rng.sample(others, min(len(others), rng.randint(0, 2))):
+            extent = dims[name] * rng.randint(2, BESIDE_MANY)
+            more[name] = task.dims[name].nearest(extent, kind.dtype)
+        found = legal(task, kind, more, fixed)
+        if found and more != dims and fits(found) and rows_of(task, kind, found) <= most_rows:
+            yield kind, found
+            return
     found = legal(task, kind, dims, fixed)
-    if found and within_bytes(task, kind, most)(found):
+    if found and fits(found):
         yield kind, found
 
 

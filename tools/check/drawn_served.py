@@ -31,17 +31,45 @@ OCTAVES = 4
 def at_served(
     task: Task, rng: random.Random, count: int, budget: int
 ) -> Iterator[tuple[Combination, Dims]]:
-    """Each extent of a timed call, one dim at a time, with one combination of dtypes after the
-    other as far as the count reaches; the other dims are drawn within a budget of bytes."""
-    extents = sorted({(n, e) for case, _ in task.bench for n, e in case.dims.items()})
-    kinds = {one: rng.sample(every := list(task.combinations), len(every)) for one in extents}
-    turns = [
-        (one, kinds[one][turn])
-        for turn in range(len(task.combinations))
-        for one in rng.sample(extents, len(extents))
-    ]
-    for (name, extent), kind in turns[:count]:
-        yield from _with(task, kind, rng, budget, name, extent)
+    """Extents of timed calls, one dim after the other: each extent of a dim comes with every
+    combination of dtypes, as far as the count reaches; the other dims are drawn within a budget of
+    bytes."""
+    waiting = dict[str, list[tuple[Combination, int]]]()
+    for name in task.dims:
+        extents = sorted({case.dims[name] for case, _ in task.bench})
+        waiting[name] = [
+            (kind, extent)
+            for kind in rng.sample(task.combinations, len(task.combinations))
+            for extent in rng.sample(extents, len(extents))
+        ]
+    for _ in range(count):
+        if not waiting:
+            return
+        name = next(iter(waiting))
+        turns = waiting.pop(name)
+        yield from _with(task, turns[0][0], rng, budget, name, turns[0][1])
+        if turns[1:]:
+            waiting[name] = turns[1:]
+
+
+def at_usual(
+    task: Task, rng: random.Random, count: int, budget: int
+) -> Iterator[tuple[Combination, Dims]]:
+    """One dim after the other, a power of two or three times that: what kernels are instantiated
+    for, beside what is timed. The other dims are drawn within a budget of bytes."""
+    waiting = dict[str, list[int]]()
+    for number in range(count):
+        kind = rng.choice(task.combinations)
+        name = list(task.dims)[number % len(task.dims)]
+        dim, dims = task.dims[name], least(task, kind)
+        step = dim.step(kind.dtype)
+        high = most_units(task, kind, dims, name, within_bytes(task, kind, budget)) * step
+        usual = [e << k for k in range(high.bit_length()) for e in (1, 3) if e << k <= high]
+        legal_ones = [extent for extent in usual if dim.allows(extent, kind.dtype)]
+        left = waiting.get(name) or rng.sample(legal_ones, len(legal_ones))
+        if left:
+            waiting[name] = left[1:]
+            yield from _with(task, kind, rng, budget, name, left[0])
 
 
 def beside_round(task: Task, kind: Combination, rng: random.Random, budget: int) -> Iterator[Dims]:

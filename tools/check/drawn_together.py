@@ -25,7 +25,7 @@ from astra_chat.tools.check.drawn_dims import (
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 
-LEAST_BYTES, MOST_BYTES = 2**20, 2**22
+LEAST_BYTES, MOST_BYTES = 2**20, 2**23
 """Of one such case, even in the logarithm."""
 MOST_US = 300_000.0
 """What one takes the virtual GPU at most."""
@@ -37,6 +37,8 @@ FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
+HALVED_ELSE_ONE_IN = 4
+"""Of a call that is too large the dim farthest above its least is halved, now and then another."""
 
 
 def large_together(
@@ -79,7 +81,8 @@ def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Co
             able = [name for name in dims if dims[name] > LARGE * low[name]]
             if not able:
                 break
-            name = rng.choice(able)
+            farthest = max(able, key=lambda one: dims[one] / max(1, low[one]))
+            name = farthest if rng.randrange(HALVED_ELSE_ONE_IN) else rng.choice(able)
             dims[name] = max(low[name], dims[name] // 2)
         dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
         found = legal(task, kind, dims)

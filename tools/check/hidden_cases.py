@@ -2,8 +2,9 @@
 
 Most are drawn once for all candidates of a judge, who learns the baseline's results on them once:
 boundary shapes first, then sizes at even distances, then more rows than a grid's second extent
-holds. Some are drawn for each evaluation. In all of them strides, addresses and scalars are drawn
-as a caller may choose them, and arguments that may hold any numbers get a value family each.
+holds, then what no dim or argument shows by itself. Some are drawn for each evaluation. In all of
+them strides, addresses and scalars are drawn as a caller may choose them, and arguments that may
+hold any numbers get a value family each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from astra_chat.tools.check.drawn_layouts import (
     drawn_offsets,
     drawn_pads,
 )
-from astra_chat.tools.check.drawn_served import all_round, at_served, beside_round
+from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
 from astra_chat.tools.check.drawn_together import large_together, near_served
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
@@ -48,8 +49,8 @@ CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 TOGETHER, SERVED, NEAR_SERVED = (2, 4, 6), (4, 48, 48), (1, 3, 5)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
-LAYOUTS = (2, 12, 12)
-"""At most as many times an argument is the only one that is not aligned."""
+USUAL, LAYOUTS = (2, 16, 16), (2, 12, 12)
+"""The same of powers of two in one dim, and of one argument that alone is not aligned."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
 """Of a sweep: least bytes of a case, and those of one in ten."""
@@ -109,6 +110,8 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     for kind, dims in near_served(task, rng, NEAR_SERVED[which]):
         yield _case(task, kind, dims, rng, "normal")
     for kind, dims in at_served(task, rng, SERVED[which], SHARED_BYTES):
+        yield _case(task, kind, dims, rng, "normal")
+    for kind, dims in at_usual(task, rng, USUAL[which], SHARED_BYTES):
         yield _case(task, kind, dims, rng, "normal")
     for kind in task.combinations if which else (rng.choice(task.combinations),):
         for dims in beside_round(task, kind, rng, SHARED_BYTES):

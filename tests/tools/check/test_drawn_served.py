@@ -7,7 +7,7 @@ import random
 import pytest
 
 from astra_chat.tools.check.drawn_dims import ROUND
-from astra_chat.tools.check.drawn_served import all_round, at_served, beside_round
+from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
 from astra_chat.tools.task.folder import find_task, task_names
 
 BUDGET = 2**16
@@ -18,6 +18,7 @@ SEEDS = range(10)
 def test_every_extent_is_legal(name: str) -> None:
     task, rng = find_task(name), random.Random(3)
     drawn = [kind.case(dims) for kind, dims in at_served(task, rng, 200, BUDGET)]
+    drawn += [kind.case(dims) for kind, dims in at_usual(task, rng, 50, BUDGET)]
     for kind in task.combinations:
         drawn += [kind.case(dims) for dims in beside_round(task, kind, rng, BUDGET)]
         drawn += [kind.case(all_round(task, kind, rng, BUDGET)) for _ in SEEDS]
@@ -36,6 +37,14 @@ def test_each_served_extent_meets_each_dtype_beside_small_dims() -> None:
     assert all(task.size_bytes(case) <= BUDGET for case in small)
     few = list(at_served(task, random.Random(0), 5, BUDGET))
     assert 0 < len(few) <= 5 and few == drawn[: len(few)]
+
+
+def test_usual_extents_of_each_dim_come_once_before_one_comes_again() -> None:
+    task = find_task("moe_sum_reduce")
+    drawn = list(at_usual(task, random.Random(0), 36, BUDGET))
+    usual = {e << k for k in range(7) for e in (1, 3) if e << k <= 64}
+    assert usual <= {dims["experts"] for _, dims in drawn}
+    assert {kind.dtype for kind, _ in drawn} == set(task.dtypes)
 
 
 def test_neighbours_of_round_numbers() -> None:
