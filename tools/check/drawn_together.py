@@ -1,7 +1,7 @@
 """Extents of drawn cases in which several dims are large at once, or near those of served calls.
 
 What is wrong only beyond two bounds at once, of rows and of their length, shows in no case whose
-other dims are small. Such cases take a megabyte and more, so they are few: groups of dims take
+other dims are small. Such cases take megabytes, so they are few: groups of dims take
 turns with the seed, and sizes are spread over all that the bytes allow.
 """
 
@@ -25,7 +25,7 @@ from astra_chat.tools.check.drawn_dims import (
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 
-LEAST_BYTES, MOST_BYTES = 2**20, 2**23
+LEAST_BYTES, MOST_BYTES = 2**21, 2**23
 """Of one such case, even in the logarithm."""
 MOST_US = 300_000.0
 """What one takes the virtual GPU at most."""
@@ -37,8 +37,8 @@ FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
-HALVED_ELSE_ONE_IN = 4
-"""Of a call that is too large the dim farthest above its least is halved, now and then another."""
+CUT_ELSE_ONE_IN = 4
+"""Of a call that is too large the dim farthest above its least is cut, now and then another."""
 
 
 def large_together(
@@ -66,7 +66,7 @@ def large_together(
 
 def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
     """Extents near those of calls that are timed, odd ones among them: there all dims are large.
-    What is too large for a case is halved."""
+    What is too large for a case is cut."""
     cases = sorted((case for case, _ in task.bench), key=task.least_bytes)
     timed = [case.dims for case in cases[len(cases) // 2 :]]
     for number, served in enumerate(rng.sample(timed, min(count, len(timed)))):
@@ -82,8 +82,8 @@ def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Co
             if not able:
                 break
             farthest = max(able, key=lambda one: dims[one] / max(1, low[one]))
-            name = farthest if rng.randrange(HALVED_ELSE_ONE_IN) else rng.choice(able)
-            dims[name] = max(low[name], dims[name] // 2)
+            name = farthest if rng.randrange(CUT_ELSE_ONE_IN) else rng.choice(able)
+            dims[name] = max(low[name], dims[name] * 2 // 3)
         dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
         found = legal(task, kind, dims)
         if found and fits(found):

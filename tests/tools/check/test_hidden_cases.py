@@ -141,8 +141,11 @@ def test_arguments_start_at_places_of_their_own() -> None:
 
 def test_a_gpu_gets_larger_cases() -> None:
     task = find_task("silu_and_mul")
-    largest = {kind: max(task.least_bytes(c) for c in drawn(task, kind)) for kind in BUDGET_BYTES}
-    assert largest["cuda"] > 8 * largest["virtual"]
+    beyond = {
+        kind: sum(task.least_bytes(c) > BUDGET_BYTES["virtual"] for c in drawn(task, kind))
+        for kind in BUDGET_BYTES
+    }
+    assert beyond["cuda"] > 2 * beyond["virtual"] > 0
 
 
 def test_a_winner_is_confirmed_on_more_rows() -> None:
