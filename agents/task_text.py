@@ -26,14 +26,15 @@ MOST_INPUTS = 4000
 def task_text(task: Task, device: str) -> str:
     """What a kernel of the task computes, of which arguments, and how results are compared."""
     args = _bullets([*map(argument_text, task.args), *map(scalar_text, task.scalars)])
-    tolerance = ", ".join(
+    tolerances = ", ".join(
         f"{dtype} rtol {t.rtol:g} atol {t.atol:g}" for dtype, t in task.tolerance.items()
     )
+    tolerance = f"tolerance: {tolerances}; " if tolerances else ""
     return (
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\n"
         f"Legal dims:\n{_bullets(domain_lines(task))}\n"
-        f"dtypes: {types_text(task)}; tolerance: {tolerance}; rms error"
-        f" at most {task.oracle_ratio:g} times the baseline's own\n"
+        f"dtypes: {types_text(task)}; {tolerance}rms error at"
+        f" most {task.oracle_ratio:g} times the baseline's own\n"
         f"nvcc flags: {' '.join(task.flags)}\nDevice: {device}"
     )
 

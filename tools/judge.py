@@ -9,6 +9,7 @@ from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
+from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
@@ -101,6 +102,7 @@ class Judge:
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle, self.entropy)
+        self._largest = LargestCalls()
         self._seeded = SeededSources(task, self._oracle, self.stop, self.entropy, self._tell)
         self._prefetch = Prefetch(
             task, device, self.weighted, self._builder, self._runner, self._oracle, self._checker
@@ -247,20 +249,21 @@ class Judge:
         return built
 
     def _planned(self, built: Build, timed: Sequence[Case], steps: Steps) -> Failure | None:
-        """Records what the launcher launches on the task's own cases and on those to be timed;
-        hidden cases are drawn, and recorded, by the check."""
+        """Records what the launcher launches on the cases to be timed, on the task's own and on
+        the largest legal calls; hidden cases are drawn, and recorded, by the check."""
         self._tell("plan", 0, 1, "recording launches")
         with steps.step("plan"):
             runner, own = self._runner.seeded(steps.seed.of("plan")), self._checker.own
-            plans = all_or_failure(runner.record(built, [*own, *timed]))
+            baseline = self._builder.baseline_build() if timed else None
+            largest = self._largest.of(runner, baseline) if baseline else []
+            plans = all_or_failure(runner.record(built, [*own, *timed, *largest]))
             if not isinstance(plans, list):
                 return plans
-            baseline = self._builder.baseline_build() if timed else None
             beside = all_or_failure(runner.record(baseline, timed)) if baseline else []
             if not isinstance(beside, list):
                 what = f"the {self.tier} baseline of {self.task.name} cannot be run"
                 raise BadInput(f"{what}: {describe(beside)}")
-            shown = plans[len(own) :] if timed else plans
+            shown = plans[len(own) :][: len(timed)] if timed else plans
             steps.evidence = evidence(self.device, built, shown, baseline, beside)
         return None
 

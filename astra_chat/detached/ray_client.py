@@ -18,10 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from astra_chat.detached.answering import at_end_of, own_stdout, read_framed
-from astra_chat.detached.ray_worker import GpuWorker
+from astra_chat.detached.ray_worker import GpuWorker, jobs_at_once
 from astra_chat.display.notes import note
 from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
@@ -57,6 +57,14 @@ def gpus_of(node: Mapping[str, Any]) -> tuple[str, int]:
     return str(kind).lower(), int((node.get("Resources") or {}).get("GPU", 0))
 
 
+class Machine(NamedTuple):
+    """Of the cluster."""
+
+    gpus: int
+    jobs_at_once: int
+    """For each."""
+
+
 @dataclass
 class Cluster:
     """The workers of a cluster that have one kind of GPU."""
@@ -65,16 +73,17 @@ class Cluster:
     gpu: str
     _workers: dict[tuple[str, int], Any] = field(default_factory=dict)
 
-    def nodes(self) -> dict[str, int]:
-        """GPUs of this kind by node that lives. Raises BadInput where nobody has one."""
-        found: dict[str, int] = {}
+    def nodes(self) -> dict[str, Machine]:
+        """Those with GPUs of this kind that live, by node. Raises BadInput where nobody has one."""
+        found: dict[str, Machine] = {}
         kinds: Counter[str] = Counter()
         for node in self.ray.nodes():
             kind, count = gpus_of(node)
             if node.get("Alive") and count:
                 kinds[kind] += count
                 if kind == self.gpu:
-                    found[str(node["NodeID"])] = count
+                    jobs = jobs_at_once(node["Resources"].get("CPU", 0), count)
+                    found[str(node["NodeID"])] = Machine(count, jobs)
         if found:
             return found
         others = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -87,10 +96,10 @@ class Cluster:
         """Workers that would take a job, and how many: those with the fewest first, the others in
         no order, so that two who ask at once do not ask the same."""
         asked = {}
-        for node, count in self.nodes().items():
-            for place in range(count):
+        for node, machine in self.nodes().items():
+            for place in range(machine.gpus):
                 with contextlib.suppress(self.ray.exceptions.RayError, ValueError):
-                    worker = self._worker(node, place)
+                    worker = self._worker(node, place, machine.jobs_at_once)
                     asked[worker.free.remote()] = worker
         if not asked:
             return []
@@ -102,7 +111,7 @@ class Cluster:
         found.sort(key=lambda one: (-one[0], nonce()))
         return [(free, worker) for free, worker in found if free > 0]
 
-    def _worker(self, node: str, place: int) -> Any:
+    def _worker(self, node: str, place: int, jobs: int) -> Any:
         """The actor of a GPU, shared by all who ask; one that died is made again."""
         scheduling = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         actor = self.ray.remote(GpuWorker).options(
@@ -110,7 +119,7 @@ class Cluster:
             num_gpus=1, num_cpus=0, max_restarts=0, max_task_retries=0,
             scheduling_strategy=scheduling(node, soft=False),
         )  # fmt: skip
-        return actor.remote("virtual" if self.gpu == "virtual" else "cuda")
+        return actor.remote("virtual" if self.gpu == "virtual" else "cuda", jobs)
 
     def ask(self, ref: Any) -> Any:
         """Raises Lost."""

@@ -12,7 +12,7 @@ from astra_chat.tools.errors import AstraError
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Bad input, and what the machine lacks, end the command with one line and their exit code."""
+    """Bad input and missing dependencies end the command with one line and their exit code."""
     try:
         yield
     except AstraError as error:

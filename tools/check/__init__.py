@@ -16,6 +16,8 @@ drawn_dims             extents of drawn cases: boundaries, even distances, many 
 drawn_together         several large dims at once, and extents near those of timed calls
 drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
 drawn_layouts          paddings and addresses of drawn cases
+launch_limits          launches of the largest legal calls, recorded and not run
+far_calls              calls beyond 2^31 elements, for their addresses alone
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans

@@ -14,6 +14,7 @@ from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.check.far_calls import FarCalls
 from astra_chat.tools.check.hidden_cases import draw, draw_shared, seeded, twin, unique
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
@@ -72,6 +73,7 @@ class Checker:
         }
         self.baseline_errors = BaselineErrors(self._task)
         self._sweep = Sweep(self._runner, oracle, self._entropy.cases)
+        self._far = FarCalls(self._runner)
         self._telling = False
         self._left_out: list[Failed] = []
 
@@ -121,6 +123,9 @@ class Checker:
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
+            if self._device.kind == "virtual" and isinstance(outcome, Correct):
+                far = self._runner.seeded(seed.of("far"))
+                outcome = self._far.fault(far, built, confirming=confirming) or outcome
             if sweep and isinstance(outcome, Correct):
                 tell(len(calls), len(calls), "drawn cases compared with the baseline")
                 outcome = self._swept(sweep, built, seen, seed, tell)

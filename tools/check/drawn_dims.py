@@ -40,10 +40,12 @@ the shipped baselines: estimates, so that what is drawn depends on no clock."""
 def least(task: Task, kind: Combination) -> Dims:
     """Each dim at its least legal extent, as far as the relations allow."""
     dims = {name: dim.nearest(dim.min, kind.dtype) for name, dim in task.dims.items()}
-    return legal(task, kind, dims) or next(legal_points(task, kind))
+    return legal_near(task, kind, dims) or next(legal_points(task, kind))
 
 
-def legal(task: Task, kind: Combination, dims: Dims, keep: Collection[str] = ()) -> Dims | None:
+def legal_near(
+    task: Task, kind: Combination, dims: Dims, keep: Collection[str] = ()
+) -> Dims | None:
     """These extents, or legal ones near them; None where there are none that keep what is kept."""
     scalars = task.usual_scalars
     found = settled(task.require, task.dims, dims, kind.dtype, keep, scalars)
@@ -61,7 +63,7 @@ def near_least(task: Task, kind: Combination, rng: random.Random) -> Dims:
     for name, dim in task.dims.items():
         step = dim.step(kind.dtype)
         dims[name] = min(dim.max // step * step, dims[name] + step * rng.randrange(3))
-    return legal(task, kind, dims) or least(task, kind)
+    return legal_near(task, kind, dims) or least(task, kind)
 
 
 def odd(
@@ -79,7 +81,7 @@ def odd(
         units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
         units = units | 1 if units | 1 <= high else units - 1
         dims[name] = _now_and_then_round(step * max(low, min(high, units)), step, high * step, rng)
-    found = legal(task, kind, dims, fixed)
+    found = legal_near(task, kind, dims, fixed)
     much = found and found != dims and not within_bytes(task, kind, MUCH * budget)(found)
     return found if found and not much else least(task, kind)
 
@@ -177,11 +179,11 @@ def _within(
         for name in rng.sample(others, min(len(others), rng.randint(0, 2))):
             extent = dims[name] * rng.randint(2, BESIDE_MANY)
             more[name] = task.dims[name].nearest(extent, kind.dtype)
-        found = legal(task, kind, more, fixed)
+        found = legal_near(task, kind, more, fixed)
         if found and more != dims and fits(found) and rows_of(task, kind, found) <= most_rows:
             yield kind, found
             return
-    found = legal(task, kind, dims, fixed)
+    found = legal_near(task, kind, dims, fixed)
     if found and fits(found):
         yield kind, found
 

@@ -14,7 +14,7 @@ from astra_chat.tools.check.drawn_dims import (
     ROUND,
     Dims,
     least,
-    legal,
+    legal_near,
     most_units,
     odd,
     within_bytes,
@@ -94,13 +94,13 @@ def all_round(task: Task, kind: Combination, rng: random.Random, budget: int) ->
         for whole in WHOLE:
             unit = math.lcm(whole, step)
             extent = task.dims[name].above(unit * -(-dims[name] // unit), kind.dtype)
-            found = legal(task, kind, {**dims, name: extent}, [*units, name])
+            found = legal_near(task, kind, {**dims, name: extent}, [*units, name])
             if found and fits(found) and found[name] % whole == 0:
                 dims, units[name] = found, unit
                 break
     for name in rng.sample(list(units), len(units)):
         extent = dims[name] << rng.randrange(OCTAVES)
-        found = legal(task, kind, {**dims, name: extent}, list(dims))
+        found = legal_near(task, kind, {**dims, name: extent}, list(dims))
         if found and fits(found) and task.dims[name].allows(extent, kind.dtype):
             dims = found
     return dims

@@ -17,7 +17,7 @@ from astra_chat.tools.check.drawn_dims import (
     ROW_US,
     Dims,
     least,
-    legal,
+    legal_near,
     most_units,
     rows_of,
     within_bytes,
@@ -85,7 +85,7 @@ def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Co
             name = farthest if rng.randrange(CUT_ELSE_ONE_IN) else rng.choice(able)
             dims[name] = max(low[name], dims[name] * 2 // 3)
         dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
-        found = legal(task, kind, dims)
+        found = legal_near(task, kind, dims)
         if found and fits(found):
             yield kind, found
 
@@ -143,5 +143,5 @@ def _grown(
         units = max(low, min(high, round(low * math.exp(room * share))))
         units += rng.randrange(2) if units < high else 0
         dims[name] = task.dims[name].nearest(units * step, kind.dtype)
-    found = legal(task, kind, dims, names) or legal(task, kind, dims)
+    found = legal_near(task, kind, dims, names) or legal_near(task, kind, dims)
     return found if found and fits(found) else None

@@ -46,10 +46,10 @@ MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Rows and least bytes of a case of many rows, at most."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """The same when a winner is confirmed."""
-TOGETHER, SERVED, NEAR_SERVED = (2, 4, 6), (4, 48, 48), (1, 3, 5)
+TOGETHER, SERVED, NEAR_SERVED = (1, 2, 6), (2, 12, 48), (0, 1, 5)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
-USUAL, LAYOUTS = (2, 16, 16), (2, 12, 12)
+USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
@@ -113,7 +113,8 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
         yield _case(task, kind, dims, rng, "normal")
     for kind, dims in at_usual(task, rng, USUAL[which], SHARED_BYTES):
         yield _case(task, kind, dims, rng, "normal")
-    for kind in task.combinations if which else (rng.choice(task.combinations),):
+    kinds = (), (rng.choice(task.combinations),), task.combinations
+    for kind in kinds[which]:
         for dims in beside_round(task, kind, rng, SHARED_BYTES):
             yield _case(task, kind, dims, rng, "normal")
     places = [(p, kind) for kind in task.combinations for p in all_but_one_aligned(task)]

@@ -23,6 +23,7 @@ cuda_capture    the real launcher captured into a CUDA graph, beside its launch 
 cuda_record     trusted host code captured, for launch plans of kernels that are not built here
 cuda_graph      the nodes of a captured CUDA graph
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
+virtual_far     a few blocks of calls that reach beyond 2^31 elements, for their addresses alone
 translate       PTX to the C engine's files
 
 Each is started with `python -m` and reports over a private pipe (system/subprocesses.py).

@@ -63,7 +63,7 @@ def main() -> None:
     try:
         replayer = VirtualReplayer(gpu, ptx, request.resources, kernels)
     except (PtxUnsupported, PtxSyntaxError) as lack:
-        reporter.send("case", **_fault(lack).numbered(0))
+        reporter.send("case", **fault_report(lack).numbered(0))
         return
     text, state = ptx.read_text(), ModuleVariables(replayer.variables)
     waiting, adding = waiting_kernels(text), kernels_with_global_atomics(text)
@@ -121,6 +121,7 @@ class _Run:
         adding = next((n.kernel for n in call.launches.kernels if n.kernel in self.adding), "")
         most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
         self.gpu.afford(None if whole else most, blocks)
+        self.gpu.left_there = call.pattern
         self.arrays = _buffers(self.task, call, self.arrays)
         if found := _unwaited(call.launches, self.waiting):
             return found
@@ -154,7 +155,7 @@ class _Run:
                 return found
             sampled = any(report.sampled for report in self.gpu.reports())
             if sampled and adding:
-                return _fault(PtxUnsupported(TOO_LARGE, kernel=adding, opcode="atom", line=0))
+                return fault_report(PtxUnsupported(TOO_LARGE, kernel=adding, opcode="atom", line=0))
             if name := self.state.restored(compared=not sampled):
                 return CaseReport(changed=name)
             for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):
@@ -162,7 +163,7 @@ class _Run:
                 if sampled and arg.written:
                     by_kernels.tofile(call.after / f"{arg.name}.written")
         except (Fault, PtxUnsupported) as fault:
-            return _fault(fault)
+            return fault_report(fault)
         finally:
             for address in registered.values():
                 self.gpu.unregister(address)
@@ -260,7 +261,7 @@ def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:
     return CaseReport(status=status, unsafe=UnsafeCall(what=what, where=where))
 
 
-def _fault(fault: Fault | PtxUnsupported | PtxSyntaxError) -> CaseReport:
+def fault_report(fault: Fault | PtxUnsupported | PtxSyntaxError) -> CaseReport:
     if isinstance(fault, Fault):
         return _unsafe(f"{fault.kind}: {fault.message}", fault.where, fault.cuda_error)
     if isinstance(fault, PtxUnsupported):

@@ -22,8 +22,9 @@ from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
-from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine
+from astra_chat.tools.types import AnyTime, Case, Metric, Profile, SourceLine
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
 from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED
@@ -182,8 +183,16 @@ def _reachable_us(runner: Runner, oracle_case: OracleCase) -> float:
     task, case = runner.task, oracle_case.case
     return reachable_us(
         task.least_bytes(case), case_limit_us(runner, oracle_case), spec(runner.device.spec),
-        reads=any(arg.read for arg in task.args),
+        rounds=_rounds(task, case),
     )  # fmt: skip
+
+
+def _rounds(task: Task, case: Case) -> int:
+    """Rounds of loads that no kernel can do without: a second for what lies where a loaded index
+    says."""
+    read = {arg.name for arg in task.args if arg.read and arg.present(case)}
+    follows = any(arg.index and arg.name in read and arg.index.table in read for arg in task.args)
+    return 2 if follows else min(len(read), 1)
 
 
 def _over_least(runner: Runner, oracle_case: OracleCase, metrics: Sequence[Metric]) -> list[Metric]:

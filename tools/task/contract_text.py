@@ -7,8 +7,10 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
+EVENLY = ", drawn evenly, in one call of four from three numbers alone"
+"""By children/indices.py."""
 INDEX_TEXT = {
-    "any": "", "sorted": ", ascending in each row",
+    "any": EVENLY, "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
     "positions": ", in runs that count up", "slots": ", no number twice",
 }  # fmt: skip
@@ -55,7 +57,8 @@ def strides_text(arg: Arg) -> str:
 def _index(index: Index) -> str:
     none = f", or {index.none} for no entry" if index.none is not None else ""
     table = f" (a place in {index.table})" if index.table else ""
-    return f", {index.start} <= value < {index.below}{table}{INDEX_TEXT[index.kind]}{none}"
+    share = f" ({index.none_share:.0%} of them)" if index.none is not None else ""
+    return f", {index.start} <= value < {index.below}{table}{INDEX_TEXT[index.kind]}{none}{share}"
 
 
 def _judged(arg: Arg) -> str:

@@ -19,6 +19,7 @@ from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.lowering.function_pointers import address_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import warnings_of
+from astra_chat.tools.virtual_gpu.numpy_engine import INSTRUCTION_BUDGET
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
 from astra_chat.tools.virtual_gpu.ptx.some_kernels import with_kernels
 from astra_chat.tools.virtual_gpu.runtime.calls import (
@@ -32,6 +33,7 @@ from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX
 from astra_chat.tools.virtual_gpu.types import (
     MEETING_BYTES,
+    NAN_BITS,
     Engine,
     Fault,
     Launch,
@@ -67,21 +69,26 @@ class VirtualGpu:
         compiled: Mapping[str, Path] | None = None,
         prints: bool = False,
         adds_up: bool = False,
+        endless_instructions: int = INSTRUCTION_BUDGET,
     ) -> None:
         """A launch worth more than `sample_instructions` (of single threads) runs a sample of its
         blocks; None runs all. The C engine, which `auto` takes for large launches, affords more.
 
         `compiled`: libraries for it by kernel, where this process may not start a compiler.
         prints: what kernels print is in the reports; else it is dropped. adds_up: `auto` takes the
-        C engine also for a kernel of many small launches.
+        C engine also for a kernel of many small launches. endless_instructions: of single threads,
+        after which a loop on NumPy is a fault.
         """
         self.spec = spec
         self.memory = Memory()
         self.memory.track_writes(True)
         self._engines = Engines(
-            engine, compiled, sample_instructions, prints=prints, adds_up=adds_up
-        )
+            engine, compiled, sample_instructions, prints=prints, adds_up=adds_up,
+            endless_instructions=endless_instructions,
+        )  # fmt: skip
         self._counters = counters
+        self.left_there = NAN_BITS
+        """Of the launches to come (Launch.left_there)."""
         self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
         self._reports: list[LaunchReport] = []

@@ -44,6 +44,10 @@ MEETING_BYTES = 8
 """Words at which the blocks of a cooperative launch meet."""
 
 
+NAN_BITS = 0xFFFF
+"""A NaN in every float that they are repeated to."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch as the host code made it."""
@@ -57,6 +61,8 @@ class Launch:
     """Kernel parameters, laid out as the PTX entry declares them."""
     meeting_place: int = 0
     """Address of the words at which the blocks of a cooperative launch meet; 0: no such launch."""
+    left_there: int = NAN_BITS
+    """16 bits that shared and local memory hold, over and over, where nothing was written yet."""
 
 
 @dataclass

@@ -114,12 +114,12 @@ def _task(found: Sequence[Comparison]) -> Iterator[str]:
 
 
 def _what_ours_is(ours: Sequence[Comparison]) -> Iterator[str]:
-    """What it stands for and where it departs from that; and whether it has changed since."""
+    """What it reproduces, where it differs from that, and whether it has changed since."""
     try:
         task = find_task(ours[0].task)
     except BadInput:  # a task of the user's own that is not here
         return
-    yield f"Ours stands for {task.provenance['baseline'].removesuffix('.')}."
+    yield f"Our baseline reproduces {task.provenance['baseline'].removesuffix('.')}."
     now = candidate_id(task.baseline)
     if measured := {c.first.content for c in ours} - {now}:
         earlier = "`, `".join(sorted(measured))

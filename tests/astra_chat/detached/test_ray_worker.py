@@ -10,7 +10,7 @@ import pytest
 
 from astra_chat.detached.jobs import read_job
 from astra_chat.detached.packing import pack_job, unpack_job
-from astra_chat.detached.ray_worker import GpuWorker, Look
+from astra_chat.detached.ray_worker import GpuWorker, Look, jobs_at_once
 from astra_chat.detached.results import result_of
 from astra_chat.tools.task.folder import Task
 from tests.astra_chat.job_samples import put
@@ -47,6 +47,11 @@ def test_two_jobs_at_a_time_each_under_its_lease(task: Task, tmp_path: Path) -> 
     worker.end("one")
     worker.end("one")
     assert worker.look("one") == Look("unknown")
+
+
+@pytest.mark.parametrize(("cores", "gpus", "jobs"), [(2, 2, 2), (16, 1, 4), (32, 2, 4), (24, 2, 3)])
+def test_as_many_jobs_as_the_cores_have_work_for(cores: float, gpus: int, jobs: int) -> None:
+    assert jobs_at_once(cores, gpus) == jobs
 
 
 @pytest.mark.parametrize("how", ["ended", "nobody looks"])

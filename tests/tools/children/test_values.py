@@ -34,7 +34,7 @@ def test_numbers_are_in_the_arguments_domain(family: AnyFamily, dtype: torch.dty
     assert finite.abs().max() <= LARGEST * 1.01
     assert len(finite) == values.numel() or family == "special"
     other = drawn(family, dtype, seed=8).double().nan_to_num()
-    assert family == "ramp" or other.ne(values.double().nan_to_num()).any()
+    assert other.ne(values.double().nan_to_num()).any()
 
 
 @pytest.mark.parametrize("family", LARGE)

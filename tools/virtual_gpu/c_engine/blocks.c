@@ -79,10 +79,16 @@ void send(struct warp *w, int block, uint32_t lanes) {
 
 void parted(struct warp *w) { w->worker->counters.divergent_branches++; }
 
+static void leave(uint8_t *memory, uint16_t bits, uint64_t bytes) {
+  uint64_t at = 0, word = bits * 0x0001000100010001u;
+  for (; at + 8 <= bytes; at += 8) memcpy(memory + at, &word, 8);
+  memcpy(memory + at, &word, bytes - at);
+}
+
 static void begin(struct worker *k, int64_t id) {
   const struct launch *launch = k->launch;
-  memset(k->shared, 0xFF, launch->shared_limit);
-  memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
+  leave(k->shared, launch->left_there, launch->shared_limit);
+  leave(k->local, launch->left_there, k->local_stride * LANES * k->warp_count);
   if (k->local_touched) memset(k->local_touched, 0, local_words(launch) * 4 * k->warp_count);
   if (k->filled) memset(k->filled, 0, launch->shared_limit);
   if (launch->reserved_at) {

@@ -142,5 +142,5 @@ class Launch(ctypes.Structure):
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),
         ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
-        ("meeting_place", c_uint64), ("reserved_at", c_uint32),
+        ("meeting_place", c_uint64), ("reserved_at", c_uint32), ("left_there", c_uint32),
     ]  # fmt: skip

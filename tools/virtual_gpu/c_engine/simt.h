@@ -106,6 +106,7 @@ struct launch {
   uint64_t has_heap;
   uint64_t meeting_place; /* of a cooperative launch: address of two words at which its blocks meet; or 0 */
   uint32_t reserved_at; /* where shared memory begins that is not the kernel's own; 0: there is none */
+  uint32_t left_there; /* 16 bits that shared and local memory hold where nothing was written yet */
 };
 
 struct worker;

@@ -52,14 +52,17 @@ class Engines:
         *,
         prints: bool = False,
         adds_up: bool = False,
+        endless_instructions: int = numpy_engine.INSTRUCTION_BUDGET,
     ) -> None:
         """`compiled` gives libraries by kernel, and then nothing is compiled here: a kernel without
         one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled. Without `prints`
         what kernels print is dropped. adds_up: when `auto` chooses, what NumPy ran of a kernel in
-        earlier launches counts, and small kernels are worth the compiler sooner."""
+        earlier launches counts, and small kernels are worth the compiler sooner.
+        endless_instructions: of single threads, after which a batch on NumPy counts as endless."""
         self._engine, self._compiled, self._budget = engine, compiled, budget
         self._prints, self._seed = prints, 0
         self._adds_up = adds_up
+        self._endless_instructions = endless_instructions
         self._interpreted: Counter[tuple[int, str, bool]] = Counter()
         """Instructions of single threads that NumPy ran, or had time for, of a kernel so far."""
         self._compiling: dict[tuple[int, str, bool], Compiling] = {}
@@ -123,6 +126,7 @@ class Engines:
             return numpy_engine.run(
                 reference, launch, memory, blocks=blocks, module_globals=addresses,
                 counters=counting, prints=self._prints, block_races=block_races,
+                instruction_budget=self._endless_instructions,
             )  # fmt: skip
 
         def on_c(
@@ -186,7 +190,7 @@ class Engines:
                 )  # fmt: skip
         report = numpy_engine.run(
             reference, launch, memory, module_globals=addresses, counters=counters,
-            prints=self._prints,
+            prints=self._prints, instruction_budget=self._endless_instructions,
         )  # fmt: skip
         return self._added(module, report)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import random
@@ -64,7 +65,8 @@ def run_sampled(
     first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
     if len(blocks) <= first or (budget is None and then is None):
         return dataclasses.replace(_told(report := run(only, counters), report), ran=only)
-    probed = [blocks[i] for i in choose(len(blocks), first)]
+    places = choose(len(blocks), first)
+    probed = [blocks[i] for i in places]
     probe = run(probed, True)
     cost = max(1, probe.counters.lane_instructions)
     if then is not None:
@@ -74,8 +76,10 @@ def run_sampled(
         affordable = budget * first // cost
     if affordable <= first:
         return dataclasses.replace(_told(probe, probe), ran=probed)
-    others = sorted(set(blocks).difference(probed))
-    rest = [others[i] for i in choose(len(others), affordable - first)]
+    before = [place - i for i, place in enumerate(places)]
+    """Of each place of the first part, how many others come before it."""
+    others = choose(len(blocks) - first, affordable - first)
+    rest = sorted(blocks[i + bisect.bisect_right(before, i)] for i in others)
     report = _told(merged(probe, run(rest, counters)), probe)
     return dataclasses.replace(report, ran=sorted([*probed, *rest]) if report.sampled else None)
 

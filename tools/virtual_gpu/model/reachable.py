@@ -13,17 +13,21 @@ bound, built for sm_90: most of it reads special registers and constants."""
 
 
 def reachable_us(
-    least_bytes: float, peak_us: float, spec: GpuSpec, *, reads: bool, constants: Constants = FITTED
+    least_bytes: float, peak_us: float, spec: GpuSpec, *, rounds: int, constants: Constants = FITTED
 ) -> float:
-    """One launch with nothing in L2, the start of blocks of one warp, one round of loads, a copy's
-    few instructions, the least bytes at the bandwidth that a streaming kernel reaches. `peak_us`:
-    the physical limit, which an operation count may set."""
+    """One launch with nothing in L2, the start of blocks of one warp, `rounds` of loads (0 to 2: a
+    second where an address has to be loaded), a copy's few instructions, the least bytes at the
+    bandwidth that a streaming kernel reaches. `peak_us`: the physical limit, which an operation
+    count may set."""
     fixed = spec.launch_floor_us + constants.ramp_us + constants.cold_us + JUDGED_LAUNCH_US
-    load = constants.load * spec.dram_latency_cycles if reads else 0.0
+    load = constants.load * spec.dram_latency_cycles
     chain = constants.chain * COPY_CHAIN_CYCLES + constants.start
-    warp = (load + chain) / spec.clocks_per_us
+    first = constants.first_round * (load * min(rounds, 1) + chain / max(rounds, 1))
+    if rounds > 1:
+        first += constants.phases * (1 - 1 / rounds) * (load * rounds + chain)
+    warp = (load * rounds + chain) / spec.clocks_per_us
     moved = least_bytes / (spec.dram_bytes_per_s * spec.dram_reachable) * 1e6
     work = max(moved, peak_us - spec.launch_floor_us)
-    hidden = (1 - constants.first_round) * warp
-    overlapped = parts_of_norm(constants.overlap, {"warp": hidden, "work": work})
-    return fixed + constants.first_round * warp + sum(overlapped.values())
+    at_first = first / spec.clocks_per_us
+    overlapped = parts_of_norm(constants.overlap, {"warp": warp - at_first, "work": work})
+    return fixed + at_first + sum(overlapped.values())

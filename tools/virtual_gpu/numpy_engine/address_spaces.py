@@ -19,6 +19,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import NAN_BITS
 
 WINDOWS = {"shared": 1 << 56, "local": 1 << 57, "param": 1 << 58}
 """Where each space begins among the generic addresses."""
@@ -141,10 +142,12 @@ def _check_arrays(
         )
 
 
-def make_arena(name: str, pieces: int, limit: int, origin_shape: tuple[int, int]) -> Arena:
-    """Memory for `pieces` blocks or lanes, poisoned: what is read before it is written is NaN."""
+def make_arena(
+    name: str, pieces: int, limit: int, origin_shape: tuple[int, int], left_there: int = NAN_BITS
+) -> Arena:
+    """Memory for `pieces` blocks or lanes, which holds these 16 bits over and over."""
     stride = -(-max(limit, 1) // 16) * 16
-    raw = np.full(pieces * stride + 16, 0xFF, np.uint8)
+    raw = np.full(pieces * stride // 2 + 8, left_there, np.uint16).view(np.uint8)
     data = raw[-raw.ctypes.data % 16 :][: pieces * stride]
     origin = (np.arange(pieces, dtype=np.int64) * stride).reshape(origin_shape)
     return Arena(name, data, origin, limit)

@@ -149,7 +149,8 @@ def _frame(
 ) -> Frame:
     shape = (ids.size, padded_threads(launch.block))
     exists = np.broadcast_to(np.arange(shape[1]) < launch.block.count, shape).copy()
-    shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1))
+    left = launch.left_there
+    shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1), left)
     shared.reached = program.reached
     if shared_limit:
         shared.filled = np.zeros(shared.data.size, np.uint8)
@@ -158,7 +159,7 @@ def _frame(
         for bytes_, value in ((shared.data, 0), (shared.filled, 1)):
             assert bytes_ is not None
             bytes_.reshape(shape[0], -1)[:, shared.reserved_at :] = value
-    local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape)
+    local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape, left)
     races = None
     if program.shared_granule and shared_limit:
         check = OrderedRaces if program.has_mbarriers else RaceCheck

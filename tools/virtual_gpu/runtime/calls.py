@@ -117,7 +117,8 @@ class CallsOnGpu:
         )  # fmt: skip
         if not error:
             place = self._gpu.meeting_place() if cooperative else 0
-            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, params, place))
+            left = self._gpu.left_there
+            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, params, place, left))
         return error
 
     def allocate(self, nbytes: int) -> tuple[int, int]:

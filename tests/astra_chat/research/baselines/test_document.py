@@ -54,7 +54,7 @@ def test_what_ours_stands_for_is_said_and_whether_it_has_changed() -> None:
     recorded = read(ON_H100)
     text = document([(ON_H100.name, recorded)])
     section = text.partition("## rmsnorm\n")[2].partition("\n## ")[0]
-    assert "Ours stands for SGLang's compiled kernel library" in section
+    assert "Our baseline reproduces SGLang's compiled kernel library" in section
     assert "earlier version" not in section
     old = [c for c in recorded.comparisons if (c.task, c.first.name) == ("rmsnorm", "sglang")]
     first = old[0].first.model_copy(update={"content": "0123456789ab"})

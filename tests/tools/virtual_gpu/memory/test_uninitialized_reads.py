@@ -15,8 +15,10 @@ from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_eac
 from astra_chat.tools.virtual_gpu.runtime.calls import device_array
 from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
 from astra_chat.tools.virtual_gpu.types import (
+    NAN_BITS,
     Counters,
     Dim3,
+    Engine,
     Launch,
     LaunchReport,
     UninitializedReads,
@@ -101,3 +103,37 @@ def test_a_source_line_is_told_once_a_buffer() -> None:
     words = warnings_of([report])
     assert list(words) == ["k, k.cu:1, x", "k, k.cu:1, y"]
     assert "block 0, thread 5" in words["k, k.cu:1, x"]
+
+
+SHARED = """
+#include <cuda_runtime.h>
+__global__ void largest(float* to) {
+  __shared__ float of_warps[32];
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = 1.0f;
+  __syncthreads();
+  float most = 0.0f;
+  for (int w = 0; w < 32; w++) most = fmaxf(most, of_warps[w]);
+  to[threadIdx.x] = most;
+}
+extern "C" int call(float* out) {
+  largest<<<1, 64>>>(out);
+  return cudaGetLastError();
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_shared_memory_may_hold_numbers_that_an_earlier_kernel_left(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """A maximum over places that nothing wrote passes over NaNs, and takes these."""
+    (tmp_path / "call.cu").write_text(SHARED)
+    found = compile_file(tmp_path / "call.cu", tmp_path, spec("h200"), ("-std=c++17", "-O3"))
+    gpu = VirtualGpu(spec("h200"), engine=engine, sample_instructions=None)
+    library = gpu.load(Path(found.library), Path(found.ptx), found.resources)
+    out = device_array(4 * 64).view(np.float32)
+    place = gpu.register(out, "out")
+    for bits, most in ((NAN_BITS, 1.0), (0x4123, 10.203_402_5), (0xC123, 1.0)):
+        gpu.left_there = bits
+        assert library.call(ctypes.c_void_p(place)) == 0
+        assert np.allclose(out, most), hex(bits)

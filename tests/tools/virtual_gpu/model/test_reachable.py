@@ -12,8 +12,8 @@ from astra_chat.tools.virtual_gpu.model.reachable import COPY_CHAIN_CYCLES, reac
 H200 = spec("h200")
 
 
-def floor(least_bytes: float, flops: float = 0.0, *, reads: bool = True) -> float:
-    return reachable_us(least_bytes, limit_us(least_bytes, flops, H200), H200, reads=reads)
+def floor(least_bytes: float, flops: float = 0.0, *, rounds: int = 1) -> float:
+    return reachable_us(least_bytes, limit_us(least_bytes, flops, H200), H200, rounds=rounds)
 
 
 def test_it_lies_above_the_physical_limit_and_grows_with_the_bytes() -> None:
@@ -23,7 +23,7 @@ def test_it_lies_above_the_physical_limit_and_grows_with_the_bytes() -> None:
 
 
 def test_a_kernel_that_reads_nothing_waits_for_nothing() -> None:
-    assert floor(1e6, reads=False) < floor(1e6) - 0.2
+    assert floor(1e6, rounds=0) < floor(1e6) - 0.2
 
 
 def test_it_is_what_a_copy_takes() -> None:
@@ -33,8 +33,13 @@ def test_it_is_what_a_copy_takes() -> None:
     fixed = H200.launch_floor_us + FITTED.ramp_us + FITTED.cold_us + JUDGED_LAUNCH_US
     assert floor(1.0) == pytest.approx(fixed + warp, abs=1e-3)
     more = COPY_CHAIN_CYCLES * FITTED.chain / clock
-    assert floor(1.0, reads=False) == pytest.approx(fixed + more + FITTED.start / clock, abs=1e-3)
+    assert floor(1.0, rounds=0) == pytest.approx(fixed + more + FITTED.start / clock, abs=1e-3)
 
 
 def test_operations_may_set_it() -> None:
     assert floor(1e3, flops=66.9e9) > 1000 > floor(1e3)
+
+
+def test_an_index_that_has_to_be_loaded_first_costs_a_round() -> None:
+    round_us = FITTED.load * H200.dram_latency_cycles / H200.clocks_per_us
+    assert round_us * 0.9 < floor(1.0, rounds=2) - floor(1.0) < round_us * 1.4

@@ -1,0 +1,76 @@
+"""Calls beyond 2^31 elements: which are made, and that an offset of 32 bits is found."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.types import Unsafe
+
+DEVICE = pick_device("virtual", "h200")
+EDITS = {
+    "gelu_tanh_and_mul": (
+        "input + token * 2 * d;", "input + static_cast<int>(static_cast<unsigned>(token) * 2u * d);"
+    ),
+    "rmsnorm": (
+        "blockIdx.x * input_stride", "static_cast<int>(blockIdx.x * input_stride)"
+    ),
+}  # fmt: skip
+FEW_BLOCKS = """
+#include <cstdint>
+#include <cuda_fp16.h>
+__global__ void silu(__half* out, const __half* in, int64_t d, int64_t total) {
+  for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < total; i += gridDim.x * 256) {
+    const float g = in[i + i / d * d], u = in[i + i / d * d + d];
+    out[i] = g / (1.0f + __expf(-g)) * u;
+  }
+}
+extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, int64_t d, int,
+                                    cudaStream_t stream) {
+  silu<<<8, 256, 0, stream>>>((__half*)out, (const __half*)in, d, tokens * d);
+  return cudaGetLastError();
+}
+"""
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_each_is_legal_and_has_an_element_beyond(name: str) -> None:
+    task = find_task(name)
+    for case in far_calls(task):
+        task.require_legal(case)
+        assert sum(buffer_bytes(arg, case) for arg in task.args) <= MOST_BYTES
+        last = [
+            sum((n - 1) * s for n, s in zip(a.shape_of(case), a.strides_of(case), strict=True))
+            for a in task.args if math.prod(a.shape_of(case))
+        ]  # fmt: skip
+        assert max(last) >= FAR, case.label
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
+    task, (old, new) = find_task(name), EDITS[name]
+    assert old in task.baseline
+    runner = Runner(task, DEVICE)
+    far = FarCalls(runner)
+    for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Unsafe)):
+        built = build(task, source, DEVICE)
+        assert isinstance(built, Build), built
+        found = far.fault(runner, built, confirming=True)
+        assert type(found) is (fault or type(None)), found
+        assert found is None or "out_of_bounds" in found.what
+
+
+def test_few_blocks_that_go_through_all_the_elements_are_honest() -> None:
+    """No machine waits for that many turns of a loop: what is wrong there is not looked for."""
+    task = find_task("silu_and_mul")
+    runner = Runner(task, DEVICE)
+    built = build(task, FEW_BLOCKS, DEVICE)
+    assert isinstance(built, Build), built
+    assert FarCalls(runner).fault(runner, built, confirming=False) is None

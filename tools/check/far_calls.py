@@ -1,0 +1,178 @@
+"""Calls that reach beyond 2^31 elements, on the virtual GPU: an offset that overflows in 32 bits
+lies outside all arguments.
+
+Results are not compared: no oracle makes so many. Cases on which the baseline leaves its arguments
+are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import Build, build, require_build
+from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.failures import Failure, failure_of
+from astra_chat.tools.run.protocol import (
+    BadReport,
+    CallRequest,
+    CaseReport,
+    VirtualRequest,
+    parsed,
+)
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout
+from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.domain import Combination
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import Case, Unsafe
+
+CHILD = "astra_chat.tools.children.virtual_far"
+TIMEOUT_S = 60.0
+FAR = 2**31
+"""Elements: the first offset that 32 bits with a sign do not hold."""
+MOST_BYTES = 10 * 2**30
+"""Of addresses a call may take; hardly any of it is memory."""
+ADDRESSES_BYTES = 8 * MOST_BYTES
+"""Of the process: what checks for races notes of each element has addresses too."""
+ROWS = 3
+FEW = 2
+"""Calls of an evaluation: they take milliseconds."""
+
+
+class FarCalls:
+    """Of a task, those whose addresses the baseline gets right."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._known: list[Case] | None = None
+
+    def fault(self, runner: Runner, built: Build, *, confirming: bool) -> Failure | None:
+        """The first call in which `built` leaves its arguments: of the FEW with the shortest rows,
+        or, to confirm a winner, of all. Raises Cancelled."""
+        cases = self._cases()
+        found = (one for _, one in _results(runner, built, cases if confirming else cases[:FEW]))
+        return next((one for one in found if isinstance(one, Unsafe)), None)
+
+    def _cases(self) -> list[Case]:
+        """Found out once, for all candidates."""
+        if self._known is None:
+            runner = self._runner
+            baseline = build(runner.task, runner.task.baseline, runner.device, runner.stop)
+            built = require_build(baseline, f"the baseline of {runner.task.name}")
+            results = _results(runner, built, far_calls(runner.task))
+            self._known = [case for case, failure in results if failure is None]
+        return self._known
+
+
+def far_calls(task: Task) -> list[Case]:
+    """For each argument: few rows that lie far apart, and dims whose product is so large; of each
+    kind the legal call with the shortest rows."""
+    found: list[Case] = []
+    for arg in task.args:
+        for cases in (_apart(task, arg), _of_large_dims(task, arg)):
+            legal = [case for case in cases if not any(True for _ in task.flaws(case))]
+            legal = [case for case in legal if _bytes(task, case) <= MOST_BYTES]
+            shortest = min(legal, key=lambda case: _row(task, case), default=None)
+            if shortest is not None and shortest not in found:
+                found.append(shortest)
+    return sorted(found, key=lambda case: _row(task, case))
+
+
+def _apart(task: Task, arg: Arg) -> Iterator[Case]:
+    """A free stride at a time, so large that the last of a few entries lies beyond."""
+    for kind in task.combinations:
+        few = {name: _at_least(task, kind, name, ROWS) for name in task.dims}
+        case = kind.case(legal_near(task, kind, few) or least(task, kind))
+        free = arg.free_axes if arg.present(case) else ()
+        for place, axis in enumerate(free):
+            steps = arg.shape_of(case)[axis] - 1
+            if steps > 0:
+                pads = [0] * len(free)
+                pads[len(free) - 1 - place] = FAR // steps + arg.stride_step(case)
+                pad = pads[0] if len(pads) == 1 else tuple(pads)
+                yield case.model_copy(update={"pads": {arg.name: pad}})
+
+
+def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:
+    """One dim at its greatest, another as large as it then has to be."""
+    for kind in task.combinations:
+        for first in task.dims:
+            step = task.dims[first].step(kind.dtype)
+            dims = {**least(task, kind), first: task.dims[first].max // step * step}
+            for other in task.dims:
+                if other != first and (found := _beyond(task, kind, arg, dims, other)):
+                    yield kind.case(found)
+
+
+def _beyond(task: Task, kind: Combination, arg: Arg, dims: Dims, name: str) -> Dims | None:
+    """With so many of this dim that the argument has FAR elements and some rows more."""
+    each = math.prod(arg.shape_of(kind.case({**dims, name: 1})))
+    if not each or math.prod(arg.shape_of(kind.case({**dims, name: 2}))) != 2 * each:
+        return None
+    wanted = {**dims, name: _at_least(task, kind, name, FAR // each + ROWS)}
+    found = legal_near(task, kind, wanted)
+    return found if found and math.prod(arg.shape_of(kind.case(found))) > FAR else None
+
+
+def _at_least(task: Task, kind: Combination, name: str, extent: int) -> int:
+    dim = task.dims[name]
+    step = dim.step(kind.dtype)
+    return min(
+        dim.max // step * step, max(dim.nearest(dim.min, kind.dtype), -(-extent // step) * step)
+    )
+
+
+def _row(task: Task, case: Case) -> int:
+    """What a block may have to go through."""
+    return max(math.prod(arg.shape_of(case)[1:]) for arg in task.args)
+
+
+def _bytes(task: Task, case: Case) -> int:
+    return sum(buffer_bytes(arg, case) for arg in task.args)
+
+
+def _results(
+    runner: Runner, built: Build, cases: Sequence[Case]
+) -> list[tuple[Case, Failure | None]]:
+    """Of each call, as far as there is one: what a launcher refuses shows elsewhere, and a process
+    that ends early says nothing."""
+    recorded = zip(cases, runner.record(built, cases), strict=True)
+    planned = [(case, plan) for case, plan in recorded if isinstance(plan, LaunchPlan)]
+    found: list[tuple[Case, Failure | None]] = []
+    if not planned:
+        return found
+
+    def sandbox(scratch: Path) -> SandboxPolicy:
+        return replace(runner.policy((built.folder,), scratch), memory_bytes=ADDRESSES_BYTES)
+
+    with runner.process("check", sandbox, CHILD) as process:
+        calls = [
+            CallRequest(
+                case=case, inputs=built.folder, after=process.scratch, plan=plan,
+                seed=runner.seed.of("far call", number),
+            )
+            for number, (case, plan) in enumerate(planned)
+        ]  # fmt: skip
+        request = VirtualRequest(
+            task=runner.task.folder, ptx=built.ptx, spec=runner.device.spec, engine="numpy",
+            descending=False, counters=False, compiled={}, seed=runner.seed, calls=tuple(calls),
+            resources={r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources},
+        )  # fmt: skip
+        try:
+            process.worker.ask(
+                request.model_dump(mode="json"), TIMEOUT_S, runner.stop, only_work=True
+            )
+            for report in map(parsed, process.worker.reports()):
+                if isinstance(report, CaseReport):
+                    case = calls[report.index].case
+                    found.append((case, failure_of(report, case)))
+            process.worker.finish()
+        except (StepTimeout, StepMemory, BadReport, IndexError):
+            pass
+    return found

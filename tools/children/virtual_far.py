@@ -1,0 +1,96 @@
+"""Calls whose arguments reach beyond 2^31 elements, on the virtual GPU, for their addresses alone.
+
+Memory that nobody touches costs nothing, so the arguments have their true size. Few indices are the
+greatest that are legal, all else is 0. A few blocks of each launch run, the first and the last
+among them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+
+import numpy as np
+
+from astra_chat.tools.children.arguments import limit_files_and_cores
+from astra_chat.tools.children.virtual import fault_report
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan.virtual_replay import VirtualReplayer
+from astra_chat.tools.run.protocol import CallRequest, CaseReport, VirtualRequest
+from astra_chat.tools.sandbox.seccomp import lock
+from astra_chat.tools.system.reporter import Reporter
+from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes
+from astra_chat.tools.task.folder import Arg, Task, load_task
+from astra_chat.tools.types import Case
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
+from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
+
+PR_SET_THP_DISABLE = 41
+"""Of linux/prctl.h: what is touched lies far apart, and each place would zero a huge page."""
+SAMPLE_INSTRUCTIONS = 2**20
+"""Of single threads, a launch."""
+ENDLESS_INSTRUCTIONS = 2**28
+"""Of single threads, about a second: few blocks may go through all the elements, and need hours."""
+OF_ADDRESSES = ("out_of_bounds", "misaligned")
+"""Kinds of faults."""
+MOST_INDEX_BYTES = 2**20
+"""Of an index argument that is filled."""
+
+
+def main() -> None:
+    reporter = Reporter()
+    limit_files_and_cores()
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
+    task = load_task(request.task)
+    gpu = VirtualGpu(
+        spec(request.spec), counters=False, engine="numpy", sample_instructions=SAMPLE_INSTRUCTIONS,
+        endless_instructions=ENDLESS_INSTRUCTIONS,
+    )  # fmt: skip
+    gpu.memory.track_writes(False)
+    lock(reporter.pipe)
+    kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
+    replayer = VirtualReplayer(gpu, request.ptx, request.resources, kernels)
+    for index, call in enumerate(request.calls):
+        reporter.send("start", index=index)
+        reporter.send("case", **_called(gpu, replayer, task, call).numbered(index))
+
+
+def _called(
+    gpu: VirtualGpu, replayer: VirtualReplayer, task: Task, call: CallRequest
+) -> CaseReport:
+    """What is wrong with an address; nothing where the call cannot be made here."""
+    addresses: dict[str, int] = {}
+    gpu.reset()
+    try:
+        for arg in task.args:
+            if arg.present(call.case):
+                array = np.zeros(buffer_bytes(arg, call.case) + 1, np.uint8)[:-1]
+                if arg.index is not None and len(array) <= MOST_INDEX_BYTES:
+                    array[:] = _greatest(arg, call.case)
+                addresses[arg.name] = gpu.register(array, arg.name)
+        replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
+    except Fault as fault:
+        if fault.kind in OF_ADDRESSES:
+            return fault_report(fault)
+    except (MemoryError, PtxUnsupported, PtxSyntaxError):
+        pass
+    finally:
+        for address in addresses.values():
+            gpu.unregister(address)
+    return CaseReport()
+
+
+def _greatest(arg: Arg, case: Case) -> Bytes:
+    """Index arguments: the greatest legal values, which count up in each row."""
+    assert arg.index is not None
+    low, high = arg.index.bounds(arg.names_in(case))
+    shape = arg.shape_of(case)
+    row = np.clip(high - shape[-1] + np.arange(shape[-1]), low, max(low, high - 1))
+    values = np.broadcast_to(row, shape).astype(np.dtype(arg.dtype_of(case)))
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+if __name__ == "__main__":
+    main()
