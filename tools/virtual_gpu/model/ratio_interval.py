@@ -27,7 +27,7 @@ ALIKE = 0.06
 SHARED = 0.7
 """Share of the error's variance that all cases of two kernels have in common: the correlation of
 errors between shapes of the same two kernels, again of the worst set."""
-JUDGED_LAUNCH_US = 0.43
+JUDGED_LAUNCH_US = 0.42
 """What the judge measures for a launch beyond back-to-back replays, to which the model is fitted:
 each of its launches has buffers of its own, and a kernel of its CUDA graphs begins later."""
 

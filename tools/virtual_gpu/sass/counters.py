@@ -152,6 +152,8 @@ class MachineCode:
 def _changed(counters: Counters, executed: Executed) -> Counters:
     waited = counters.dependent_load_rounds
     rounds = max(executed.rounds, min(waited, 1))
+    fresh = round(rounds * counters.fresh_load_rounds / waited) if waited else 0
+    fresh = max(fresh, min(counters.fresh_load_rounds, rounds, 1))
     apart = 3 * counters.store_packets
     spared = executed.close_stores * (apart - counters.store_packet_thirds)
     return dataclasses.replace(
@@ -167,7 +169,7 @@ def _changed(counters: Counters, executed: Executed) -> Counters:
         critical_path_load_lines=executed.rounds_by_line,
         dependent_load_rounds=rounds,
         store_packet_thirds=round(apart - spared),
-        fresh_load_rounds=round(rounds * counters.fresh_load_rounds / waited) if waited else 0,
+        fresh_load_rounds=fresh,
     )
 
 
