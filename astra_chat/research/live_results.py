@@ -112,7 +112,7 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
         if not calls:
             raise BadInput(f"{path}: no live model answered in this run")
         runs.append((path, summarize(records), calls))
-    winners = {found.candidate for _, summary, _ in runs if (found := fastest(summary))}
+    winners = {speed.candidate for _, summary, _ in runs if (speed := fastest(summary))}
     if lost := sorted(set(measured) - winners):
         raise BadInput(f"{lost[0]} is no winner of these runs")
     return [_run(path, summary, calls, measured) for path, summary, calls in runs]
