@@ -145,11 +145,12 @@ class MachineCode:
         code = self.kernel(report.launch.kernel, ptx) if report.visits is not None else None
         if code is None or report.visits is None:
             return report
-        counters = _changed(report.counters, code.executed(report.visits))
+        counters = changed(report.counters, code.executed(report.visits))
         return dataclasses.replace(report, counters=counters)
 
 
-def _changed(counters: Counters, executed: Executed) -> Counters:
+def changed(counters: Counters, executed: Executed) -> Counters:
+    """Counters of a launch with those of its machine code in place of the PTX's."""
     waited = counters.dependent_load_rounds
     rounds = max(executed.rounds, min(waited, 1))
     fresh = round(rounds * counters.fresh_load_rounds / waited) if waited else 0

@@ -11,8 +11,8 @@ import pytest
 
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.runtime.compile import Compiled, compile_file
-from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.sass.counters import Executed, MachineCode, changed
+from astra_chat.tools.virtual_gpu.types import Counters, Engine
 from tests.tools.virtual_gpu.sass.conftest import Run
 
 WARPS = 4
@@ -100,6 +100,15 @@ def test_rounds_that_find_new_sectors_keep_their_share(run: Run, known: Compiled
     counters = report.counters
     assert counters.fresh_load_rounds == 1
     assert counters.dependent_load_rounds >= 20
+
+
+def test_a_round_that_finds_new_sectors_is_left_where_ptxas_makes_one_of_three() -> None:
+    """Of three waits of the PTX one is for new data: the one of the machine code is for it, too."""
+    executed = Executed(Counter(), 100, 1, 50, Counter(), Counter(), Counter(), 0.0)
+    waited = Counters(dependent_load_rounds=3, fresh_load_rounds=1)
+    assert changed(waited, executed).fresh_load_rounds == 1
+    none = Counters(dependent_load_rounds=3, fresh_load_rounds=0)
+    assert changed(none, executed).fresh_load_rounds == 0
 
 
 @pytest.mark.parametrize("kernel", ["each", "turns", "sums", "uneven"])
