@@ -116,7 +116,7 @@ def test_a_kind_that_nobody_has_is_an_error_at_once(raylets: Raylets) -> None:
 def test_a_hung_kernel_is_killed_with_its_worker(
     raylets: Raylets, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After its limit; nothing of it goes on. Each is on a worker of its own, also where one
+    """After its limit; nothing of it keeps running. Each is on a worker of its own, also where one
     ends before the other begins."""
     monkeypatch.setattr(ray_client, "ATTEMPTS", 1)
     source = (task.folder / "baseline.cu").read_text() + f"// {tmp_path.name}\n"
