@@ -211,7 +211,7 @@ def _check_cases(task: Task, built: Build, device: Device) -> None:
     oracle.close()
 
 
-def noise(device: str, repeats: int) -> None:
+def noise(device: str, repeats: int, names: Sequence[str]) -> None:
     """How often a baseline timed against itself would be accepted: each comparison on its own.
 
     Reads on a GPU; an estimate has no noise.
@@ -228,7 +228,7 @@ def noise(device: str, repeats: int) -> None:
     chosen, times = pick_device(device), list[MeasuredTime]()
     if chosen.kind != "cuda":
         raise BadInput("noise is measured on a GPU: --device cuda")
-    for task in map(find_task, task_names()):
+    for task in map(find_task, names or task_names()):
         built = build(task, task.baseline, chosen)
         assert isinstance(built, Build)
         oracle = Oracle(task)
@@ -320,7 +320,7 @@ def main() -> None:
     )
     known = ["startup", "turns", "judge", "checks", "mutation", "noise", "width"]
     parser.add_argument("what", choices=known)
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help="of checks; default: all")
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="of checks, noise; default: all")
     parser.add_argument(
         "--device", default="virtual", help="of judge, checks, noise, width: virtual, cuda, cuda:N"
     )
@@ -337,7 +337,7 @@ def main() -> None:
     elif asked.what == "mutation":
         mutation(asked.mutants)
     elif asked.what == "noise":
-        noise(asked.device, asked.repeats)
+        noise(asked.device, asked.repeats, asked.tasks)
     elif asked.what == "width":
         width(asked.device)
     else:
