@@ -117,7 +117,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "another baseline": (_baseline, BASELINE),
     "another judge": (changed("evidence.judge_sha256", "0" * 64), HARNESS),
     "a chosen seed": (changed("seed", "cca8f8738e32-0000000000000000"), SEEDS),
-    "a hidden case": (changed("check.hidden.0.dims.tokens", 2), HIDDEN),
+    "a hidden case": (changed("check.hidden.0.dims.tokens", 77), HIDDEN),
     "an own case left out": (changed("check.visible", []), CHECKED),
     "the number of cases": (changed("outcome.correct.cases", 9999), CHECKED),
     "a weight": (changed("outcome.cases.0.weight", 50.0), TIMED),
