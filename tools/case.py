@@ -29,6 +29,11 @@ def is_empty(value: object) -> bool:
     return not value
 
 
+SEED_BITS, USUAL_SEED_BITS = 48, 45
+"""Of seeds that are drawn; of those of cases whose indices are as they usually are: timed ones, and
+a task's own."""
+
+
 class Case(Value):
     """One call of a task: dims, dtype, value family and seed."""
 

@@ -13,6 +13,9 @@ causes                 why a baseline fails a legal case: one thing set back to 
 hidden_cases           cases drawn from the whole legal domain
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
+drawn_together         several large dims at once, and extents near those of timed calls
+drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
+drawn_layouts          paddings and addresses of drawn cases
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls beyond 2^31 elements, for their addresses alone
 trivial_outputs        outputs that cost nothing must fail a task's own cases

@@ -9,12 +9,13 @@ from dataclasses import replace
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
-from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, draw_shared, seeded, twin, unique
+from astra_chat.tools.check.hidden_cases import draw, draw_shared, seeded, twin, unique
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
@@ -59,7 +60,7 @@ class Checker:
         self._entropy = entropy or Entropy()
         self._runner = runner.seeded(self._entropy.cases.of("baseline"))
         self._oracle, self._task, self._device = oracle, runner.task, runner.device
-        seed = 1 + self._entropy.cases.of("own cases").bits(SEED_BITS)
+        seed = 1 + self._entropy.cases.of("own cases").bits(USUAL_SEED_BITS)
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )

@@ -27,6 +27,8 @@ MUCH = 4
 """Times its budget a case may take where relations between dims make it larger."""
 MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
+BESIDE_MANY, TRIES = 3, 2
+"""Times their least other dims are, at most, beside many rows; and so often such are drawn."""
 ROUND, ROUND_ONE_IN = (8, 16, 32, 64, 128, 256), 3
 """Extents that are multiples of these are drawn on purpose: there kernels take vectors and whole
 tiles, which must keep to strides, addresses and absent arguments like all else."""
@@ -51,8 +53,8 @@ def legal_near(
         return None
     if found is None:
         found = settled(task.require, task.dims, dims, kind.dtype, (), scalars)
-    legal = found and not any(True for _ in task.flaws(kind.case(found)))
-    return found if legal else None
+    flawless = found and not any(True for _ in task.flaws(kind.case(found)))
+    return found if flawless else None
 
 
 def near_least(task: Task, kind: Combination, rng: random.Random) -> Dims:
@@ -128,44 +130,61 @@ def of_many_rows(
 ) -> Iterator[tuple[Combination, Dims]]:
     """For each dim that may be so large, sizes `octaves` apart up to a grid's limit, one far beyond
     it, near `most_rows`, or near the largest if it makes rows longer; then two dims that exceed it
-    only together. The other dims are least, a call takes no more than `most` bytes. The dtype is
-    drawn, or the sizes up to a grid's limit come in every one."""
+    only together. The other dims are least or, where a call then has at most `most_rows`, two of
+    them up to three times that; a call takes no more than `most` bytes. The dtype is drawn, or the
+    sizes up to a grid's limit come in every one."""
     for name, dim in task.dims.items():
         if dim.max <= GRID_LIMIT:
             continue
         place = math.log2(MIN_ROWS_OF_MANY) + rng.random() * octaves
         while place < math.log2(GRID_LIMIT):
             for kind in task.combinations if every_dtype else (rng.choice(task.combinations),):
-                yield from _within(task, kind, {name: round(2.0**place)}, most)
+                yield from _within(task, kind, {name: round(2.0**place)}, most, rng, most_rows)
             place += octaves
         kind = rng.choice(task.combinations)
         step, dims = dim.step(kind.dtype), least(task, kind)
         fits = within_bytes(task, kind, most)
         high = most_units(task, kind, dims, name, fits) * step
-        if _rows(task, kind, {**dims, name: high}) > _rows(task, kind, dims):
+        if rows_of(task, kind, {**dims, name: high}) > rows_of(task, kind, dims):
             high = min(most_rows, high)
         low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
         if low <= high:
             near = max(low, round(high * rng.uniform(NEAR, 1.0)))
-            yield from _within(task, kind, {name: near}, most)
+            yield from _within(task, kind, {name: near}, most, rng, most_rows)
     names = list(task.dims)
     pairs = [(names[i], names[i + 1]) for i in range(len(names) - 1)]
     if pairs:
         kind = rng.choice(task.combinations)
         together = _beyond_together(task, kind, rng.choice(pairs), rng)
         if together:
-            yield from _within(task, kind, together, most)
+            yield from _within(task, kind, together, most, rng)
 
 
 def _within(
-    task: Task, kind: Combination, fixed: Mapping[str, int], most: int
+    task: Task,
+    kind: Combination,
+    fixed: Mapping[str, int],
+    most: int,
+    rng: random.Random,
+    most_rows: int = 0,
 ) -> Iterator[tuple[Combination, Dims]]:
-    """Least dims beside the fixed ones, rounded up to what is legal; none if too large."""
+    """Least dims beside the fixed ones, rounded up to what is legal, up to two of them some times
+    the least if a call then has no more than so many rows; none if too large."""
     dims = least(task, kind)
+    fits, others = within_bytes(task, kind, most), [name for name in dims if name not in fixed]
     for name, extent in fixed.items():
         dims[name] = task.dims[name].above(extent, kind.dtype)
+    for _ in range(TRIES):
+        more = dict(dims)
+        for name in rng.sample(others, min(len(others), rng.randint(0, 2))):
+            extent = dims[name] * rng.randint(2, BESIDE_MANY)
+            more[name] = task.dims[name].nearest(extent, kind.dtype)
+        found = legal_near(task, kind, more, fixed)
+        if found and more != dims and fits(found) and rows_of(task, kind, found) <= most_rows:
+            yield kind, found
+            return
     found = legal_near(task, kind, dims, fixed)
-    if found and within_bytes(task, kind, most)(found):
+    if found and fits(found):
         yield kind, found
 
 
@@ -185,8 +204,8 @@ def _beyond_together(
     dims[first] = -(-round(drawn) // steps[first]) * steps[first]
     wanted = -(-(GRID_LIMIT + 1) // dims[first])
     dims[second] = max(dims[second], -(-wanted // steps[second]) * steps[second])
-    legal = all(dims[n] <= most[n] for n in steps)
-    return {n: dims[n] for n in names} if legal else None
+    within = all(dims[n] <= most[n] for n in steps)
+    return {n: dims[n] for n in names} if within else None
 
 
 def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
@@ -198,14 +217,14 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
     def short(dims: Dims) -> bool:
         try:
             bytes_us = BYTE_US * task.size_bytes(kind.case(dims))
-            return ROW_US * _rows(task, kind, dims) + bytes_us <= SHORT_US
+            return ROW_US * rows_of(task, kind, dims) + bytes_us <= SHORT_US
         except ZeroDivisionError:
             return False
 
     return low, most_units(task, kind, dims, name, short)
 
 
-def _rows(task: Task, kind: Combination, dims: Dims) -> int:
+def rows_of(task: Task, kind: Combination, dims: Dims) -> int:
     """Of the argument that has most of them."""
     case = kind.case(dims)
     return max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)

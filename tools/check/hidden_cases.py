@@ -2,8 +2,9 @@
 
 Most are drawn once for all candidates of a judge, who learns the baseline's results on them once:
 boundary shapes first, then sizes at even distances, then more rows than a grid's second extent
-holds. Some are drawn for each evaluation. In all of them strides, addresses and scalars are drawn
-as a caller may choose them, and arguments that may hold any numbers get a value family each.
+holds, then what no dim or argument shows by itself. Some are drawn for each evaluation. In all of
+them strides, addresses and scalars are drawn as a caller may choose them, and arguments that may
+hold any numbers get a value family each.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 
+from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.drawn_dims import (
     Dims,
     at_boundaries,
@@ -20,14 +22,21 @@ from astra_chat.tools.check.drawn_dims import (
     odd,
     of_many_rows,
 )
+from astra_chat.tools.check.drawn_layouts import (
+    aligned_but,
+    all_but_one_aligned,
+    drawn_offsets,
+    drawn_pads,
+)
+from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
+from astra_chat.tools.check.drawn_together import large_together, near_served
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.contract import Arg, Scalar
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.relations import broken
-from astra_chat.tools.types import ITEM_BYTES, AnyFamily, Case, DeviceKind, ValueFamily
+from astra_chat.tools.types import AnyFamily, Case, DeviceKind, ValueFamily
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
@@ -37,11 +46,14 @@ MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Rows and least bytes of a case of many rows, at most."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """The same when a winner is confirmed."""
+TOGETHER, SERVED, NEAR_SERVED = (1, 2, 6), (2, 12, 48), (0, 1, 5)
+"""Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
+of all evaluations of a judge and of a confirmation."""
+USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
+"""The same of powers of two in one dim, and of one argument that alone is not aligned."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
 """Of a sweep: least bytes of a case, and those of one in ten."""
-MOST_PADDED_BYTES = 2**22
-"""Of an argument with the paddings between its rows."""
 MOST_CASES = 96
 """Of sizes at even distances, of which there are more dims and dtypes than that they could be an
 octave apart."""
@@ -55,11 +67,9 @@ OF_ARGUMENTS: tuple[AnyFamily, ...] = (
 SPECIAL_ONE_IN = 10
 """Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what
 becomes of them beside numbers of all magnitudes depends on the formula."""
-OFFSETS = 64
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
 one infinity (children/values.py)."""
-SEED_BITS = 48
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
 
@@ -71,7 +81,7 @@ def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]
         cases.append(_case(task, kind, near_least(task, kind, rng), rng, rng.choice(CHANCE)))
         for family in ("normal", "heavy_tail", "binary", rng.choice(CHANCE), None, None):
             cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
-    return tuple(cases)
+    return (*cases, *_on_purpose(task, rng, 0))
 
 
 def draw_shared(
@@ -88,7 +98,29 @@ def draw_shared(
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_case(task, kind, dims, rng, "normal"))
+    cases += _on_purpose(task, rng, 2 if confirming else 1)
     return (*cases, *_with_extremes(own, rng))
+
+
+def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
+    """What no size drawn by itself meets: two large dims, one extent of a timed call beside all
+    else, one argument among aligned ones that is not. `which` of the three numbers of cases."""
+    for kind, dims in large_together(task, rng, TOGETHER[which]):
+        yield _case(task, kind, dims, rng, "normal")
+    for kind, dims in near_served(task, rng, NEAR_SERVED[which]):
+        yield _case(task, kind, dims, rng, "normal")
+    for kind, dims in at_served(task, rng, SERVED[which], SHARED_BYTES):
+        yield _case(task, kind, dims, rng, "normal")
+    for kind, dims in at_usual(task, rng, USUAL[which], SHARED_BYTES):
+        yield _case(task, kind, dims, rng, "normal")
+    kinds = (), (rng.choice(task.combinations),), task.combinations
+    for kind in kinds[which]:
+        for dims in beside_round(task, kind, rng, SHARED_BYTES):
+            yield _case(task, kind, dims, rng, "normal")
+    places = [(p, kind) for kind in task.combinations for p in all_but_one_aligned(task)]
+    for (name, padded), kind in rng.sample(places, min(LAYOUTS[which], len(places))):
+        case = _case(task, kind, all_round(task, kind, rng, SHARED_BYTES), rng, "normal", name)
+        yield aligned_but(task, case, name, padded, rng)
 
 
 def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
@@ -134,7 +166,8 @@ def unique(cases: Sequence[Case]) -> list[Case]:
 
 def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     """Cases to time on numbers that no candidate has met."""
-    drawn = [1 + seed.of("timed case", place).bits(SEED_BITS) for place in range(len(weighted))]
+    bits = USUAL_SEED_BITS
+    drawn = [1 + seed.of("timed case", place).bits(bits) for place in range(len(weighted))]
     return tuple(
         (case.model_copy(update={"seed": one}), weight)
         for (case, weight), one in zip(weighted, drawn, strict=True)
@@ -149,12 +182,18 @@ def _sizes(task: Task, kind: Combination, rng: random.Random) -> Iterator[Dims]:
 
 
 def _case(
-    task: Task, kind: Combination, dims: Dims, rng: random.Random, family: ValueFamily | None
+    task: Task,
+    kind: Combination,
+    dims: Dims,
+    rng: random.Random,
+    family: ValueFamily | None,
+    present: str = "",
 ) -> Case:
     """Without a family each argument that may hold any numbers gets one of its own. So it is too
     where there are few results, which say little of precision, and of special values, whose
-    greatest numbers are the argument's then."""
-    absent = tuple(arg.name for arg in task.args if arg.optional and rng.randrange(2))
+    greatest numbers are the argument's then. `present`: an argument that is not left out."""
+    optional = (arg.name for arg in task.args if arg.optional and rng.randrange(2))
+    absent = tuple(name for name in optional if name != present)
     own = [arg for arg in task.args if arg.has_families and arg.name not in absent]
     if family == "special" and any(arg.largest for arg in own):
         families, family = _special(own, rng), None
@@ -168,13 +207,13 @@ def _case(
         families = _families(own, rng)
     if not family and not families:
         case = case.model_copy(update={"values": rng.choice(CHANCE)})
-    offset, offsets = _offsets(task, rng)
+    offset, offsets = drawn_offsets(task, rng)
     scalars = {s.name: _value(s, rng) for s in task.scalars if s.varies}
     if broken(task.require, task.names_in(case.model_copy(update={"scalars": scalars}))):
         scalars = {}
     return case.model_copy(
         update={
-            "families": families, "pads": _pads(task, case, rng), "offset": offset,
+            "families": families, "pads": drawn_pads(task, case, rng), "offset": offset,
             "offsets": offsets, "scalars": scalars,
         }
     )  # fmt: skip
@@ -190,55 +229,6 @@ def _special(args: Sequence[Arg], rng: random.Random) -> dict[str, AnyFamily]:
     """Special values in one of these arguments, where they are legal."""
     special = rng.choice([arg for arg in args if arg.largest])
     return {arg.name: "special" if arg is special else "normal" for arg in args}
-
-
-def _pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tuple[int, ...]]:
-    """Of strided arguments, to several times the row; often all the same."""
-    strided = [arg for arg in task.args if arg.strided and arg.present(case)]
-    known = sorted({c.pad for c in task.check})
-    same, pads = rng.random() < 0.4, dict[str, int | tuple[int, ...]]()
-    for arg in strided:
-        row = arg.shape_of(case)[-1]
-        vector = 16 // ITEM_BYTES[arg.dtype_of(case)]
-        drawn = tuple(
-            rng.choice(
-                (
-                    0, rng.choice(known), rng.randrange(1, 128), vector * rng.randrange(1, 128),
-                    row * rng.randrange(1, 4) + rng.choice((0, rng.randrange(vector))),
-                )
-            )
-            for _ in arg.free_axes
-        )  # fmt: skip
-        drawn = _affordable(arg, case, drawn)
-        pads[arg.name] = drawn[0] if len(drawn) == 1 else drawn
-    single = [pad for pad in pads.values() if isinstance(pad, int)]
-    if same and len(single) == len(pads) > 0:
-        pads = dict.fromkeys(pads, min(single))
-    return pads
-
-
-def _affordable(arg: Arg, case: Case, pads: tuple[int, ...]) -> tuple[int, ...]:
-    """These pads, or as large ones as MOST_PADDED_BYTES allows."""
-    if arg.strides == ("free", "1"):
-        row, rows = arg.shape_of(case)[-1], math.prod(arg.shape_of(case)[:-1])
-        room = MOST_PADDED_BYTES // (max(1, rows) * ITEM_BYTES[arg.dtype_of(case)]) - row
-        return (max(0, min(pads[0], room)),)
-    while any(pads):
-        if (
-            buffer_bytes(arg, case.model_copy(update={"pads": {arg.name: pads}}))
-            <= MOST_PADDED_BYTES
-        ):
-            break
-        pads = tuple(pad // 2 for pad in pads)
-    return pads
-
-
-def _offsets(task: Task, rng: random.Random) -> tuple[int, dict[str, int]]:
-    """Where arguments start: all aligned, all the same distance past that, or each its own."""
-    kind = rng.randrange(5)
-    if kind < 3:
-        return (0 if kind == 0 else rng.choice((1, 2, 3, rng.randrange(OFFSETS)))), {}
-    return 0, {arg.name: rng.randrange(OFFSETS) for arg in task.args}
 
 
 def _value(scalar: Scalar, rng: random.Random) -> float:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 
 import torch
 
+from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import Case
 
 FEW = 3
 """Numbers of a crowded index: many entries meet at the same place."""
+NONE_SHARES = (0.0, 0.5, 0.9, 1.0)
+"""Of drawn cases, beside the contract's: a call may have no entry at all, or all of them."""
+ONE_PLACE_IN = 4
+"""Drawn cases in which all entries of an index are the same."""
 SHUFFLED = 2**22
 """A range up to this is shuffled whole; of a longer one numbers are drawn until all differ."""
 
@@ -24,16 +30,25 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
     """Legal values of an index argument, in its dtype and shape."""
     assert arg.index is not None
     low, high = arg.index.bounds(arg.names_in(case))
-    shape = arg.shape_of(case)
+    shape, share, draw = arg.shape_of(case), arg.index.none_share, _KINDS[arg.index.kind]
+    if case.seed % 2**SEED_BITS > 2**USUAL_SEED_BITS:
+        rng = random.Random(f"{case.seed} {arg.name}")
+        share = rng.choice((share, share, *NONE_SHARES))
+        if arg.index.kind in ("any", "sorted") and rng.randrange(ONE_PLACE_IN) == 0:
+            draw = _one_place
     if arg.index.none is not None and high <= low:
         drawn = torch.full(shape, arg.index.none)
     else:
-        drawn = _KINDS[arg.index.kind](generator, shape, low, high)
+        drawn = draw(generator, shape, low, high)
     if arg.index.none is not None and drawn.numel():
-        nothing = torch.rand(shape, generator=generator) < arg.index.none_share
+        nothing = torch.rand(shape, generator=generator) < share
         drawn = torch.where(nothing, arg.index.none, drawn)
     found: torch.Tensor = drawn.to(getattr(torch, arg.dtype_of(case)))
     return found
+
+
+def _one_place(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    return torch.full(shape, int(torch.randint(low, high, (1,), generator=g)))
 
 
 def _any(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:

@@ -23,6 +23,11 @@ LEAST = 4.0
 """In least normal numbers."""
 SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
+BARE_BIT, BARE_ONE_IN = 4, 8
+"""Of a seed: whether rows of one or two values are among the special ones, and how many."""
+BARE = ((0.0, math.nan), (math.inf, math.inf), (1.0, math.nan), (math.nan, math.nan),
+        (0.0, math.inf), (-0.0, 0.0))  # fmt: skip
+"""The value of such a row, and that of one of its elements."""
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
 USUAL = 2.0**-14
@@ -110,9 +115,25 @@ def _special(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tens
     palette = torch.tensor([*extremes, math.nan, 0.0, -0.0, LEAST * info.tiny])
     drawn = torch.randn(shape, generator=g)
     chosen = torch.randint(len(palette) * SPECIAL_SHARE, shape, generator=g)
-    return torch.where(
-        chosen < len(palette), palette[chosen.clamp(max=len(palette) - 1)], drawn
-    ).to(dtype)
+    mixed = torch.where(chosen < len(palette), palette[chosen.clamp(max=len(palette) - 1)], drawn)
+    return (_with_bare_rows(g, mixed, extremes[0]) if seed & BARE_BIT else mixed).to(dtype)
+
+
+def _with_bare_rows(g: torch.Generator, mixed: torch.Tensor, infinity: float) -> torch.Tensor:
+    """One row in BARE_ONE_IN, one at least, of the kinds of BARE by turns; infinities are of one
+    sign."""
+    rows = mixed.reshape(-1, mixed.shape[-1])
+    if not rows.numel():
+        return mixed
+    bare = torch.randint(BARE_ONE_IN, (len(rows),), generator=g) == 0
+    bare[int(torch.randint(len(rows), (1,), generator=g))] = True
+    turn = int(torch.randint(len(BARE), (1,), generator=g))
+    for number, row in enumerate(bare.nonzero().flatten().tolist()):
+        usual, other = BARE[(number + turn) % len(BARE)]
+        signed = [infinity if math.isinf(value) else value for value in (usual, other)]
+        rows[row] = signed[0]
+        rows[row, int(torch.randint(rows.shape[1], (1,), generator=g))] = signed[1]
+    return rows.reshape(mixed.shape)
 
 
 def _heavy_tail(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:

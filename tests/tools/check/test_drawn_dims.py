@@ -95,6 +95,21 @@ def test_many_rows_go_far_beyond_a_grids_limit() -> None:
     assert max(dims["tokens"] for _, dims in larger) > 2**18
 
 
+def test_beside_many_rows_other_dims_are_not_always_least() -> None:
+    """A row of two heads, a second vector: what only many rows reach must be right for these."""
+    task = find_task("qk_rmsnorm_rope")
+    drawn = [
+        (dims, least(task, kind))
+        for seed in SEEDS
+        for kind, dims in of_many_rows(task, random.Random(seed), 1.0, 2**19, 2**25)
+        if dims["tokens"] >= 4096
+    ]
+    for name in ("heads", "head_dim"):
+        times = {dims[name] // low[name] for dims, low in drawn}
+        assert times >= {1, 2}
+    assert any(dims["heads"] > 1 and dims["tokens"] > 2**14 for dims, _ in drawn)
+
+
 def test_what_makes_no_rows_goes_near_the_largest() -> None:
     """A vector of a million elements has one row: its length is bounded by bytes alone."""
     task = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "scan")

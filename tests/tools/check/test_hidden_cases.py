@@ -12,7 +12,10 @@ import pytest
 from astra_chat.tools.check.drawn_dims import MUCH
 from astra_chat.tools.check.hidden_cases import (
     BUDGET_BYTES,
+    NEAR_SERVED,
     OF_ARGUMENTS,
+    SERVED,
+    TOGETHER,
     draw,
     draw_shared,
     draw_swept,
@@ -47,10 +50,13 @@ def test_every_drawn_case_is_legal_and_small(name: str) -> None:
     for case in (*drawn(task), *shared(task)):
         task.require_legal(case)
         task.require_small(case)
+    large = 0
     for case in drawn(task):
         least = min(task.least_bytes(c) for c in task.check if c.dtype == case.dtype)
         budget = BUDGET_BYTES["virtual"] * (MUCH if task.require else 1)
-        assert task.least_bytes(case) <= max(budget, 4 * least)
+        large += task.least_bytes(case) > max(budget, 4 * least)
+    together = TOGETHER[0] + NEAR_SERVED[0] + SERVED[0]
+    assert large <= len(SEEDS) * together, "large ones are few"
     for case in draw_shared(task, random.Random(0), confirming=True):
         task.require_legal(case)
         task.require_small(case)
@@ -135,8 +141,11 @@ def test_arguments_start_at_places_of_their_own() -> None:
 
 def test_a_gpu_gets_larger_cases() -> None:
     task = find_task("silu_and_mul")
-    largest = {kind: max(task.least_bytes(c) for c in drawn(task, kind)) for kind in BUDGET_BYTES}
-    assert largest["cuda"] > 8 * largest["virtual"]
+    beyond = {
+        kind: sum(task.least_bytes(c) > BUDGET_BYTES["virtual"] for c in drawn(task, kind))
+        for kind in BUDGET_BYTES
+    }
+    assert beyond["cuda"] > 2 * beyond["virtual"] > 0
 
 
 def test_a_winner_is_confirmed_on_more_rows() -> None:

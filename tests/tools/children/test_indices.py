@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.children.indices import SHUFFLED, draw_indices
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import Case
@@ -12,12 +13,14 @@ from astra_chat.tools.types import Case
 ROWS, COLUMNS = 6, 40
 
 
-def drawn(seed: int, shape: tuple[int, ...] = (ROWS, COLUMNS), **index: object) -> torch.Tensor:
+def drawn(
+    seed: int, shape: tuple[int, ...] = (ROWS, COLUMNS), case_seed: int = 0, **index: object
+) -> torch.Tensor:
     names = [str(extent) for extent in shape]
     arg = Arg.model_validate(
         {"name": "i", "dtype": "int32", "shape": names, "access": "read", "index": index}
     )
-    case = Case(dims={}, dtype="float16")
+    case = Case(dims={}, dtype="float16", seed=case_seed)
     found = draw_indices(arg, case, torch.Generator().manual_seed(seed))
     assert found.dtype == torch.int32 and tuple(found.shape) == shape
     return found.long()
@@ -66,3 +69,21 @@ def test_slots_of_a_long_range() -> None:
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (3, 0), (1,), (1, 1)])
 def test_few_or_no_entries(kind: str, shape: tuple[int, ...]) -> None:
     assert drawn(0, shape, below=9, kind=kind).shape == shape
+
+
+def test_a_drawn_case_may_have_all_entries_or_none_or_one_place() -> None:
+    """Of a timed case, whose seed is small, the share is always the contract's."""
+    unusual = [
+        drawn(1, case_seed=2**USUAL_SEED_BITS + seed, below=1000, none=-1, none_share=0.1)
+        for seed in range(1, 60)
+    ]
+    shares = {round(float((one == -1).float().mean()), 1) for one in unusual}
+    assert shares >= {0.0, 0.1, 0.5, 0.9, 1.0}
+    assert any(len(one[one >= 0].unique()) == 1 and (one >= 0).sum() > 9 for one in unusual)
+    usual = [drawn(1, case_seed=s, below=1000, none=-1, none_share=0.1) for s in range(20)]
+    assert {round(float((one == -1).float().mean()), 1) for one in usual} == {0.1}
+
+
+def test_a_further_seed_of_a_case_is_as_usual_as_its_own() -> None:
+    far = [drawn(1, case_seed=5 + (k << SEED_BITS), below=9, none=-1) for k in range(1, 9)]
+    assert all(0 < int((one == -1).sum()) < ROWS * COLUMNS for one in far)

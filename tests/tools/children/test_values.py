@@ -109,6 +109,22 @@ def test_sums_of_special_values_do_not_depend_on_their_order(dtype: torch.dtype)
     assert kinds == {(2, 0), (1, 1), (1, -1)}
 
 
+def test_some_special_rows_hold_one_or_two_values_only() -> None:
+    """Zeros with one NaN, infinities alone, one number with one NaN: of half of all seeds."""
+    kinds, with_bare = set[tuple[str, ...]](), 0
+    for seed in range(16):
+        rows = DrawnCase({"n": 4}, torch.float32, "special").draw(
+            torch.Generator().manual_seed(seed), SHAPE
+        )
+        found = {tuple(sorted({str(value) for value in row})) for row in rows.abs().tolist()}
+        bare = {values for values in found if len(values) <= 2}
+        assert bool(bare) == bool(seed & 4)
+        kinds |= bare
+        with_bare += bool(bare)
+    assert with_bare == 8
+    assert kinds == {("0.0", "nan"), ("inf",), ("1.0", "nan"), ("nan",), ("0.0", "inf"), ("0.0",)}
+
+
 @pytest.mark.parametrize("family", get_args(ValueFamily))
 def test_families_of_whole_cases_are_what_they_were(family: ValueFamily) -> None:
     """Recorded cases are drawn again from their seeds: a family never changes."""

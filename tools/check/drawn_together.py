@@ -1,0 +1,147 @@
+"""Extents of drawn cases in which several dims are large at once, or near those of served calls.
+
+What is wrong only beyond two bounds at once, of rows and of their length, shows in no case whose
+other dims are small. Such cases take megabytes, so they are few: groups of dims take
+turns with the seed, and sizes are spread over all that the bytes allow.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from astra_chat.tools.check.drawn_dims import (
+    BYTE_US,
+    ROW_US,
+    Dims,
+    least,
+    legal_near,
+    most_units,
+    rows_of,
+    within_bytes,
+)
+from astra_chat.tools.task.domain import Combination
+from astra_chat.tools.task.folder import Task
+
+LEAST_BYTES, MOST_BYTES = 2**21, 2**23
+"""Of one such case, even in the logarithm."""
+MOST_US = 300_000.0
+"""What one takes the virtual GPU at most."""
+LARGE = 8
+"""Times its least extent: a dim that cannot be so large is in no group."""
+SHARES = (0.2, 0.8)
+"""Of the room for a pair, in the logarithm, that its first dim takes; the second takes the rest."""
+FACTORS = (0.6, 1.5)
+"""How far from a served extent others are drawn."""
+KEPT_ONE_IN = 3
+"""Extents of a served call that stay as they are."""
+CUT_ELSE_ONE_IN = 2
+"""Of a call that is too large the dim farthest above its least is cut, now and then another."""
+
+
+def large_together(
+    task: Task, rng: random.Random, count: int
+) -> Iterator[tuple[Combination, Dims]]:
+    """Cases in which the dims of a group are far above their least, the others near it: of two
+    dims, of all that can be large, of three."""
+    places = [(number + rng.random()) / count for number in range(count)]
+    rng.shuffle(places)
+    turns = dict[int, list[tuple[str, ...]]]()
+    for number, place in enumerate(places):
+        kind = task.combinations[number % len(task.combinations)]
+        fits = _fitting(task, kind, rng)
+        names = _able(task, kind, fits)
+        size = min((2, len(names), 3)[number % 3], len(names))
+        if size < 2:
+            continue
+        every = list(combinations(names, size))
+        waiting = turns.get(size) or rng.sample(every, len(every))
+        group, turns[size] = waiting[0], waiting[1:]
+        found = _grown(task, kind, rng.sample(group, size), place, rng, fits)
+        if found:
+            yield kind, found
+
+
+def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
+    """Extents near those of calls that are timed, odd ones among them: there all dims are large.
+    What is too large for a case is cut."""
+    cases = sorted((case for case, _ in task.bench), key=task.least_bytes)
+    timed = [case.dims for case in cases[len(cases) // 2 :]]
+    for number, served in enumerate(rng.sample(timed, min(count, len(timed)))):
+        kind = task.combinations[number % len(task.combinations)]
+        low, fits = least(task, kind), _fitting(task, kind, rng)
+        dims = {
+            name: round(extent * rng.uniform(*FACTORS)) if rng.randrange(KEPT_ONE_IN) else extent
+            for name, extent in served.items()
+        }
+        dims = {name: max(low[name], extent) for name, extent in dims.items()}
+        while not fits(dims):
+            able = [name for name in dims if dims[name] > LARGE * low[name]]
+            if not able:
+                break
+            farthest = max(able, key=lambda one: dims[one] / max(1, low[one]))
+            name = farthest if rng.randrange(CUT_ELSE_ONE_IN) else rng.choice(able)
+            dims[name] = max(low[name], dims[name] * 2 // 3)
+        dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
+        found = legal_near(task, kind, dims)
+        if found and fits(found):
+            yield kind, found
+
+
+def _fitting(task: Task, kind: Combination, rng: random.Random) -> Callable[[Dims], bool]:
+    """Whether a call of these dims is no larger than a drawn size, nor takes too long."""
+    most = round(math.exp(rng.uniform(math.log(LEAST_BYTES), math.log(MOST_BYTES))))
+    within = within_bytes(task, kind, most)
+
+    def fits(dims: Dims) -> bool:
+        try:
+            if not within(dims):
+                return False
+            rows_us = ROW_US * rows_of(task, kind, dims)
+            return rows_us + BYTE_US * task.size_bytes(kind.case(dims)) <= MOST_US
+        except ZeroDivisionError:
+            return False
+
+    return fits
+
+
+def _able(task: Task, kind: Combination, fits: Callable[[Dims], bool]) -> list[str]:
+    """Dims that can be large."""
+    dims = least(task, kind)
+    steps = {name: dim.step(kind.dtype) for name, dim in task.dims.items()}
+    most = {name: most_units(task, kind, dims, name, fits) * steps[name] for name in dims}
+    return [name for name in dims if most[name] >= LARGE * dims[name]]
+
+
+def _grown(
+    task: Task,
+    kind: Combination,
+    names: list[str],
+    place: float,
+    rng: random.Random,
+    fits: Callable[[Dims], bool],
+) -> Dims | None:
+    """The first of these dims take their shares of the room that the bytes leave, the last what is
+    left; the others are up to three times their least, one of them larger where there is room."""
+    dims = least(task, kind)
+    others = [name for name in rng.sample(list(dims), len(dims)) if name not in names]
+    for name in others:
+        beside = task.dims[name].nearest(dims[name] * rng.randint(1, 3), kind.dtype)
+        dims = {**dims, name: beside} if fits({**dims, name: beside}) else dims
+    for left, name in zip(range(len(names), -1, -1), [*names, *others[:1]], strict=False):
+        step = task.dims[name].step(kind.dtype)
+        low, high = max(1, dims[name] // step), most_units(task, kind, dims, name, fits)
+        room = math.log(high / low)
+        share = rng.random()
+        if left == 1:
+            share = 1 - share * min(1.0, math.log(2) / max(room, 1e-9))
+        elif left:
+            share = (SHARES[0] + (SHARES[1] - SHARES[0]) * place) * 2 / left
+            place = rng.random()
+        units = max(low, min(high, round(low * math.exp(room * share))))
+        units += rng.randrange(2) if units < high else 0
+        dims[name] = task.dims[name].nearest(units * step, kind.dtype)
+    found = legal_near(task, kind, dims, names) or legal_near(task, kind, dims)
+    return found if found and fits(found) else None
