@@ -103,7 +103,8 @@ __global__ void silu(__half* out, const __half* in, int64_t d, int64_t total, bo
 }
 extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, int64_t d, int,
                                     cudaStream_t stream) {
-  silu<<<8, 256, 0, stream>>>((__half*)out, (const __half*)in, d, tokens * d, tokens == 16);
+  silu<<<8, 256, 0, stream>>>((__half*)out, (const __half*)in, d, tokens * d,
+                              tokens == 16 && d == 1024);
   return cudaGetLastError();
 }
 """
@@ -134,7 +135,7 @@ def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.Monk
     checked = [c for c in task.check if c.dtype == "float16" and c.dims["tokens"] < 16]
     task = task.model_copy(update={"check": tuple(checked[:6])})
     with Judge(task, pick_device("virtual")) as judge:
-        honest = judge.evaluate(HALF.replace("tokens == 16", "false")).outcome
+        honest = judge.evaluate(HALF.replace("tokens == 16 && d == 1024", "false")).outcome
         outcome = judge.evaluate(HALF).outcome
     assert isinstance(honest, Timed), honest
     assert len(timed) == len({folder for folder, _ in timed}) == 3, timed
@@ -153,7 +154,7 @@ def few(**update: Any) -> Task:
 
 @pytest.mark.second_tier
 def test_a_kernel_that_sleeps_is_slower_on_the_virtual_gpu_too() -> None:
-    awake = HALF.replace("tokens == 16", "false").replace("<<<8,", "<<<64,")
+    awake = HALF.replace("tokens == 16 && d == 1024", "false").replace("<<<8,", "<<<64,")
     sleeping = awake.replace("__half* in, int64_t d, int64_t total, bool timed) {",
                              "__half* in, int64_t d, int64_t total, bool timed) {\n"
                              "  __nanosleep(1000000);")  # fmt: skip
@@ -168,6 +169,6 @@ def test_a_kernel_that_sleeps_is_slower_on_the_virtual_gpu_too() -> None:
 def test_a_time_below_the_physical_limit_is_implausible_on_the_virtual_gpu_too() -> None:
     """A contract that claims more work than any kernel needs to do."""
     with Judge(few(flops="6000000000*tokens*d"), pick_device("virtual")) as judge:
-        outcome = judge.evaluate(HALF.replace("tokens == 16", "false")).outcome
+        outcome = judge.evaluate(HALF.replace("tokens == 16 && d == 1024", "false")).outcome
     assert isinstance(outcome, Implausible), outcome
     assert outcome.why.startswith("estimated: ") and "below the physical limit" in outcome.why
