@@ -28,6 +28,8 @@ CORES_A_JOB = 4
 FEWEST_JOBS, MOST_JOBS = 2, 4
 """Of one GPU. With two the lease was held for 60 % of the time on a machine of 16 cores a GPU: an
 evaluation holds it for a third of its own time."""
+FEW_THREADS = {"OMP_NUM_THREADS": str(CORES_A_JOB)}
+"""Of each process of a job: by itself torch takes all cores, for each of the jobs beside it too."""
 STALE_S = 30.0
 IDLE_S = 300.0
 """Without a job, after which a worker gives its GPU back to Ray."""
@@ -107,7 +109,7 @@ class GpuWorker:
         path = Path(folder.name)
         with (path / "results.zip").open("wb") as out, (path / "told").open("wb") as told:
             process = subprocess.Popen(
-                [sys.executable, "-m", "astra_chat", *words],
+                [sys.executable, "-m", "astra_chat", *words], env={**os.environ, **FEW_THREADS},
                 stdin=subprocess.PIPE, stdout=out, stderr=told, bufsize=0, start_new_session=True,
             )  # fmt: skip
         assert process.stdin is not None

@@ -28,7 +28,7 @@ from astra_chat.tools.system.process_tree import processor_s
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "ASTRA_CACHE", "ASTRA_CACHE_LIMIT",
-    "XDG_CACHE_HOME", "HOME",
+    "XDG_CACHE_HOME", "HOME", "OMP_NUM_THREADS",
 )  # fmt: skip
 """Nothing else of our environment reaches a build or a runner: no API key above all."""
 CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
