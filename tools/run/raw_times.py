@@ -72,7 +72,8 @@ class RawTimes(Raw):
     spaced: bool
     """Whether another kernel stood between all launches; its time is subtracted."""
     event_us: float
-    """All graph replays together, by events; `host_us` by the host's clock."""
+    """Of each kind of graph the replay that was least late for the host, together: by events, and
+    in `host_us` by the host's clock. Until November 2026: all replays."""
     host_us: float
     other_processes: int = 0
     """Processes beside the runner that had work on the GPU."""
