@@ -92,6 +92,11 @@ class LiveRun:
         return [case.ratio for case in found.cases] if isinstance(found, Timed) else []
 
     @property
+    def gpu(self) -> str:
+        """Where its winner was measured, in the run or after it."""
+        return (self.measured or self.summary).device.name
+
+    @property
     def measured_ratio(self) -> float | None:
         if self.summary.device.kind == "cuda":
             return self.ratio
@@ -153,9 +158,10 @@ def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
 def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
     """What a GPU says of the winners, then what was estimated while they were sought."""
     measured = {run.path: ratio for run in runs if (ratio := run.measured_ratio) is not None}
-    if measured:
-        some = [run for run in runs if run.path in measured]
-        yield from _table(f"Measured on {_gpus(some)}", some, measured)
+    by_gpu = {run.gpu: [one for one in runs if one.path in measured and one.gpu == run.gpu]
+              for run in runs if run.path in measured}  # fmt: skip
+    for gpu, some in sorted(by_gpu.items(), key=lambda one: (not _papers(one[1]), one[0])):
+        yield from _table(f"Measured on {gpu}", some, measured)
     if virtual := [run for run in runs if run.summary.device.kind == "virtual"]:
         gpus = " and ".join(sorted({run.summary.device.spec.upper() for run in virtual}))
         ratios = {run.path: run.ratio for run in virtual}
@@ -167,13 +173,8 @@ def _table(title: str, runs: Sequence[LiveRun], ratios: Mapping[Path, float]) ->
     yield from _by_task(runs, ratios)
 
 
-def _gpus(runs: Sequence[LiveRun]) -> str:
-    names = {(run.measured or run.summary).device.name for run in runs}
-    return " and ".join(sorted(names))
-
-
 def _by_task(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
-    papers = [run for run in runs if run.summary.task in PAPER]
+    papers = _papers(runs)
     further = [run for run in runs if run.summary.task not in PAPER]
     if papers:
         yield from _beside_the_paper(papers, ratios)
@@ -186,6 +187,10 @@ def _by_task(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[
         aim = AIMS.get(run.summary.task)
         least = f"{min(found):.2f}" if (found := run.cases_on_gpu) else ""
         yield table_row(run.summary.task, f"{aim or ''}", f"{ratios[run.path]:.2f}", least)
+
+
+def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:
+    return [run for run in runs if run.summary.task in PAPER]
 
 
 def _beside_the_paper(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:

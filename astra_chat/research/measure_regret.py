@@ -153,9 +153,9 @@ class _Space:
         points = list(self._now.points)
         order = [place for place, point in enumerate(points) if not point.known]
         self._study.entropy.cases.of("order", self._name).random().shuffle(order)
-        spent = [0.0]
+        spent = list[float]()
         for done, place in enumerate(order):
-            each_s = statistics.median(spent)  # the first one waits for what all need
+            each_s = statistics.median(spent[1:] or [0.0])  # the first waits for what all need
             if self._study.left_s() < each_s * (self._study.measurements + 2 * REPEATS):
                 break
             began = time.monotonic()
