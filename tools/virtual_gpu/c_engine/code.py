@@ -127,6 +127,8 @@ class Unit:
     """ordered_accesses.looks_in_loops"""
     float_stores: Mapping[int, str]
     """float_stores.float_stores"""
+    sums: frozenset[int]
+    """ordered_accesses.unread_sums"""
     reached: Mapping[int, tuple[SharedArray, ...]]
     """shared_arrays.reached_arrays"""
     variables: Variables = field(default_factory=Variables)

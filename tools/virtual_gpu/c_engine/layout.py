@@ -16,6 +16,7 @@ class Buffer(ctypes.Structure):
         ("address", c_uint64), ("end", c_uint64),
         *((name, c_void_p) for name in (
             "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
+            "writer_times", "reader_times", "adders", "adder_times", "adder_threads",
         )),
         ("cell_bits", c_uint64), ("allocated", c_void_p), ("starts_uninitialized", c_uint64),
     ]  # fmt: skip
@@ -137,7 +138,8 @@ class Launch(ctypes.Structure):
             "workers",
         )),
         ("printed", c_void_p), ("printed_bytes", c_void_p),
-        ("uninitialized", c_void_p), ("states", c_void_p), ("site_numbers", c_void_p),
+        ("uninitialized", c_void_p),
+        *((name, c_void_p) for name in ("times", "places", "clock", "site_numbers")),
         ("watched", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),

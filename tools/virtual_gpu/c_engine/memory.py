@@ -118,7 +118,7 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
         f"{int(releases)}, {int(kept)}, {int(cached)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
         f"{{{', '.join(map(str, run or ALONE))}}}, {floats}, {len(spans)}, "
-        f"{{{', '.join(spans or ['{0}'])}}}}}"
+        f"{{{', '.join(spans or ['{0}'])}}}, {int(id(code.instruction) in code.unit.sums)}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

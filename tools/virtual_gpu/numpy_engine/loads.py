@@ -172,9 +172,8 @@ def fetch_global(
     values = None
     for region in global_regions(f, site, addresses, active):
         note_uninitialized_global(f, site, region, addresses, active)
-        watched = site.loose or not site.ordered
-        if watched and (touched := touch(f, site, region, addresses, active)):
-            (touched.look if site.loose else touched.read)()
+        if touched := touch(f, site, region, addresses, active):
+            (touched.look if site.ordered else touched.read)()
         part = region.items.take(region.index)
         if block_counters is not None:
             block_counters.touch(site, region, addresses)
@@ -294,7 +293,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
     if site.ordered:
         synchronise(f, site, addresses, active, flags=True)
     for region in global_regions(f, site, addresses, active):
-        if site.loose and (posting := touch(f, site, region, addresses, active)):
+        if site.ordered and (posting := touch(f, site, region, addresses, active)):
             posting.post()
         chosen = values if region.chosen is None else values[region.chosen]
         plain = site.ordered or claim_rows(f, site, region, active)

@@ -26,7 +26,11 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
 from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import deciding_loads, looks_in_loops
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import (
+    deciding_loads,
+    looks_in_loops,
+    unread_sums,
+)
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
 from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
@@ -171,6 +175,8 @@ class Prepared:
     """id() of loads and stores of local memory that the machine does not make."""
     looks: bool
     """A loop looks at what others store: ordered_accesses.looks_in_loops."""
+    sums: frozenset[int]
+    """ordered_accesses.unread_sums"""
 
 
 def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
@@ -192,6 +198,7 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     return Prepared(
         kernel, blocks, places, shared_bytes, local_bytes, reserves,
         kept_in_registers(blocks, flat.variables), looks_in_loops(flat.body),
+        unread_sums(blocks),
     )  # fmt: skip
 
 
@@ -202,6 +209,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
         kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
         prepared.in_registers, store_runs(blocks), prepared.looks,
         deciding_loads(blocks) if prepared.looks else frozenset(), float_stores(blocks),
+        prepared.sums,
     )  # fmt: skip
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)

@@ -94,3 +94,76 @@ def test_between_blocks(body: str, expected: bool) -> None:
         assert expected, str(fault)
         return
     assert not expected
+
+
+ROLES = (
+    ".reg .pred %q<9>; .reg .b32 %v<9>; .reg .b64 %e<9>; setp.eq.u32 %q0, %r0, 0;"
+    " and.pred %q1, %p0, %q0; and.pred %q2, %p1, %q0; setp.eq.u32 %q5, %r1, 2;"
+    " and.pred %q3, %q5, %q0; mul.wide.u32 %e0, %r0, 4; add.u64 %e0, %d0, %e0;\n"
+)
+"""%q1, %q2, %q3: the first threads of blocks 0, 1 and 2; %e0: block 0's word of the thread."""
+STORE = "@%p0 st.global.u32 [%d3], %r3;"
+FENCE = "membar.gl;"
+BARRIER = "bar.sync 0;"
+PUBLISH = "@%q1 membar.gl; @%q1 red.global.add.u32 [%d1], 1;"
+RELEASE = "@%q1 red.release.gpu.global.add.u32 [%d1], 1;"
+ADD = "@%q1 red.global.add.u32 [%d1], 1;"
+FLAG = "@%q1 st.volatile.global.u32 [%d1], 2;"
+WAIT = (
+    "@!%q2 bra past; look: ld.volatile.global.u32 %v0, [%d1]; setp.ne.u32 %q4, %v0, 2;"
+    " @%q4 bra look; membar.gl; past:"
+)
+ACQUIRE = WAIT.replace("ld.volatile", "ld.acquire.gpu")
+OTHER = WAIT.replace("[%d1]", "[%d1+64]").replace("%v0, 2", "%v0, 1")
+CHAIN = f"{WAIT} @%q2 membar.gl; @%q2 red.global.add.u32 [%d1+64], 1; " + WAIT.replace(
+    "past", "on"
+).replace("look", "wait").replace("%q2", "%q3").replace("1]", "1+64]")
+"""Block 1 sees block 0's flag, and block 2 that of block 1."""
+READ = "@%p1 ld.global.u32 %v1, [%e0];"
+READ_THIRD = "@%q5 ld.global.u32 %v1, [%e0];"
+READ_FIRST = "@%p0 ld.global.u32 %v1, [%e0];"
+STORE_LATE = "@%p1 st.global.u32 [%e0], %r3;"
+SUM = "@%p0 red.global.add.u32 [%d3], 1;"
+TAKE = "@%p0 atom.global.add.u32 %v2, [%d3], 1; @%p0 st.global.u32 [%d3+2048], %v2;"
+ORDERS = [
+    ((STORE, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
+    ((STORE, FENCE, BARRIER, ADD, WAIT, BARRIER, READ), False),
+    ((STORE, BARRIER, RELEASE, ACQUIRE, BARRIER, READ), False),
+    ((STORE, BARRIER, PUBLISH, CHAIN, BARRIER, READ_THIRD), False),
+    ((READ_FIRST, BARRIER, FLAG, WAIT, BARRIER, STORE_LATE), False),
+    ((SUM, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
+    ((SUM, BARRIER, PUBLISH, WAIT, BARRIER, STORE_LATE), False),
+    ((TAKE, PUBLISH, WAIT, BARRIER, READ), False),
+    # Sums that other warps may still add to.
+    ((SUM, PUBLISH, WAIT, BARRIER, READ), True),
+    ((SUM, PUBLISH, WAIT, BARRIER, STORE_LATE), True),
+    ((SUM, BARRIER, PUBLISH, WAIT, READ), True),
+    # The store comes after the flag; between the flag and the barrier.
+    ((PUBLISH, STORE, WAIT, BARRIER, READ), True),
+    ((PUBLISH, STORE, BARRIER, WAIT, BARRIER, READ), True),
+    # Only the first warp's stores lie before its flag; only the first warp has looked.
+    ((STORE, PUBLISH, WAIT, BARRIER, READ), True),
+    ((STORE, RELEASE, ACQUIRE, BARRIER, READ), True),
+    ((STORE, BARRIER, PUBLISH, WAIT, READ), True),
+    ((STORE, BARRIER, PUBLISH, CHAIN, READ_THIRD), True),
+    ((READ_FIRST, FLAG, WAIT, BARRIER, STORE_LATE), True),
+    ((READ_FIRST, BARRIER, FLAG, WAIT, STORE_LATE), True),
+    # No fence; another flag.
+    ((STORE, BARRIER, ADD, WAIT, BARRIER, READ), True),
+    ((STORE, BARRIER, PUBLISH, OTHER, BARRIER, READ), True),
+]
+
+
+@pytest.mark.parametrize(("parts", "expected"), ORDERS, ids=range(len(ORDERS)))
+def test_flags_order_what_comes_before_and_behind_them(
+    parts: tuple[str, ...], expected: bool
+) -> None:
+    bench = Bench(parse(f"{HEAD}{ROLES}{' '.join(parts)} ret; }}"))
+    out, given = np.full(1024, 77, np.uint32), np.ones(1024, np.uint32)
+    try:
+        bench.launch("kernel", 4, 64, out, given, counters=False)
+    except Fault as fault:
+        assert fault.kind == "race" and "between blocks" in fault.message
+        assert expected, str(fault)
+        return
+    assert not expected
