@@ -172,8 +172,8 @@ class Touch:
         for granules in self._granules():
             if self._site.ordered:
                 self._flag(granules)
-            if not self._site.loose:
-                continue
+                if not self._site.loose:
+                    continue
             posted, flags = self._cells.posted, self._cells.flags
             if posted is None or flags is None:
                 return
