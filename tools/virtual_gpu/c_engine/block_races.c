@@ -12,19 +12,20 @@
 
 static uint32_t block_of(const struct launch *launch, uint32_t cell) { return (cell & ~MANY) >> launch->site_bits; }
 
-enum did { READ, WROTE, ADDED };
+enum did { READ, WROTE, ADDED, POSTED };
 
 static uint32_t cell_of(const struct buffer *buffer, uint64_t at, enum did did) {
-  return (did == ADDED ? buffer->adders : did == WROTE ? buffer->writers : buffer->readers)[at];
+  const uint32_t *cells[] = {buffer->readers, buffer->writers, buffer->adders, buffer->posted};
+  return cells[did][at];
 }
 
 static const uint16_t *threads_of(const struct buffer *buffer, enum did did) {
-  return did == ADDED ? buffer->adder_threads : did == WROTE ? buffer->writer_threads : buffer->reader_threads;
+  return did == ADDED ? buffer->adder_threads : did == READ ? buffer->reader_threads : buffer->writer_threads;
 }
 
 /* Whether what the cell holds comes before what the warp does now. */
 static int is_ordered(const struct warp *w, const struct buffer *buffer, uint64_t at, enum did did) {
-  const uint32_t *times = did == ADDED ? buffer->adder_times : did == WROTE ? buffer->writer_times : buffer->reader_times;
+  const uint32_t *times = did == ADDED ? buffer->adder_times : did == READ ? buffer->reader_times : buffer->writer_times;
   const uint64_t block = block_of(w->launch, cell_of(buffer, at, did)) - 1;
   return times && block_ordered(w, block, threads_of(buffer, did)[at], times[at], did != READ);
 }
@@ -36,7 +37,7 @@ static void met(struct warp *w, const struct site *site, const struct buffer *bu
   if (is_ordered(w, buffer, at, did)) return;
   struct fault *fault = &k->fault;
   fault->address = address, fault->other = cell;
-  fault->detail[0] = did, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
+  fault->detail[0] = did == POSTED ? WROTE : did, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
   fault_at(w, BLOCK_RACE, site->instruction, lane);
 }
 
@@ -52,10 +53,18 @@ static int added_by_others(const struct launch *launch, const struct buffer *buf
   return buffer->adders && buffer->adders[at] && buffer->adders[at] != FLAG && block_of(launch, buffer->adders[at]) != me;
 }
 
+/* A load for data, of what another block stored loosely. */
+static void look(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane, uint64_t address,
+                 uint64_t at, uint32_t me) {
+  if (!buffer->posted || buffer->flags[at] || !buffer->posted[at]) return;
+  if (block_of(w->launch, buffer->posted[at]) != me) met(w, site, buffer, lane, address, at, POSTED);
+}
+
 static void read_cell(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
                       uint64_t address, uint64_t at, uint32_t mine) {
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
+  look(w, site, buffer, lane, address, at, me);
   if (wrote && site->cached) fault_at(w, STORED_AND_CACHED, site->instruction, lane);
   if (wrote && block_of(launch, wrote) != me) met(w, site, buffer, lane, address, at, WROTE);
   if (added_by_others(launch, buffer, at, me)) met(w, site, buffer, lane, address, at, ADDED);
@@ -154,13 +163,27 @@ static void add(struct warp *w, const struct buffer *buffer, uint32_t lane, uint
   buffer->adder_threads[at] = w->index * LANES + lane, buffer->adder_times[at] = block_order_now(w->launch);
 }
 
-/* What is added there is not only data. */
+static void note_loose(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
+                       uint64_t address, uint64_t at, uint32_t mine) {
+  if (!site->writes && site->decides) buffer->flags[at] = 1;
+  else if (!site->writes) look(w, site, buffer, lane, address, at, block_of(w->launch, mine));
+  else {
+    buffer->posted[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+    buffer->writer_times[at] = block_order_now(w->launch);
+  }
+}
+
+/* An ordered access: what is added there is not only data. It matters whether it is loose. */
 void block_race_flag(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
+  const uint32_t mine = mine_of(w, site);
   LANES_OF(m, l) {
     const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
     if (!b->writers || !b->adders) continue;
     const uint64_t last = index_of(b, address[l] + site->size - 1);
-    for (uint64_t at = index_of(b, address[l]); at <= last; at++) b->adders[at] = FLAG;
+    for (uint64_t at = index_of(b, address[l]); at <= last; at++) {
+      b->adders[at] = FLAG;
+      if (site->loose && b->posted) note_loose(w, site, b, l, address[l], at, mine);
+    }
   }
 }
 
@@ -193,6 +216,8 @@ void block_races_restart(const struct launch *launch) {
     memset(buffer->writers, 0, cells_of(launch, buffer) * sizeof *buffer->writers);
     if (buffer->readers) memset(buffer->readers, 0, cells_of(launch, buffer) * sizeof *buffer->readers);
     if (buffer->adders) memset(buffer->adders, 0, cells_of(launch, buffer) * sizeof *buffer->adders);
+    if (buffer->posted) memset(buffer->posted, 0, cells_of(launch, buffer) * sizeof *buffer->posted);
+    if (buffer->flags) memset(buffer->flags, 0, cells_of(launch, buffer));
   }
 }
 

@@ -187,6 +187,7 @@ def _workers(wanted: int | None, blocks: int) -> int:
 
 _CELLS = ("readers", "writer_threads", "reader_threads", "writer_times", "reader_times")
 _CELLS_OF_SUMS = ("adders", "adder_times", "adder_threads")
+_CELLS_OF_LOOSE = ("posted", "flags")
 
 
 class _Buffers:
@@ -218,7 +219,7 @@ class _Buffers:
             if row.address in cells:
                 mine = cells[row.address]
                 row.writers, row.cell_bits = mine.writers.ctypes.data, mine.bits
-                for name in _CELLS + _CELLS_OF_SUMS:
+                for name in _CELLS + _CELLS_OF_SUMS + _CELLS_OF_LOOSE:
                     array = getattr(mine, name)
                     setattr(row, name, None if array is None else array.ctypes.data)
 

@@ -16,7 +16,8 @@ class Buffer(ctypes.Structure):
         ("address", c_uint64), ("end", c_uint64),
         *((name, c_void_p) for name in (
             "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
-            "writer_times", "reader_times", "adders", "adder_times", "adder_threads",
+            "writer_times", "reader_times", "adders", "adder_times", "adder_threads", "posted",
+            "flags",
         )),
         ("cell_bits", c_uint64), ("allocated", c_void_p), ("starts_uninitialized", c_uint64),
     ]  # fmt: skip

@@ -103,12 +103,12 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   const struct buffer *buffer = checked(w, site, address, m);
   if (!buffer || buffer->starts_uninitialized) check_set(w, site, buffer, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
+  if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (w->launch->watched && (!buffer || buffer->writers)) {
     if (site->ordered) block_race_flag(w, site, buffer, address, m);
     else if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
     else block_race_read(w, site, buffer, address, m);
   }
-  if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
@@ -123,12 +123,12 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
+  if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (w->launch->watched && (!buffer || buffer->writers)) {
     if (site->ordered) block_race_flag(w, site, buffer, address, m);
     else if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
     else block_race_write(w, site, buffer, address, m, data);
   }
-  if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy((void *)address[0], data, LANES * sizeof(item)))

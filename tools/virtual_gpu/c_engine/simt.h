@@ -28,6 +28,8 @@ struct buffer {
   uint32_t *writer_times, *reader_times; /* the same, where blocks may be ordered: block_order.c */
   uint32_t *adders, *adder_times; /* the same, of atomic additions; FLAG where somebody looks at the result */
   uint16_t *adder_threads;
+  uint32_t *posted; /* like writers, of loose stores */
+  uint8_t *flags;   /* where a loose load looked for a value that decides something */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
@@ -68,6 +70,7 @@ struct site {
   uint8_t arrays;      /* in shared memory, the only ones that it may access: lowering/shared_arrays.py; 0: any */
   struct { uint32_t start, end; } array[MAX_ARRAYS];
   uint8_t sums; /* an atomic addition whose result nothing reads */
+  uint8_t loose, decides; /* a load or store: lowering/ordered_accesses.py */
 };
 struct barrier {
   uint32_t instruction, target;

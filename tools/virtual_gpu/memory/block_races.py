@@ -11,7 +11,7 @@ that are compacted in place. This accepts more than the memory model does: a mis
 than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
-whose value decides nothing, of what another block stored so, needs the same order. (NumPy engine.)
+whose value decides nothing, of what another block stored so, needs the same order.
 """
 
 from __future__ import annotations

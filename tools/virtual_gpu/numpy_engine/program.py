@@ -177,6 +177,8 @@ class Prepared:
     """A loop looks at what others store: ordered_accesses.looks_in_loops."""
     sums: frozenset[int]
     """ordered_accesses.unread_sums"""
+    deciding: frozenset[int]
+    """ordered_accesses.deciding_loads"""
 
 
 def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
@@ -195,10 +197,11 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
     translate_dead_code(module, kernel.name, flat, places)
+    looks = looks_in_loops(flat.body)
     return Prepared(
         kernel, blocks, places, shared_bytes, local_bytes, reserves,
-        kept_in_registers(blocks, flat.variables), looks_in_loops(flat.body),
-        unread_sums(blocks),
+        kept_in_registers(blocks, flat.variables), looks, unread_sums(blocks),
+        deciding_loads(blocks) if looks else frozenset(),
     )  # fmt: skip
 
 
@@ -208,8 +211,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     unit = Unit(
         kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
         prepared.in_registers, store_runs(blocks), prepared.looks,
-        deciding_loads(blocks) if prepared.looks else frozenset(), float_stores(blocks),
-        prepared.sums,
+        prepared.deciding, float_stores(blocks), prepared.sums,
     )  # fmt: skip
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)

@@ -124,6 +124,8 @@ READ_THIRD = "@%q5 ld.global.u32 %v1, [%e0];"
 READ_FIRST = "@%p0 ld.global.u32 %v1, [%e0];"
 STORE_LATE = "@%p1 st.global.u32 [%e0], %r3;"
 SUM = "@%p0 red.global.add.u32 [%d3], 1;"
+POST = "@%q1 st.relaxed.gpu.global.u32 [%e0], 5;"
+LOOK = "@%p1 ld.relaxed.gpu.global.u32 %v1, [%e0];"
 TAKE = "@%p0 atom.global.add.u32 %v2, [%d3], 1; @%p0 st.global.u32 [%d3+2048], %v2;"
 ORDERS = [
     ((STORE, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
@@ -148,6 +150,11 @@ ORDERS = [
     ((STORE, BARRIER, PUBLISH, CHAIN, READ_THIRD), True),
     ((READ_FIRST, FLAG, WAIT, BARRIER, STORE_LATE), True),
     ((READ_FIRST, BARRIER, FLAG, WAIT, STORE_LATE), True),
+    # Stored with the flag's own order, and read plainly or like it: with a fence between, and none.
+    ((POST, FENCE, FLAG, WAIT, READ), False),
+    ((POST, FENCE, FLAG, WAIT, LOOK), False),
+    ((POST, FLAG, WAIT, READ), True),
+    ((POST, FLAG, WAIT, LOOK), True),
     # No fence; another flag.
     ((STORE, BARRIER, ADD, WAIT, BARRIER, READ), True),
     ((STORE, BARRIER, PUBLISH, OTHER, BARRIER, READ), True),
