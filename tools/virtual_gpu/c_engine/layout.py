@@ -140,7 +140,9 @@ class Launch(ctypes.Structure):
         )),
         ("printed", c_void_p), ("printed_bytes", c_void_p),
         ("uninitialized", c_void_p),
-        *((name, c_void_p) for name in ("times", "places", "clock", "site_numbers")),
+        *((name, c_void_p) for name in (
+            "times", "places", "clock", "pending", "looks", "site_numbers",
+        )),
         ("watched", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),

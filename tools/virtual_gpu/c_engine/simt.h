@@ -97,7 +97,7 @@ struct launch {
   uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
   uint64_t *printed_bytes;
   struct uninitialized *uninitialized; /* by site */
-  uint32_t *times, *places, *clock; /* of block_order.c, for the check between blocks; or null */
+  uint32_t *times, *places, *clock, *pending, *looks; /* of block_order.c, for the check between blocks; or null */
   const uint32_t *site_numbers; /* of that check, by instruction */
   uint64_t watched;    /* some buffers have cells */
   uint32_t site_bits;

@@ -46,6 +46,11 @@ def meet(f: Frame, lanes: Mask) -> None:
         f.block_races.order.meet(f.blocks[rows], warps)
 
 
+def meet_all(f: Frame, active: Active) -> None:
+    """Something orders some warps of these lanes' blocks, and all count."""
+    meet(f, f.live & active.mask.any(axis=1, keepdims=True))
+
+
 def synchronise(
     f: Frame, site: Site, addresses: Array, active: Active, *, flags: bool = False
 ) -> None:
@@ -56,14 +61,19 @@ def synchronise(
     place, order = f.launch.meeting_place, f.block_races.order
     if place and place <= int(addresses.flat[0]) < place + MEETING_BYTES:
         return  # where the grid meets: that is seen once all are there (grid_sync.py)
+    rows, warps = _warps(active.mask)
+    mine, threads = np.nonzero(active.mask)
     at = addresses.reshape(-1).astype(np.uint64)
+    at = np.broadcast_to(at, mine.shape) if at.size == 1 else at
+    # A block that updates looks at what was there before; of several at once each may see others.
+    looks, looks_first = not flags and not site.sums, rows.size == 1
+    if looks and (looks_first or not site.writes):
+        order.acquire(f.blocks[mine], threads // WARP_LANES, at)
     if site.writes:
-        rows, warps = _warps(active.mask)
-        order.publish(f.blocks[rows], warps, at, releases=site.releases, flags=flags)
-    if not flags:
-        mine, threads = np.nonzero(active.mask)
-        each = np.broadcast_to(at, mine.shape) if at.size == 1 else at
-        order.acquire(f.blocks[mine], threads // WARP_LANES, each)
+        of = np.searchsorted(rows, mine)
+        order.publish(f.blocks[rows], warps, of, at, releases=site.releases, flags=flags)
+    if looks and site.writes and not looks_first:
+        order.acquire(f.blocks[mine], threads // WARP_LANES, at)
 
 
 def _warps(lanes: Mask) -> tuple[NDArray[np.int64], Mask]:

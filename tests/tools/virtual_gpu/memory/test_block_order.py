@@ -19,10 +19,10 @@ def block(number: int) -> NDArray[np.int64]:
 
 
 class Run:
-    """Two blocks of two warps; the first has done something in its second warp."""
+    """Three blocks of two warps; the first has done something in its second warp."""
 
     def __init__(self) -> None:
-        self.order = BlockOrder(Launch("k", Dim3(2), Dim3(64), 0, b""))
+        self.order = BlockOrder(Launch("k", Dim3(3), Dim3(64), 0, b""))
         self.when = np.array([self.order.now])
 
     def do(self, step: str) -> None:
@@ -38,7 +38,8 @@ class Run:
             self.order.acquire(block(number), block(0), at)
         else:
             flags, releases = what.startswith("flag"), what.startswith("release")
-            self.order.publish(block(number), ONE, at, releases=releases, flags=flags)
+            rows = np.zeros(1, np.int64)
+            self.order.publish(block(number), ONE, rows, at, releases=releases, flags=flags)
 
     def ordered(self, did: str, warp: int) -> bool:
         thread = np.array([40], np.uint16)
@@ -56,6 +57,13 @@ class Run:
         ("0 meet, 0 add, 1 look, 1 meet", "wrote", 1, False),
         ("0 meet, 0 release, 1 look other, 1 meet", "wrote", 1, False),
         ("1 look, 0 meet, 0 release, 1 meet", "wrote", 1, False),
+        # Two flags, the first too early: who looked where, since when; a third block counts on.
+        ("0 release, 0 meet, 0 release other, 2 add, 1 look, 1 meet", "wrote", 1, False),
+        ("0 release, 0 meet, 0 release other, 0 look other, 2 add, 1 look", "wrote", 0, False),
+        ("0 meet, 2 look other, 0 release other, 2 add, 1 look, 1 meet", "wrote", 1, False),
+        ("0 release, 0 meet, 0 release other, 2 add, 1 look other", "wrote", 0, True),
+        ("0 meet, 0 release other, 2 look other, 2 add, 1 look, 1 meet", "wrote", 1, True),
+        ("0 meet, 0 release, 0 release other, 2 look, 2 add, 1 look", "wrote", 0, True),
         ("0 meet, 0 flag, 1 look, 1 meet", "read", 1, True),
         ("0 meet, 0 flag, 1 look, 1 meet", "wrote", 1, False),
         ("0 flag, 1 look, 1 meet", "read", 1, False),
