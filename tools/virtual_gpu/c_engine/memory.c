@@ -206,6 +206,7 @@ static void load_on_chip(struct warp *w, const struct site *site, enum space spa
   if (space == SHARED) {
     count_shared(w, site, address, m);
     if (w->worker->in_flight) check_arrived(w, site, address, m);
+    if (site->decides) block_order_all_meet(w->worker);
     if (w->worker->order && !site->ordered) ordered_read(w, site, address, m);
     if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
     if (w->worker->filled) check_filled(w, site, address, m);
@@ -299,7 +300,8 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
   } else {
     on_chip(w, site, space, address, m, found);
     if (space == SHARED) {
-      if (w->launch->reserved_at) next_epoch(w->worker), block_order_all_meet(w->worker); /* so tiles of several warps meet */
+      if (w->launch->reserved_at) next_epoch(w->worker); /* so tiles of several warps meet */
+      if (w->launch->reserved_at || !site->sums) block_order_all_meet(w->worker); /* as do others, by what they find */
       (site->ordered == COUNT_ATOMIC ? count_shared : count_shared_atomics)(w, site, address, m);
       if (w->worker->filled && !site->blind) check_filled(w, site, address, m);
       fill(w, site, address, m);

@@ -20,7 +20,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     spaces_of,
     spread,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.block_races import meet, synchronise, touch
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import meet_all, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import HALVES, Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
@@ -139,7 +139,8 @@ def _targets(
                 if f.races is not None and arena.reserved_at:
                     # So tiles of several warps meet: a missed race is better than a false positive.
                     f.races.advance(lanes.mask.any(axis=1))
-                    meet(f, f.live & lanes.mask.any(axis=1, keepdims=True))
+                if where == "shared" and (arena.reserved_at or not site.sums):
+                    meet_all(f, lanes)  # who tells other warps something by what it finds there
                 _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions, lanes if where == "shared" else None
 

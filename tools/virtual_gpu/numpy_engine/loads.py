@@ -1,4 +1,4 @@
-"""ld, st, prefetch and cache hints: all address spaces, vectors, faults and counters."""
+"""ld and st: all address spaces, vectors, faults and counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     spaces_of,
     spread,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.block_races import claim_rows, synchronise, touch
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import (
+    claim_rows,
+    meet_all,
+    synchronise,
+    touch,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
@@ -229,6 +234,8 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
             f.copies.check_arrived(f, site, index, active)
         if f.races is not None:
             f.races.read(f, site, index, active)
+        if site.decides:
+            meet_all(f, active)
         note_uninitialized_shared(f, site, index, active)
     elif space == "local" and f.counters is not None and not site.in_registers:
         f.counters.local_access(site, address, active)
@@ -327,23 +334,3 @@ def put_arena(
         f.races.write(f, site, index, active, before, values, items[index])
     else:
         items[index] = values
-
-
-@family("createpolicy")
-def createpolicy(code: Code) -> Step:
-    """An eviction policy, for the hints of loads and stores: it concerns speed only."""
-    code.option("fractional", "range", "cvt")
-    code.ignore("global", "L2")
-    code.ignore_hints()
-    code.type("b64")
-    write = code.write(0, "b64")
-    return lambda f: write(f, np.zeros((1, 1), np.uint64))
-
-
-@family("prefetch")
-@family("prefetchu")
-@family("applypriority")
-def prefetch(code: Code) -> Step:
-    code.ignore("global", "local", "L1", "L2")
-    code.ignore_hints()
-    return lambda f: None

@@ -51,11 +51,16 @@ CASES = [
     ("st.volatile.global.u32 [%d0], %r3; look: ld.volatile.global.u32 %r4, [%d0];"
      " setp.eq.u32 %p2, %r4, 0; @%p2 bra look;", False),
     ("@%p0 st.global.u32 [%d0], 9; bar.sync 0; red.global.add.u32 [%d0], 1;", True),
-    # A fence and a flag order the two; one of them alone, or a fence of the block, does not.
+    # A fence and a flag that is looked at order the two; one of them alone, or a fence of the
+    # block, does not.
+    ("@%p0 st.global.u32 [%d0], 9; membar.gl; atom.global.add.u32 %r5, [%d0+64], 1;"
+     " add.u32 %r6, %r5, 1; @%p1 ld.global.u32 %r4, [%d0];", False),
+    ("@%p0 st.global.u32 [%d0], 9; atom.acq_rel.gpu.global.add.u32 %r5, [%d0+64], 1;"
+     " add.u32 %r6, %r5, 1; @%p1 ld.global.u32 %r4, [%d0];", False),
     ("@%p0 st.global.u32 [%d0], 9; membar.gl; red.global.add.u32 [%d0+64], 1;"
-     " @%p1 ld.global.u32 %r4, [%d0];", False),
-    ("@%p0 st.global.u32 [%d0], 9; red.release.gpu.global.add.u32 [%d0+64], 1;"
-     " @%p1 ld.global.u32 %r4, [%d0];", False),
+     " @%p1 ld.global.u32 %r4, [%d0];", True),
+    ("@%p0 st.global.u32 [%d0], 9; membar.gl; atom.global.add.u32 %r5, [%d0+64], 1;"
+     " @%p1 ld.global.u32 %r4, [%d0];", True),
     ("@%p0 st.global.u32 [%d0], 9; membar.gl; @%p1 ld.global.u32 %r4, [%d0];", True),
     ("@%p0 st.global.u32 [%d0], 9; membar.cta; red.global.add.u32 [%d0+64], 1;"
      " @%p1 ld.global.u32 %r4, [%d0];", True),
@@ -97,7 +102,8 @@ def test_between_blocks(body: str, expected: bool) -> None:
 
 
 ROLES = (
-    ".reg .pred %q<9>; .reg .b32 %v<9>; .reg .b64 %e<9>; setp.eq.u32 %q0, %r0, 0;"
+    ".shared .align 4 .b32 words[4]; .reg .pred %q<9>;"
+    " .reg .b32 %v<9>; .reg .b64 %e<9>; setp.eq.u32 %q0, %r0, 0;"
     " and.pred %q1, %p0, %q0; and.pred %q2, %p1, %q0; setp.eq.u32 %q5, %r1, 2;"
     " and.pred %q3, %q5, %q0; mul.wide.u32 %e0, %r0, 4; add.u64 %e0, %d0, %e0;\n"
 )
@@ -124,8 +130,23 @@ READ_THIRD = "@%q5 ld.global.u32 %v1, [%e0];"
 READ_FIRST = "@%p0 ld.global.u32 %v1, [%e0];"
 STORE_LATE = "@%p1 st.global.u32 [%e0], %r3;"
 SUM = "@%p0 red.global.add.u32 [%d3], 1;"
+AGAIN = PUBLISH.replace("[%d1]", "[%d1+64]")
+THIRD = PUBLISH.replace("[%d1]", "[%d1+128]")
+COUNT = "@%q2 red.global.add.u32 [%d1], 1;"
+ELECT = "@%q2 atom.global.add.u32 %v0, [%d1], 1; add.u32 %v1, %v0, 1;"
+ELECT_THIRD = ELECT.replace("%q2", "%q3")
 POST = "@%q1 st.relaxed.gpu.global.u32 [%e0], 5;"
 LOOK = "@%p1 ld.relaxed.gpu.global.u32 %v1, [%e0];"
+CLEAR = "@%q0 st.shared.u32 [words], 0; bar.sync 0;"
+LAST_TELLS = (
+    "@%p0 atom.shared.add.u32 %v3, [words], 1; setp.eq.and.u32 %q7, %v3, 63, %p0;"
+    + PUBLISH.replace("%q1", "%q7")
+)
+ADD_SHARED = "@%p0 red.shared.add.u32 [words], 1;"
+TOLD = (
+    "@%q2 st.volatile.shared.u32 [words], 1; @!%p1 bra told; hear: ld.volatile.shared.u32 %v3,"
+    " [words]; setp.eq.u32 %q6, %v3, 0; @%q6 bra hear; told:"
+)
 TAKE = "@%p0 atom.global.add.u32 %v2, [%d3], 1; @%p0 st.global.u32 [%d3+2048], %v2;"
 ORDERS = [
     ((STORE, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
@@ -155,6 +176,17 @@ ORDERS = [
     ((POST, FENCE, FLAG, WAIT, LOOK), False),
     ((POST, FLAG, WAIT, READ), True),
     ((POST, FLAG, WAIT, LOOK), True),
+    # A counter is told too early, and another one behind the data: who looks at which.
+    ((PUBLISH, STORE, BARRIER, AGAIN, ELECT, BARRIER, READ), True),
+    ((PUBLISH, STORE, BARRIER, AGAIN, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), True),
+    ((STORE, BARRIER, PUBLISH, AGAIN, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
+    ((STORE, BARRIER, AGAIN, PUBLISH, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
+    ((STORE, BARRIER, PUBLISH, AGAIN, THIRD, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
+    ((PUBLISH, STORE, BARRIER, PUBLISH, AGAIN, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
+    # Warps that tell each other in shared memory, by atomics or a flag that they look at.
+    ((CLEAR, STORE, LAST_TELLS, WAIT, BARRIER, READ), False),
+    ((CLEAR, STORE, BARRIER, PUBLISH, WAIT, TOLD, READ), False),
+    ((STORE, ADD_SHARED, PUBLISH, WAIT, BARRIER, READ), True),
     # No fence; another flag.
     ((STORE, BARRIER, ADD, WAIT, BARRIER, READ), True),
     ((STORE, BARRIER, PUBLISH, OTHER, BARRIER, READ), True),
