@@ -134,6 +134,7 @@ AGAIN = PUBLISH.replace("[%d1]", "[%d1+64]")
 THIRD = PUBLISH.replace("[%d1]", "[%d1+128]")
 COUNT = "@%q2 red.global.add.u32 [%d1], 1;"
 ELECT = "@%q2 atom.global.add.u32 %v0, [%d1], 1; add.u32 %v1, %v0, 1;"
+ASK = "@%q2 ld.acquire.gpu.global.u32 %v1, [%d1+64];"
 ELECT_THIRD = ELECT.replace("%q2", "%q3")
 POST = "@%q1 st.relaxed.gpu.global.u32 [%e0], 5;"
 LOOK = "@%p1 ld.relaxed.gpu.global.u32 %v1, [%e0];"
@@ -179,6 +180,7 @@ ORDERS = [
     # A counter is told too early, and another one behind the data: who looks at which.
     ((PUBLISH, STORE, BARRIER, AGAIN, ELECT, BARRIER, READ), True),
     ((PUBLISH, STORE, BARRIER, AGAIN, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), True),
+    ((PUBLISH, STORE, BARRIER, AGAIN, ASK, ELECT_THIRD, BARRIER, READ_THIRD), True),
     ((STORE, BARRIER, PUBLISH, AGAIN, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
     ((STORE, BARRIER, AGAIN, PUBLISH, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
     ((STORE, BARRIER, PUBLISH, AGAIN, THIRD, COUNT, ELECT_THIRD, BARRIER, READ_THIRD), False),
