@@ -14,7 +14,7 @@ struct pending { uint32_t at, since; };
 struct look { uint32_t block, last, other; };
 
 static uint32_t *times_of(const struct launch *launch, uint64_t block, uint32_t warps, int which) {
-  return launch->times + (block * TIMES + which) * warps;
+  return launch->times + (block % launch->order_rows * TIMES + which) * warps;
 }
 static uint32_t *mine(const struct warp *w, int which) { return times_of(w->launch, w->block_id, w->warps, which); }
 static int noted(const struct launch *launch) { return launch->times && launch->precise; }
@@ -26,7 +26,7 @@ static uint32_t place_of(uint64_t address) {
 }
 
 static struct pending *pending_of(const struct launch *launch, uint64_t block) {
-  return (struct pending *)launch->pending + block * FLAGS;
+  return (struct pending *)launch->pending + block % launch->order_rows * FLAGS;
 }
 
 /* Another block than this has looked at its flag since. */
@@ -148,10 +148,10 @@ int block_ordered(const struct warp *w, uint64_t first, uint32_t thread, uint32_
 
 void block_order_restart(const struct launch *launch) {
   if (!launch->times) return;
-  const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
   const uint32_t warps = (launch->block[0] * launch->block[1] * launch->block[2] + LANES - 1) / LANES;
-  memset(launch->times, 0, blocks * TIMES * warps * sizeof *launch->times);
+  const uint64_t rows = launch->order_rows;
+  memset(launch->times, 0, rows * TIMES * warps * sizeof *launch->times);
   memset(launch->places, 0, PLACES * sizeof *launch->places);
-  memset(launch->pending, 0, blocks * FLAGS * sizeof(struct pending));
+  memset(launch->pending, 0, rows * FLAGS * sizeof(struct pending));
   memset(launch->looks, 0, PLACES * sizeof(struct look));
 }

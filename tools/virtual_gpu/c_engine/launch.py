@@ -147,6 +147,7 @@ def _watching(
     if (order := block_races.order) is not None:
         request.times, request.places = order.times.ctypes.data, order.places.ctypes.data
         request.clock = order.clock.ctypes.data
+        request.order_rows = order.rows
         request.pending, request.looks = order.pending.ctypes.data, order.looks.ctypes.data
     request.watched, request.again = 1, block_races.used
     request.site_bits = block_races.site_bits

@@ -144,7 +144,7 @@ class Launch(ctypes.Structure):
             "times", "places", "clock", "pending", "looks", "site_numbers",
         )),
         ("watched", c_uint64),
-        *((name, c_uint32) for name in ("site_bits", "precise", "again")),
+        *((name, c_uint32) for name in ("site_bits", "precise", "again", "order_rows")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),
         ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
         ("meeting_place", c_uint64), ("reserved_at", c_uint32), ("left_there", c_uint32),

@@ -103,6 +103,7 @@ struct launch {
   uint32_t site_bits;
   uint32_t precise; /* one worker: faults where blocks meet */
   uint32_t again;   /* an earlier part of the launch may have taken cells */
+  uint32_t order_rows; /* of times and pending: a block's is its number modulo these */
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   uint64_t *longest; /* the same of the warp that ran most instructions */
   struct longest *longest_warp;

@@ -38,6 +38,9 @@ LOOKED, LAST, OTHER = range(3)
 PLACES = 1 << 16
 PLACE_BITS = 4
 """Flags within so many bytes, as a power of 2, are taken for one."""
+ROWS = 65521
+"""Of larger grids so many blocks are told apart, far more than run at once; two that are not count
+for each other."""
 Numbers = NDArray[np.int64]
 Times = NDArray[np.uint32]
 
@@ -47,10 +50,12 @@ class BlockOrder:
 
     def __init__(self, launch: Launch) -> None:
         self.warps = launch.block.warps
-        self.times: Times = np.zeros((launch.grid.count, TIMES, self.warps), np.uint32)
+        self.rows = min(launch.grid.count, ROWS)
+        """A block's is its number modulo these."""
+        self.times: Times = np.zeros((self.rows, TIMES, self.warps), np.uint32)
         self.places: Times = np.zeros(PLACES, np.uint32)
         """When flags there were last stored or updated."""
-        self.pending: Times = np.zeros((launch.grid.count, FLAGS, 2), np.uint32)
+        self.pending: Times = np.zeros((self.rows, FLAGS, 2), np.uint32)
         self.looks: Times = np.zeros((PLACES, 3), np.uint32)
         self.clock: Times = np.ones(1, np.uint32)
 
@@ -64,20 +69,20 @@ class BlockOrder:
 
     def fence(self, blocks: Numbers, active: NDArray[np.bool_]) -> None:
         """For the whole GPU. active: which warps, [blocks, warps]."""
-        times = self.times[blocks]
+        times = self.times[blocks % self.rows]
         self._fence(times, active)
-        self.times[blocks] = times
+        self.times[blocks % self.rows] = times
         self.clock += np.uint32(1)
 
     def meet(self, blocks: Numbers, active: NDArray[np.bool_]) -> None:
         """A barrier of these warps opened."""
-        times = self.times[blocks]
+        times = self.times[blocks % self.rows]
         others, seen = _latest(times, FENCED_OTHERS, active), _latest(times, ACQUIRED, active)
         own = np.where(active, times[:, FENCED], np.uint32(0))
         times[:, FENCED_BEFORE] = np.maximum(np.maximum(times[:, FENCED_BEFORE], own), others)
         times[:, MET] = np.where(active, self.clock, times[:, MET])
         times[:, ACQUIRED] = np.where(active, seen, times[:, ACQUIRED])
-        self.times[blocks] = times
+        self.times[blocks % self.rows] = times
         self.clock += np.uint32(1)
 
     def publish(
@@ -92,7 +97,7 @@ class BlockOrder:
     ) -> None:
         """These warps store or update something for others to see: each address is by the block of
         that row, in order. flags: by a store."""
-        times = self.times[blocks]
+        times = self.times[blocks % self.rows]
         if releases:
             self._fence(times, active)
         known = np.maximum(times[:, FENCED_BEFORE], _latest(times, FENCED_OTHERS, active))
@@ -102,7 +107,7 @@ class BlockOrder:
         if flags:
             before = np.maximum(times[:, FLAGGED], _latest(times, MET, active))
             times[:, FLAGGED] = np.where(active, self.clock, before)
-        self.times[blocks] = times
+        self.times[blocks % self.rows] = times
         self.places[places] = self.now
         self.clock += np.uint32(1)
 
@@ -115,7 +120,7 @@ class BlockOrder:
             return
         firsts = np.searchsorted(rows, np.arange(blocks.size))
         low, high = (f.reduceat(places, firsts) for f in (np.minimum, np.maximum))
-        pending = self.pending[blocks]
+        pending = self.pending[blocks % self.rows]
         seen = self._seen(blocks, pending)
         for flag in range(FLAGS):
             _raise(times, PUBLISHED, times[:, PENDING + flag], seen[:, flag])
@@ -132,7 +137,7 @@ class BlockOrder:
             times[:, PENDING + flag] = np.where(here[:, None], kept, held)
             pending[here, flag, AT] = low[here] + 1
             pending[here, flag, SINCE] = self.now
-        self.pending[blocks] = pending
+        self.pending[blocks % self.rows] = pending
 
     def _seen(self, blocks: Numbers, pending: Times) -> NDArray[np.bool_]:
         """At which of these blocks' flags another block has looked since."""
@@ -146,7 +151,7 @@ class BlockOrder:
     ) -> None:
         """One warp of a block for each address."""
         acquired, places = self.times[:, ACQUIRED], _places(addresses)
-        np.maximum.at(acquired, (blocks, warps), self.places[places])
+        np.maximum.at(acquired, (blocks % self.rows, warps), self.places[places])
         each, which = np.unique(places, return_inverse=True)
         low, high = np.full(each.size, blocks.max()), np.zeros(each.size, np.int64)
         np.minimum.at(low, which, blocks)
@@ -162,16 +167,16 @@ class BlockOrder:
         second: Numbers, warps: NDArray[np.int64],
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Accesses of blocks `first`, by these threads at these times, before those of `second`."""
-        theirs = threads.astype(np.int64) // WARP_LANES
-        until = self.times[first, PUBLISHED, theirs]
-        seen = self._seen(first, self.pending[first])
+        theirs, rows = threads.astype(np.int64) // WARP_LANES, first % self.rows
+        until = self.times[rows, PUBLISHED, theirs]
+        seen = self._seen(first, self.pending[rows])
         for flag in range(FLAGS):
-            held = np.where(seen[:, flag], self.times[first, PENDING + flag, theirs], 0)
+            held = np.where(seen[:, flag], self.times[rows, PENDING + flag, theirs], 0)
             until = np.maximum(until, held.astype(np.uint32))
         if did == "read":
-            until = np.maximum(until, self.times[first, FLAGGED, theirs])
+            until = np.maximum(until, self.times[rows, FLAGGED, theirs])
         done = (when <= until) | (first == second)
-        return np.asarray(done & (when <= self.times[second, ACQUIRED, warps]))
+        return np.asarray(done & (when <= self.times[second % self.rows, ACQUIRED, warps]))
 
     def _fence(self, times: Times, active: NDArray[np.bool_]) -> None:
         times[:, FENCED] = np.where(active, self.clock, times[:, FENCED])

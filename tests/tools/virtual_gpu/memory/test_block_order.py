@@ -76,6 +76,21 @@ def test_who_comes_before_whom(steps: str, did: str, warp: int, expected: bool) 
     assert run.ordered(did, warp) == expected
 
 
+def test_a_huge_grid_takes_little_memory() -> None:
+    order = BlockOrder(Launch("k", Dim3(2**31 - 1), Dim3(1024), 0, b""))
+    assert order.times.nbytes + order.pending.nbytes < 2**27
+    last, thread, when = block(2**31 - 2), np.array([0], np.uint16), np.array([order.now])
+    active, row = np.arange(32)[None, :] == 0, np.zeros(1, np.int64)
+
+    def ordered() -> bool:
+        return bool(order.ordered(block(0), thread, when, "wrote", last, block(0))[0])
+
+    order.publish(block(0), active, row, FLAG, releases=True, flags=False)
+    assert not ordered()
+    order.acquire(last, block(0), FLAG)
+    assert ordered()
+
+
 def test_restart_forgets() -> None:
     run = Run()
     for step in ("0 meet", "0 release", "1 look"):
