@@ -104,6 +104,7 @@ int open_some(struct worker *k) {
     check_together(k, number);
     reduce(k, number);
     next_epoch(k);
+    block_order_meet(k, arrived);
     order_advance(k);
     release(k, number);
     opened = 1;

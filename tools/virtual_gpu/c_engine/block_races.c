@@ -7,37 +7,37 @@
 #include <string.h>
 #include "machine.h"
 
-enum { FENCED = 1, PUBLISHED = 2, ACQUIRED = 4, FLAGGED = 8 };
 #define MANY ((uint32_t)1 << 31)
+#define FLAG MANY /* of a cell of additions: somebody looks at the result */
 
 static uint32_t block_of(const struct launch *launch, uint32_t cell) { return (cell & ~MANY) >> launch->site_bits; }
 
-void block_fence(struct warp *w, uint32_t m) {
-  if (m && w->launch->states) w->launch->states[w->block_id] |= FENCED;
+enum did { READ, WROTE, ADDED, POSTED };
+
+static uint32_t cell_of(const struct buffer *buffer, uint64_t at, enum did did) {
+  const uint32_t *cells[] = {buffer->readers, buffer->writers, buffer->adders, buffer->posted};
+  return cells[did][at];
 }
 
-void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags) {
-  if (!m || !w->launch->states) return;
-  /* Where the grid meets: that is seen once all are there (grid.c). */
-  if (w->launch->meeting_place && address[LOWEST(m)] - w->launch->meeting_place < 8) return;
-  uint8_t *state = &w->launch->states[w->block_id];
-  *state |= ACQUIRED | (site->releases ? FENCED : 0) | (flags ? FLAGGED : 0);
-  if (*state & FENCED) *state |= PUBLISHED;
+static const uint16_t *threads_of(const struct buffer *buffer, enum did did) {
+  return did == ADDED ? buffer->adder_threads : did == READ ? buffer->reader_threads : buffer->writer_threads;
 }
 
-static int ordered(const struct warp *w, uint32_t cell, int wrote) {
-  const uint8_t *states = w->launch->states;
-  const int done = wrote ? PUBLISHED : PUBLISHED | FLAGGED;
-  return states && states[block_of(w->launch, cell) - 1] & done && states[w->block_id] & ACQUIRED;
+/* Whether what the cell holds comes before what the warp does now. */
+static int is_ordered(const struct warp *w, const struct buffer *buffer, uint64_t at, enum did did) {
+  const uint32_t *times = did == ADDED ? buffer->adder_times : did == READ ? buffer->reader_times : buffer->writer_times;
+  const uint64_t block = block_of(w->launch, cell_of(buffer, at, did)) - 1;
+  return times && block_ordered(w, block, threads_of(buffer, did)[at], times[at], did != READ);
 }
 
-static void met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint32_t cell,
-                uint32_t thread, int wrote) {
+static void met(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane, uint64_t address,
+                uint64_t at, enum did did) {
   struct worker *k = w->worker;
-  if (ordered(w, cell, wrote)) return;
+  const uint32_t cell = cell_of(buffer, at, did), thread = threads_of(buffer, did)[at];
+  if (is_ordered(w, buffer, at, did)) return;
   struct fault *fault = &k->fault;
   fault->address = address, fault->other = cell;
-  fault->detail[0] = wrote, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
+  fault->detail[0] = did == POSTED ? WROTE : did, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
   fault_at(w, BLOCK_RACE, site->instruction, lane);
 }
 
@@ -49,16 +49,33 @@ static uint64_t index_of(const struct buffer *buffer, uint64_t address) {
   return (address >> buffer->cell_bits) - (buffer->address >> buffer->cell_bits);
 }
 
+static int added_by_others(const struct launch *launch, const struct buffer *buffer, uint64_t at, uint32_t me) {
+  return buffer->adders && buffer->adders[at] && buffer->adders[at] != FLAG && block_of(launch, buffer->adders[at]) != me;
+}
+
+/* A load for data, of what another block stored loosely. */
+static void look(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane, uint64_t address,
+                 uint64_t at, uint32_t me) {
+  if (!buffer->posted || buffer->flags[at] || !buffer->posted[at]) return;
+  if (block_of(w->launch, buffer->posted[at]) != me) met(w, site, buffer, lane, address, at, POSTED);
+}
+
 static void read_cell(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
                       uint64_t address, uint64_t at, uint32_t mine) {
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
+  look(w, site, buffer, lane, address, at, me);
   if (wrote && site->cached) fault_at(w, STORED_AND_CACHED, site->instruction, lane);
-  if (wrote && block_of(launch, wrote) != me) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
+  if (wrote && block_of(launch, wrote) != me) met(w, site, buffer, lane, address, at, WROTE);
+  if (added_by_others(launch, buffer, at, me)) met(w, site, buffer, lane, address, at, ADDED);
   if (!buffer->readers) return;
   uint32_t *reader = &buffer->readers[at];
-  if (!*reader) *reader = mine, buffer->reader_threads[at] = w->index * LANES + lane;
-  else if (block_of(launch, *reader) != me) *reader |= MANY;
+  if (*reader) {
+    if (block_of(launch, *reader) != me) *reader |= MANY;
+    return;
+  }
+  *reader = mine, buffer->reader_threads[at] = w->index * LANES + lane;
+  if (buffer->reader_times) buffer->reader_times[at] = block_order_now(launch);
 }
 
 void block_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -83,11 +100,13 @@ static void write_cell(struct warp *w, const struct site *site, const struct buf
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
   const int others = wrote && block_of(launch, wrote) != me;
-  if (changes && others) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
+  if (changes && others) met(w, site, buffer, lane, address, at, WROTE);
+  if (changes && added_by_others(launch, buffer, at, me)) met(w, site, buffer, lane, address, at, ADDED);
   const uint32_t read = buffer->readers ? buffer->readers[at] : 0;
-  if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, lane, address, read, buffer->reader_threads[at], 0);
-  if (changes || !(buffer->readers || others))
-    buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+  if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, buffer, lane, address, at, READ);
+  if (!changes && (buffer->readers || others)) return;
+  buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+  if (buffer->writer_times) buffer->writer_times[at] = block_order_now(launch);
 }
 
 void block_race_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -135,6 +154,39 @@ void block_race_span_write(struct warp *w, const struct site *site, const struct
   }
 }
 
+/* Of several additions the first counts that nothing has ordered before later ones. */
+static void add(struct warp *w, const struct buffer *buffer, uint32_t lane, uint64_t at) {
+  const uint32_t me = w->block_id + 1;
+  if (buffer->adders[at] == FLAG) return;
+  if (added_by_others(w->launch, buffer, at, me) && !is_ordered(w, buffer, at, ADDED)) return;
+  buffer->adders[at] = me << w->launch->site_bits;
+  buffer->adder_threads[at] = w->index * LANES + lane, buffer->adder_times[at] = block_order_now(w->launch);
+}
+
+static void note_loose(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
+                       uint64_t address, uint64_t at, uint32_t mine) {
+  if (!site->writes && site->decides) buffer->flags[at] = 1;
+  else if (!site->writes) look(w, site, buffer, lane, address, at, block_of(w->launch, mine));
+  else {
+    buffer->posted[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+    buffer->writer_times[at] = block_order_now(w->launch);
+  }
+}
+
+/* An ordered access: what is added there is not only data. It matters whether it is loose. */
+void block_race_flag(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
+  const uint32_t mine = mine_of(w, site);
+  LANES_OF(m, l) {
+    const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
+    if (!b->writers || !b->adders) continue;
+    const uint64_t last = index_of(b, address[l] + site->size - 1);
+    for (uint64_t at = index_of(b, address[l]); at <= last; at++) {
+      b->adders[at] = FLAG;
+      if (site->loose && b->posted) note_loose(w, site, b, l, address[l], at, mine);
+    }
+  }
+}
+
 void block_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                      uint32_t m) {
   LANES_OF(m, l) {
@@ -143,9 +195,11 @@ void block_race_update(struct warp *w, const struct site *site, const struct buf
     const uint64_t first = index_of(b, address[l]), last = index_of(b, address[l] + site->size - 1);
     for (uint64_t at = first; at <= last; at++) {
       const uint32_t wrote = b->writers[at];
-      if (wrote && block_of(w->launch, wrote) != (uint32_t)(w->block_id + 1)) met(w, site, l, address[l], wrote, b->writer_threads[at], 1);
+      if (wrote && block_of(w->launch, wrote) != (uint32_t)(w->block_id + 1)) met(w, site, b, l, address[l], at, WROTE);
+      if (b->adders && site->sums) add(w, b, l, at);
     }
   }
+  if (!site->sums) block_race_flag(w, site, buffer, address, m);
 }
 
 static uint64_t cells_of(const struct launch *launch, const struct buffer *buffer) {
@@ -155,13 +209,15 @@ static uint64_t cells_of(const struct launch *launch, const struct buffer *buffe
 
 /* All blocks have met: what they did until now is ordered before what comes. */
 void block_races_restart(const struct launch *launch) {
-  const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-  if (launch->states) memset(launch->states, 0, blocks);
+  block_order_restart(launch);
   for (uint64_t b = 0; b < launch->buffer_count; b++) {
     const struct buffer *buffer = &launch->buffers[b];
     if (!buffer->writers) continue;
     memset(buffer->writers, 0, cells_of(launch, buffer) * sizeof *buffer->writers);
     if (buffer->readers) memset(buffer->readers, 0, cells_of(launch, buffer) * sizeof *buffer->readers);
+    if (buffer->adders) memset(buffer->adders, 0, cells_of(launch, buffer) * sizeof *buffer->adders);
+    if (buffer->posted) memset(buffer->posted, 0, cells_of(launch, buffer) * sizeof *buffer->posted);
+    if (buffer->flags) memset(buffer->flags, 0, cells_of(launch, buffer));
   }
 }
 

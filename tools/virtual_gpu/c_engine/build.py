@@ -34,9 +34,9 @@ StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
 """Runs a command in a folder to its end; its exit status and output. May raise
 MissingDependency. The text that is compiled comes from untrusted PTX: a judge sandboxes it."""
 _RUNTIME = (
-    "barriers.c", "block_races.c", "blocks.c", "bulk.c", "cp_async.c", "doubles.c", "grid.c",
-    "heap.c", "mbarriers.c", "memory.c", "mbarrier_races.c", "printf.c", "shared_memory_races.c",
-    "counters.c", "tensor.c", "uninitialized_reads.c", "warps.c",
+    "barriers.c", "block_order.c", "block_races.c", "blocks.c", "bulk.c", "cp_async.c", "doubles.c",
+    "grid.c", "heap.c", "mbarriers.c", "memory.c", "mbarrier_races.c", "printf.c",
+    "shared_memory_races.c", "counters.c", "tensor.c", "uninitialized_reads.c", "warps.c",
 )  # fmt: skip
 _HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "mbarrier_races.h", "simt.h")
 

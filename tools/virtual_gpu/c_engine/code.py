@@ -127,6 +127,10 @@ class Unit:
     """ordered_accesses.looks_in_loops"""
     float_stores: Mapping[int, str]
     """float_stores.float_stores"""
+    sums: frozenset[int]
+    """ordered_accesses.unread_sums"""
+    deciding: frozenset[int]
+    """ordered_accesses.deciding_loads"""
     reached: Mapping[int, tuple[SharedArray, ...]]
     """shared_arrays.reached_arrays"""
     variables: Variables = field(default_factory=Variables)

@@ -13,7 +13,7 @@ from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
 )
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_message
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import outside_arrays
-from astra_chat.tools.virtual_gpu.memory.block_races import STORED_AND_CACHED, BlockRaces
+from astra_chat.tools.virtual_gpu.memory.block_races import DID, STORED_AND_CACHED, BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
@@ -93,7 +93,7 @@ def fault_of(
             record.address,
             record.other,
             record.detail[1],
-            bool(record.detail[0]),
+            DID[record.detail[0]],
         )
         if record.kind == _BLOCK_RACE and block_races is not None
         else _message(program, launch, memory, record, instruction, budget),

@@ -144,7 +144,11 @@ def _watching(
         return bool(library.run_launch(ctypes.byref(request)))
     numbers = np.array([block_races.number(i) for i in program.instructions] or [0], np.uint32)
     request.site_numbers = numbers.ctypes.data
-    request.states = block_races.states.ctypes.data if block_races.states.size else None
+    if (order := block_races.order) is not None:
+        request.times, request.places = order.times.ctypes.data, order.places.ctypes.data
+        request.clock = order.clock.ctypes.data
+        request.order_rows = order.rows
+        request.pending, request.looks = order.pending.ctypes.data, order.looks.ctypes.data
     request.watched, request.again = 1, block_races.used
     request.site_bits = block_races.site_bits
     # What atomic operations did cannot be undone: such kernels run precisely at once.
@@ -183,6 +187,11 @@ def _workers(wanted: int | None, blocks: int) -> int:
     return max(min(wanted or cores or 1, blocks), 1)
 
 
+_CELLS = ("readers", "writer_threads", "reader_threads", "writer_times", "reader_times")
+_CELLS_OF_SUMS = ("adders", "adder_times", "adder_threads")
+_CELLS_OF_LOOSE = ("posted", "flags")
+
+
 class _Buffers:
     """The registered buffers as C sees them, with a byte for each sector where they count."""
 
@@ -212,10 +221,9 @@ class _Buffers:
             if row.address in cells:
                 mine = cells[row.address]
                 row.writers, row.cell_bits = mine.writers.ctypes.data, mine.bits
-                row.readers, row.writer_threads, row.reader_threads = (
-                    None if array is None else array.ctypes.data
-                    for array in (mine.readers, mine.writer_threads, mine.reader_threads)
-                )
+                for name in _CELLS + _CELLS_OF_SUMS + _CELLS_OF_LOOSE:
+                    array = getattr(mine, name)
+                    setattr(row, name, None if array is None else array.ctypes.data)
 
 
 def _counters(

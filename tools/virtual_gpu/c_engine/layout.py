@@ -16,6 +16,8 @@ class Buffer(ctypes.Structure):
         ("address", c_uint64), ("end", c_uint64),
         *((name, c_void_p) for name in (
             "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
+            "writer_times", "reader_times", "adders", "adder_times", "adder_threads", "posted",
+            "flags",
         )),
         ("cell_bits", c_uint64), ("allocated", c_void_p), ("starts_uninitialized", c_uint64),
     ]  # fmt: skip
@@ -137,9 +139,12 @@ class Launch(ctypes.Structure):
             "workers",
         )),
         ("printed", c_void_p), ("printed_bytes", c_void_p),
-        ("uninitialized", c_void_p), ("states", c_void_p), ("site_numbers", c_void_p),
+        ("uninitialized", c_void_p),
+        *((name, c_void_p) for name in (
+            "times", "places", "clock", "pending", "looks", "site_numbers",
+        )),
         ("watched", c_uint64),
-        *((name, c_uint32) for name in ("site_bits", "precise", "again")),
+        *((name, c_uint32) for name in ("site_bits", "precise", "again", "order_rows")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),
         ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
         ("meeting_place", c_uint64), ("reserved_at", c_uint32), ("left_there", c_uint32),

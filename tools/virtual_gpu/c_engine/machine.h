@@ -107,6 +107,11 @@ int not_allocated(const struct warp *w, const struct site *site, const struct bu
                   uint32_t m);
 /* flags: it stores something for others to see. */
 void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags);
+void block_order_meet(struct worker *k, const uint32_t *arrived);
+void block_order_all_meet(struct worker *k);
+void block_order_restart(const struct launch *launch);
+uint32_t block_order_now(const struct launch *launch);
+int block_ordered(const struct warp *w, uint64_t first, uint32_t thread, uint32_t when, int wrote);
 void block_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                    uint32_t m);
 void block_race_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -117,6 +122,7 @@ void block_race_span_write(struct warp *w, const struct site *site, const struct
                          uint64_t bytes);
 void block_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                      uint32_t m);
+void block_race_flag(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 uint64_t block_races_taken(const struct launch *launch, int *pairs);
 void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

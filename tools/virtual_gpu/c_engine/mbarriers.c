@@ -277,6 +277,7 @@ static int pass(struct worker *k) {
     }
     acquire(it, over);
     meet(it->warp, over);
+    if (over) block_order_all_meet(k); /* whoever arrived counts as all of the block: a missed race is better */
     answer(it, over, 1);
     passed |= over != 0;
     if (it->lanes) all->waiting[kept++] = *it;

@@ -103,11 +103,12 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   const struct buffer *buffer = checked(w, site, address, m);
   if (!buffer || buffer->starts_uninitialized) check_set(w, site, buffer, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
-  if (w->launch->watched && (!buffer || buffer->writers) && !site->ordered) {
-    if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
+  if (site->ordered) block_synchronise(w, site, address, m, 0);
+  if (w->launch->watched && (!buffer || buffer->writers)) {
+    if (site->ordered) block_race_flag(w, site, buffer, address, m);
+    else if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
     else block_race_read(w, site, buffer, address, m);
   }
-  if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
@@ -122,11 +123,12 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
-  if (w->launch->watched && (!buffer || buffer->writers) && !site->ordered) {
-    if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
+  if (site->ordered) block_synchronise(w, site, address, m, 1);
+  if (w->launch->watched && (!buffer || buffer->writers)) {
+    if (site->ordered) block_race_flag(w, site, buffer, address, m);
+    else if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
     else block_race_write(w, site, buffer, address, m, data);
   }
-  if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy((void *)address[0], data, LANES * sizeof(item)))
@@ -204,6 +206,7 @@ static void load_on_chip(struct warp *w, const struct site *site, enum space spa
   if (space == SHARED) {
     count_shared(w, site, address, m);
     if (w->worker->in_flight) check_arrived(w, site, address, m);
+    if (site->decides) block_order_all_meet(w->worker);
     if (w->worker->order && !site->ordered) ordered_read(w, site, address, m);
     if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
     if (w->worker->filled) check_filled(w, site, address, m);
@@ -285,8 +288,8 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
     if ((!buffer || buffer->starts_uninitialized) && !site->blind) check_set(w, site, buffer, address, m);
-    block_synchronise(w, site, address, m, 0);
     if (w->launch->watched && (!buffer || buffer->writers)) block_race_update(w, site, buffer, address, m);
+    block_synchronise(w, site, address, m, 0);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {
       const struct buffer *buffers[LANES];
@@ -298,6 +301,7 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     on_chip(w, site, space, address, m, found);
     if (space == SHARED) {
       if (w->launch->reserved_at) next_epoch(w->worker); /* so tiles of several warps meet */
+      if (w->launch->reserved_at || !site->sums) block_order_all_meet(w->worker); /* as do others, by what they find */
       (site->ordered == COUNT_ATOMIC ? count_shared : count_shared_atomics)(w, site, address, m);
       if (w->worker->filled && !site->blind) check_filled(w, site, address, m);
       fill(w, site, address, m);

@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
     typed,
 )
 from astra_chat.tools.virtual_gpu.lowering.float_stores import INFINITIES
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
@@ -114,11 +114,13 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     spans = [f"{{{array.start}, {array.end or 'UINT32_MAX'}}}" for array in arrays]
     if len(spans) > MAX_ARRAYS:
         spans = []
+    loose = code.instruction.family in ("ld", "st") and is_loose(code.instruction, code.unit.looks)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
         f"{int(releases)}, {int(kept)}, {int(cached)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
         f"{{{', '.join(map(str, run or ALONE))}}}, {floats}, {len(spans)}, "
-        f"{{{', '.join(spans or ['{0}'])}}}}}"
+        f"{{{', '.join(spans or ['{0}'])}}}, {int(id(code.instruction) in code.unit.sums)}, "
+        f"{int(loose)}, {int(id(code.instruction) in code.unit.deciding)}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

@@ -77,7 +77,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     unit = Unit(
         kernel, local_registers(prepared.blocks), prepared.places, prepared.kernel.param_bytes,
         load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
-        prepared.looks, float_stores(prepared.blocks),
+        prepared.looks, float_stores(prepared.blocks), prepared.sums, prepared.deciding,
         reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
     )  # fmt: skip
     rejoined = post_dominators(prepared.blocks)

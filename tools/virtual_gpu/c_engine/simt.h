@@ -25,6 +25,11 @@ struct buffer {
   uint8_t *loaded, *stored; /* one byte for each sector, or null */
   uint32_t *writers, *readers; /* cells of block_races.c, or null */
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
+  uint32_t *writer_times, *reader_times; /* the same, where blocks may be ordered: block_order.c */
+  uint32_t *adders, *adder_times; /* the same, of atomic additions; FLAG where somebody looks at the result */
+  uint16_t *adder_threads;
+  uint32_t *posted; /* like writers, of loose stores */
+  uint8_t *flags;   /* where a loose load looked for a value that decides something */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
@@ -64,6 +69,8 @@ struct site {
   uint64_t infinity;   /* and the bits of an infinity: those of a NaN are larger, but for the sign */
   uint8_t arrays;      /* in shared memory, the only ones that it may access: lowering/shared_arrays.py; 0: any */
   struct { uint32_t start, end; } array[MAX_ARRAYS];
+  uint8_t sums; /* an atomic addition whose result nothing reads */
+  uint8_t loose, decides; /* a load or store: lowering/ordered_accesses.py */
 };
 struct barrier {
   uint32_t instruction, target;
@@ -90,12 +97,13 @@ struct launch {
   uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
   uint64_t *printed_bytes;
   struct uninitialized *uninitialized; /* by site */
-  uint8_t *states;     /* by block: fences and atomic operations, for the check between blocks; or null */
+  uint32_t *times, *places, *clock, *pending, *looks; /* of block_order.c, for the check between blocks; or null */
   const uint32_t *site_numbers; /* of that check, by instruction */
   uint64_t watched;    /* some buffers have cells */
   uint32_t site_bits;
   uint32_t precise; /* one worker: faults where blocks meet */
   uint32_t again;   /* an earlier part of the launch may have taken cells */
+  uint32_t order_rows; /* of times and pending: a block's is its number modulo these */
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   uint64_t *longest; /* the same of the warp that ran most instructions */
   struct longest *longest_warp;

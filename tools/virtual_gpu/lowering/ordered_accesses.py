@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations
-from astra_chat.tools.virtual_gpu.lowering.unset_registers import watched_registers
+from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations, sources
+from astra_chat.tools.virtual_gpu.lowering.unset_registers import read_at_end, watched_registers
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Instruction,
     Label,
@@ -53,6 +53,21 @@ def deciding_loads(blocks: Sequence[BasicBlock]) -> frozenset[int]:
         if instruction.family == "ld" and is_loose(instruction, True)
         and predicates & watched_registers(blocks, destinations(instruction))
     )  # fmt: skip
+
+
+def unread_sums(blocks: Sequence[BasicBlock]) -> frozenset[int]:
+    """id() of each atomic addition whose result nothing reads: it adds to data, and looks at no
+    flag."""
+    body = [instruction for block in blocks for instruction in block.body]
+    read = {name for instruction in body for name in sources(instruction)}
+    read |= {name for block in blocks for name in read_at_end(block)}
+    return frozenset(
+        id(instruction)
+        for instruction in body
+        if instruction.family in ("atom", "red")
+        and "add" in instruction.modifiers
+        and not destinations(instruction) & read
+    )
 
 
 def _looped(body: Sequence[Statement]) -> list[Instruction]:

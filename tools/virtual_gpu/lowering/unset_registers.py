@@ -34,7 +34,7 @@ def unset_registers(blocks: Sequence[BasicBlock]) -> dict[str, Instruction | Non
             if instruction.guard is None:
                 here |= destinations(instruction)
         last = getattr(block.end, "instruction", None)
-        reads.append((_read_at_end(block) - here, mask, last))
+        reads.append((read_at_end(block) - here, mask, last))
     for names, mask, reader in reads:
         for name in sorted(names):
             if not mask & bits.get(name, 0):
@@ -65,7 +65,8 @@ def flows(instruction: Instruction, watched: Collection[str]) -> bool:
     return any(name in watched for name in sources(instruction))
 
 
-def _read_at_end(block: BasicBlock) -> set[str]:
+def read_at_end(block: BasicBlock) -> set[str]:
+    """Registers that say where it continues."""
     match block.end:
         case Branch(guard=guard):
             return {guard.register.name}

@@ -3,6 +3,7 @@
 buffers              host arrays at their own addresses, each registered at its exact size
 heap                 the device heap: malloc and free in kernels
 page_guard           device pages that host code cannot touch
+block_order          what orders thread blocks: what is published and what was seen
 block_races          races between thread blocks on global memory
 uninitialized_reads  reads of memory that was never written
 unwritten            which bytes nothing wrote of what is copied to the host

@@ -3,14 +3,15 @@
 A race: two blocks access the same bytes, one of them stores another value, and nothing orders them.
 
 For each granule of a buffer that the kernel may store to, a cell records which block wrote it and,
-where the kernel loads too, which block read it. Two blocks are ordered once the first has done an
-atomic (or volatile) operation after a fence, and the second any such operation: that covers the
-last block of a reduction, locks and flags. Reads of the first block are ordered by a flag that it
-stores, with or without a fence: that covers tiles that are compacted in place. This accepts more
-than the memory model does: a missed race is better than a false positive.
+where the kernel loads too, which block read it. Two accesses are ordered once the first has been
+published, by an atomic (or volatile) operation after a fence, and the second comes after one that
+looked there (block_order.py): that covers the last block of a reduction, locks and flags. Reads of
+the first block are ordered by a flag that it stores, with or without a fence: that covers tiles
+that are compacted in place. This accepts more than the memory model does: a missed race is better
+than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
-whose value decides nothing, of what another block stored so, needs the same order. (NumPy engine.)
+whose value decides nothing, of what another block stored so, needs the same order.
 """
 
 from __future__ import annotations
@@ -24,20 +25,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import ANYWHERE, Origin, Reach
+from astra_chat.tools.virtual_gpu.memory.block_order import BlockOrder
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Memory
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch
 
-FENCED, PUBLISHED, ACQUIRED, FLAGGED = 1, 2, 4, 8
-"""What a block has done: a fence for the whole GPU; behind it an atomic operation; any such;
-a volatile or ordered store."""
 STORED_AND_CACHED = (
     "read through the non-coherent cache (ld.global.nc) of bytes that the same launch stored: it"
     " may hold what was there before"
 )
 MANY = 1 << 31
 """Of a cell: several blocks read."""
+FLAG = MANY
+"""Of a cell of additions."""
 _BITS = 31
+DID = ("read", "wrote", "added to")
+"""What the earlier access did; the C engine knows them by number."""
 COARSEST_BITS = 5
 COARSE_CELLS = 1 << 16
 """Coarse cells are at most 32 bytes wide, and as fine as fewer of them allow."""
@@ -62,6 +65,14 @@ class Cells:
     """Like writers, of loose stores (ordered_accesses.is_loose)."""
     flags: NDArray[np.bool_] | None = None
     """Where a loose load looked for a value that decides something."""
+    writer_times: NDWords | None = None
+    """Of fine cells of a kernel whose blocks may be ordered: when, by the clock of block_order."""
+    reader_times: NDWords | None = None
+    adders: NDWords | None = None
+    """The same of atomic additions whose result nothing reads (ordered_accesses.unread_sums): the
+    first that is not ordered before what came later; FLAG where somebody looks at the result."""
+    adder_threads: NDThreads | None = None
+    adder_times: NDWords | None = None
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""
@@ -88,7 +99,7 @@ class BlockRaces:
         self._stored, self._loaded = stored, loaded
         self._fine: dict[int, Cells] = {}
         self._coarse: dict[int, Cells] = {}
-        self.states = np.zeros(launch.grid.count if reach.synchronises else 0, np.uint8)
+        self.order = BlockOrder(launch) if reach.synchronises else None
         self.used = False
         """A part of the launch has run."""
 
@@ -106,10 +117,11 @@ class BlockRaces:
         """All blocks have met: what they did until now is ordered before what comes."""
         for cells in (*self._fine.values(), *self._coarse.values()):
             cells.writers[:] = 0
-            for others in (cells.readers, cells.posted, cells.flags):
+            for others in (cells.readers, cells.posted, cells.flags, cells.adders):
                 if others is not None:
                     others[:] = 0
-        self.states[:] = 0
+        if self.order is not None:
+            self.order.restart()
 
     def detach(self) -> None:
         for buffer in self._memory.buffers:
@@ -123,6 +135,13 @@ class BlockRaces:
                 cells.writer_threads = np.zeros(cells.writers.size, np.uint16)
                 if cells.readers is not None:
                     cells.reader_threads = np.zeros(cells.readers.size, np.uint16)
+                if self.order is not None:
+                    cells.writer_times = np.zeros(cells.writers.size, np.uint32)
+                    if cells.readers is not None:
+                        cells.reader_times = np.zeros(cells.readers.size, np.uint32)
+                    cells.adders = np.zeros(cells.writers.size, np.uint32)
+                    cells.adder_threads = np.zeros(cells.writers.size, np.uint16)
+                    cells.adder_times = np.zeros(cells.writers.size, np.uint32)
                 if self.reach.loose:
                     cells.posted = np.zeros(cells.writers.size, np.uint32)
                     cells.flags = np.zeros(cells.writers.size, np.bool_)
@@ -171,12 +190,9 @@ class BlockRaces:
 
         return undo
 
-    def message(
-        self, does: str, size: int, address: int, cell: int, thread: int, wrote: bool
-    ) -> str:
-        """cell, thread: of the earlier access."""
-        did = "wrote" if wrote else "read"
-        many = bool(cell & MANY) and not wrote
+    def message(self, does: str, size: int, address: int, cell: int, thread: int, did: str) -> str:
+        """cell, thread: of the earlier access, which `did` that."""
+        many = bool(cell & MANY) and did == "read"
         block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
         number = cell & ((1 << self.site_bits) - 1)
         where = (

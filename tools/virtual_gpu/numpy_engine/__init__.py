@@ -28,7 +28,8 @@ doubles              float64 in the directed rounding modes
 tensor_core_sums     how tensor cores add
 
 Instruction families: floats, halves, fp8, integers, bits, compares, moves, convert, loads, atomics,
-allocation (malloc and free), cp_async, bulk, mbarriers, mbarrier_waits, tensor, warps, control.
+cache_hints, allocation (malloc and free), cp_async, bulk, mbarriers, mbarrier_waits, tensor, warps,
+control.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import (
     allocation,
     atomics,
     bits,
+    cache_hints,
     compares,
     control,
     convert,
@@ -58,6 +60,7 @@ FAMILY_MODULES = (
     cp_async,
     atomics,
     bits,
+    cache_hints,
     compares,
     control,
     convert,

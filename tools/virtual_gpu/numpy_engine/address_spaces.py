@@ -55,6 +55,8 @@ class Site:
     """Of a store: store_runs.store_runs."""
     float_type: str = ""
     """Of a store: float_stores.float_stores."""
+    sums: bool = False
+    """An atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
 
     @property
     def releases(self) -> bool:

@@ -20,7 +20,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     spaces_of,
     spread,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.block_races import synchronise, touch
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import meet_all, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import HALVES, Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
@@ -80,6 +80,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     site = Site(
         code.instruction, dtype.itemsize, writes=True, ordered=True, floats="f" in type_name,
         blind=how == "exch", counts=adds_one(code.instruction),
+        sums=id(code.instruction) in code.unit.sums,
     )  # fmt: skip
 
     def step(f: Frame) -> None:
@@ -138,6 +139,8 @@ def _targets(
                 if f.races is not None and arena.reserved_at:
                     # So tiles of several warps meet: a missed race is better than a false positive.
                     f.races.advance(lanes.mask.any(axis=1))
+                if where == "shared" and (arena.reserved_at or not site.sums):
+                    meet_all(f, lanes)  # who tells other warps something by what it finds there
                 _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions, lanes if where == "shared" else None
 
@@ -145,10 +148,10 @@ def _targets(
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
     if not site.blind:
         note_uninitialized_global(f, site, region, addresses, lanes)
-    if "cta" not in site.instruction.modifiers:
-        synchronise(f, site, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):
         touched.update()
+    if "cta" not in site.instruction.modifiers:
+        synchronise(f, site, addresses, lanes)
     region.buffer.mark_written(site.size, region.index)
     if f.counters is not None:
         f.counters.touch(site, region, addresses)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.lowering.control_flow import is_reducing_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import lane_number
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import meet
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
@@ -135,6 +136,7 @@ class BarrierWaits:
                 self._reduce(f, here, rows)
                 if f.races is not None:
                     f.races.advance(rows)
+                meet(f, np.logical_or.reduce([a.mask for a in here]) & rows[:, None])
                 released += self._release(here, rows)
         self._arrivals = [a for a in self._arrivals if a.mask.any()]
         if not released and not others_wait:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.block_races import (
-    ACQUIRED,
-    FENCED,
-    FLAGGED,
+    FLAG,
     MANY,
-    PUBLISHED,
     STORED_AND_CACHED,
     BlockRaces,
 )
@@ -26,35 +24,63 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import differ
-from astra_chat.tools.virtual_gpu.types import MEETING_BYTES
+from astra_chat.tools.virtual_gpu.types import MEETING_BYTES, WARP_LANES
 
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 _MANY = np.uint32(MANY)
+Did = Literal["read", "wrote", "added to"]
 
 
 def fence(f: Frame, active: Active) -> None:
-    """For the whole GPU, of these lanes' blocks."""
-    if f.block_races is not None and f.block_races.states.size:
-        f.block_races.states[f.blocks[active.mask.any(axis=1)]] |= np.uint8(FENCED)
+    """For the whole GPU, of these lanes' warps."""
+    if f.block_races is not None and f.block_races.order is not None:
+        rows, warps = _warps(active.mask)
+        f.block_races.order.fence(f.blocks[rows], warps)
+
+
+def meet(f: Frame, lanes: Mask) -> None:
+    """A barrier of these lanes' warps opened."""
+    if f.block_races is not None and f.block_races.order is not None and lanes.any():
+        rows, warps = _warps(lanes)
+        f.block_races.order.meet(f.blocks[rows], warps)
+
+
+def meet_all(f: Frame, active: Active) -> None:
+    """Something orders some warps of these lanes' blocks, and all count."""
+    meet(f, f.live & active.mask.any(axis=1, keepdims=True))
 
 
 def synchronise(
     f: Frame, site: Site, addresses: Array, active: Active, *, flags: bool = False
 ) -> None:
-    """An atomic or volatile operation of these lanes' blocks. addresses: of these lanes, or one;
-    flags: it stores something for others to see."""
-    if f.block_races is None or not f.block_races.states.size:
+    """An atomic or volatile operation of these lanes. addresses: of these lanes, or one; flags: it
+    stores something for others to see, and looks at nothing."""
+    if f.block_races is None or f.block_races.order is None:
         return
-    place = f.launch.meeting_place
+    place, order = f.launch.meeting_place, f.block_races.order
     if place and place <= int(addresses.flat[0]) < place + MEETING_BYTES:
         return  # where the grid meets: that is seen once all are there (grid_sync.py)
-    blocks = f.blocks[active.mask.any(axis=1)]
-    states = f.block_races.states[blocks] | np.uint8(ACQUIRED | (FLAGGED if flags else 0))
-    if site.releases:
-        states |= np.uint8(FENCED)
-    states[(states & np.uint8(FENCED)) != 0] |= np.uint8(PUBLISHED)
-    f.block_races.states[blocks] = states
+    rows, warps = _warps(active.mask)
+    mine, threads = np.nonzero(active.mask)
+    at = addresses.reshape(-1).astype(np.uint64)
+    at = np.broadcast_to(at, mine.shape) if at.size == 1 else at
+    # A block that updates looks at what was there before; of several at once each may see others.
+    looks, looks_first = not flags and not site.sums, rows.size == 1
+    if looks and (looks_first or not site.writes):
+        order.acquire(f.blocks[mine], threads // WARP_LANES, at)
+    if site.writes:
+        of = np.searchsorted(rows, mine)
+        order.publish(f.blocks[rows], warps, of, at, releases=site.releases, flags=flags)
+    if looks and site.writes and not looks_first:
+        order.acquire(f.blocks[mine], threads // WARP_LANES, at)
+
+
+def _warps(lanes: Mask) -> tuple[NDArray[np.int64], Mask]:
+    """Rows with any of these lanes, and which of their warps have some, [rows, warps]."""
+    warps = np.asarray(lanes.reshape(lanes.shape[0], -1, WARP_LANES).any(axis=2))
+    rows = np.flatnonzero(np.asarray(warps.any(axis=1)))
+    return rows, np.asarray(warps[rows])
 
 
 class Touch:
@@ -82,6 +108,7 @@ class Touch:
         self._addresses = mine
         self._shift = np.uint32(block_races.site_bits)
         self._block = (blocks + 1).astype(np.uint32)
+        self._now = np.uint32(0) if block_races.order is None else block_races.order.now
         number = block_races.number(site.instruction)
         self._mine: Words = (self._block << self._shift) | np.uint32(number)
 
@@ -96,15 +123,34 @@ class Touch:
         """Of another block."""
         return np.asarray((cells != 0) & (((cells & ~_MANY) >> self._shift) != self._block))
 
-    def _unordered(self, cells: Words, clash: Mask, *, wrote: bool = True) -> Mask:
-        states = self._block_races.states
-        if not states.size or not clash.any():
+    def _unordered(
+        self, granules: NDArray[np.int64], cells: Words, clash: Mask, did: Did = "wrote"
+    ) -> Mask:
+        order = self._block_races.order
+        threads, times = self._when(did)
+        if order is None or threads is None or times is None or not clash.any():
             return clash
-        first = np.maximum((cells & ~_MANY) >> self._shift, np.uint32(1)) - np.uint32(1)
-        done = PUBLISHED if wrote else PUBLISHED | FLAGGED
-        published = (states[first] & done) != 0
-        acquired = (states[self._block - np.uint32(1)] & ACQUIRED) != 0
-        return np.asarray(clash & ~(published & acquired))
+        found = clash.copy()
+        first = ((cells[clash] & ~_MANY) >> self._shift).astype(np.int64) - 1
+        at, mine = granules[clash], self._block[clash].astype(np.int64) - 1
+        warps = self._threads[clash].astype(np.int64) // WARP_LANES
+        found[clash] = ~order.ordered(first, threads[at], times[at], did, mine, warps)
+        return found
+
+    def _when(self, did: Did) -> tuple[NDArray[np.uint16] | None, Words | None]:
+        """Threads and times of the cells of those who did that."""
+        cells = self._cells
+        if did == "added to":
+            return cells.adder_threads, cells.adder_times
+        if did == "wrote":
+            return cells.writer_threads, cells.writer_times
+        return cells.reader_threads, cells.reader_times
+
+    def _note_writer(self, granules: NDArray[np.int64], threads: NDArray[np.uint16]) -> None:
+        if self._cells.writer_threads is not None:
+            self._cells.writer_threads[granules] = threads
+        if self._cells.writer_times is not None:
+            self._cells.writer_times[granules] = self._now
 
     def read(self) -> None:
         self.look()
@@ -115,22 +161,29 @@ class Touch:
                 lane = self._lane(int(np.argmax(writers != 0)))
                 where = self._site.instruction, "race", STORED_AND_CACHED, machine.LAUNCH_FAILURE
                 raise self._f.fault(*where, lane)
-            clash = self._unordered(writers, self._others(writers))
+            clash = self._unordered(granules, writers, self._others(writers))
             if clash.any():
-                raise self._fault(int(np.argmax(clash)), granules, writers, wrote=True)
+                raise self._fault(int(np.argmax(clash)), granules, writers, "wrote")
+            self._stop_at_sums(granules)
             if self._cells.readers is not None:
                 self._note_readers(self._cells.readers, granules)
 
     def post(self) -> None:
-        """A loose store."""
+        """An ordered store; it matters whether it is loose."""
         for granules in self._granules():
-            if self._cells.posted is not None and self._cells.writer_threads is not None:
+            self._flag(granules)
+            if self._site.loose and self._cells.posted is not None:
                 self._cells.posted[granules] = self._mine
-                self._cells.writer_threads[granules] = self._threads
+                self._note_writer(granules, self._threads)
 
     def look(self) -> None:
-        """A loose load: at a flag, or for data that another block may have stored loosely."""
+        """A loose load: at a flag, or for data that another block may have stored loosely. Or
+        another ordered one, at a flag."""
         for granules in self._granules():
+            if self._site.ordered:
+                self._flag(granules)
+                if not self._site.loose:
+                    continue
             posted, flags = self._cells.posted, self._cells.flags
             if posted is None or flags is None:
                 return
@@ -138,13 +191,37 @@ class Touch:
                 flags[granules] = True
                 continue
             earlier = posted[granules]
-            self._stop(granules, earlier, self._others(earlier) & ~flags[granules], wrote=True)
+            self._stop(granules, earlier, self._others(earlier) & ~flags[granules])
+
+    def _flag(self, granules: NDArray[np.int64]) -> None:
+        """What is added there is not only data: somebody looks at the result."""
+        if self._cells.adders is not None:
+            self._cells.adders[granules] = FLAG
+
+    def _add(self, granules: NDArray[np.int64]) -> None:
+        """Of several additions the first counts that nothing has ordered before later ones."""
+        adders, threads, times = self._cells.adders, *self._when("added to")
+        if adders is None or threads is None or times is None:
+            return
+        known = adders[granules]
+        held = self._unordered(granules, known, self._others(known), "added to")
+        at = np.flatnonzero(~held & (known != FLAG))[::-1]
+        adders[granules[at]], threads[granules[at]] = self._mine[at], self._threads[at]
+        times[granules[at]] = self._now
+
+    def _stop_at_sums(self, granules: NDArray[np.int64], among: Mask | None = None) -> None:
+        if self._cells.adders is not None:
+            known = self._cells.adders[granules]
+            clash = self._others(known) & (known != FLAG)
+            self._stop(granules, known, clash if among is None else clash & among, "added to")
 
     def _note_readers(self, readers: Words, granules: NDArray[np.int64]) -> None:
         known = readers[granules]
         threads = self._cells.reader_threads
         if threads is not None:
             threads[granules[known == 0]] = self._threads[known == 0]
+        if self._cells.reader_times is not None:
+            self._cells.reader_times[granules[known == 0]] = self._now
         readers[granules] = np.where(
             known == 0, self._mine, np.where(self._others(known), known | _MANY, known)
         )
@@ -162,44 +239,47 @@ class Touch:
             earlier = writers[granules]
             writers[granules] = self._mine
             last = writers[granules]
-            self._stop(granules, earlier, self._others(earlier) & changed, wrote=True)
+            self._stop(granules, earlier, self._others(earlier) & changed)
+            self._stop_at_sums(granules, changed)
             at_once = self._others(last) & overwritten
-            if at_once.any() and self._cells.writer_threads is not None:
-                self._cells.writer_threads[granules] = self._threads
-            self._stop(granules, last, at_once, wrote=True)
+            if at_once.any():
+                self._note_writer(granules, self._threads)
+            self._stop(granules, last, at_once)
             if self._cells.readers is not None:
                 readers = self._cells.readers[granules]
                 many = (readers & _MANY) != 0
-                self._stop(granules, readers, (self._others(readers) | many) & changed, wrote=False)
+                self._stop(granules, readers, (self._others(readers) | many) & changed, "read")
             # Of what is never read only other values matter: such cells are always taken.
             taken = changed if self._cells.readers is not None else changed | (earlier == 0)
             writers[granules] = earlier
             writers[granules[taken]] = self._mine[taken]
-            if self._cells.writer_threads is not None:
-                self._cells.writer_threads[granules[taken]] = self._threads[taken]
+            self._note_writer(granules[taken], self._threads[taken])
 
     def update(self) -> None:
         """An atomic operation; one whose scope is the block is atomic to no other block."""
         alone = "cta" in self._site.instruction.modifiers
         for granules in self._granules():
             writers = self._cells.writers[granules]
-            self._stop(granules, writers, self._others(writers), wrote=True)
+            self._stop(granules, writers, self._others(writers))
+            if not self._site.sums:
+                self._flag(granules)
+            elif not alone:
+                self._add(granules)
             if alone:
                 self._cells.writers[granules] = self._mine
-                if self._cells.writer_threads is not None:
-                    self._cells.writer_threads[granules] = self._threads
+                self._note_writer(granules, self._threads)
                 last = self._cells.writers[granules]
-                self._stop(granules, last, self._others(last), wrote=True)
+                self._stop(granules, last, self._others(last))
 
-    def _stop(self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool) -> None:
-        clash = self._unordered(cells, clash, wrote=wrote)
+    def _stop(
+        self, granules: NDArray[np.int64], cells: Words, clash: Mask, did: Did = "wrote"
+    ) -> None:
+        clash = self._unordered(granules, cells, clash, did)
         if clash.any():
-            raise self._fault(int(np.argmax(clash)), granules, cells, wrote=wrote)
+            raise self._fault(int(np.argmax(clash)), granules, cells, did)
 
-    def _fault(
-        self, at: int, granules: NDArray[np.int64], cells: Words, *, wrote: bool
-    ) -> Exception:
-        threads = self._cells.writer_threads if wrote else self._cells.reader_threads
+    def _fault(self, at: int, granules: NDArray[np.int64], cells: Words, did: Did) -> Exception:
+        threads, _ = self._when(did)
         assert threads is not None
         message = self._block_races.message(
             self._site.verb,
@@ -207,7 +287,7 @@ class Touch:
             int(self._addresses[at]),
             int(cells[at]),
             int(threads[granules[at]]),
-            wrote,
+            did,
         )
         instruction, lane = self._site.instruction, self._lane(at)
         return self._f.fault(instruction, "race", message, machine.LAUNCH_FAILURE, lane)
@@ -247,12 +327,19 @@ def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
     mine = _rows_of(cells.writers, int(firsts[0]) + skipped, step, f.shape)
     if mine.any():
         return False
+    if cells.adders is not None:
+        sums = _rows_of(cells.adders, int(firsts[0]) + skipped, step, f.shape)
+        if sums.any():
+            return False
     number = np.int64(block_races.number(site.instruction))
     stamps = ((f.blocks + 1) << np.int64(block_races.site_bits) | number).astype(np.uint32)
     mine[:] = stamps[:, None]
     if cells.writer_threads is not None:
         threads = _rows_of(cells.writer_threads, int(firsts[0]) + skipped, step, f.shape)
         threads[:] = np.arange(f.shape[1], dtype=np.uint16)
+    if cells.writer_times is not None and block_races.order is not None:
+        times = _rows_of(cells.writer_times, int(firsts[0]) + skipped, step, f.shape)
+        times[:] = block_races.order.now
     return True
 
 

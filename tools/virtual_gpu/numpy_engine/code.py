@@ -81,6 +81,8 @@ class Unit:
     """ordered_accesses.deciding_loads"""
     float_stores: Mapping[int, str] = field(default_factory=dict)
     """float_stores.float_stores"""
+    sums: frozenset[int] = frozenset()
+    """ordered_accesses.unread_sums"""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

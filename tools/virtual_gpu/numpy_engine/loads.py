@@ -1,4 +1,4 @@
-"""ld, st, prefetch and cache hints: all address spaces, vectors, faults and counters."""
+"""ld and st: all address spaces, vectors, faults and counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     spaces_of,
     spread,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.block_races import claim_rows, synchronise, touch
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import (
+    claim_rows,
+    meet_all,
+    synchronise,
+    touch,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
@@ -172,9 +177,8 @@ def fetch_global(
     values = None
     for region in global_regions(f, site, addresses, active):
         note_uninitialized_global(f, site, region, addresses, active)
-        watched = site.loose or not site.ordered
-        if watched and (touched := touch(f, site, region, addresses, active)):
-            (touched.look if site.loose else touched.read)()
+        if touched := touch(f, site, region, addresses, active):
+            (touched.look if site.ordered else touched.read)()
         part = region.items.take(region.index)
         if block_counters is not None:
             block_counters.touch(site, region, addresses)
@@ -230,6 +234,8 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
             f.copies.check_arrived(f, site, index, active)
         if f.races is not None:
             f.races.read(f, site, index, active)
+        if site.decides:
+            meet_all(f, active)
         note_uninitialized_shared(f, site, index, active)
     elif space == "local" and f.counters is not None and not site.in_registers:
         f.counters.local_access(site, address, active)
@@ -294,7 +300,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
     if site.ordered:
         synchronise(f, site, addresses, active, flags=True)
     for region in global_regions(f, site, addresses, active):
-        if site.loose and (posting := touch(f, site, region, addresses, active)):
+        if site.ordered and (posting := touch(f, site, region, addresses, active)):
             posting.post()
         chosen = values if region.chosen is None else values[region.chosen]
         plain = site.ordered or claim_rows(f, site, region, active)
@@ -328,23 +334,3 @@ def put_arena(
         f.races.write(f, site, index, active, before, values, items[index])
     else:
         items[index] = values
-
-
-@family("createpolicy")
-def createpolicy(code: Code) -> Step:
-    """An eviction policy, for the hints of loads and stores: it concerns speed only."""
-    code.option("fractional", "range", "cvt")
-    code.ignore("global", "L2")
-    code.ignore_hints()
-    code.type("b64")
-    write = code.write(0, "b64")
-    return lambda f: write(f, np.zeros((1, 1), np.uint64))
-
-
-@family("prefetch")
-@family("prefetchu")
-@family("applypriority")
-def prefetch(code: Code) -> Step:
-    code.ignore("global", "local", "L1", "L2")
-    code.ignore_hints()
-    return lambda f: None

@@ -26,6 +26,7 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import (
     hang_message,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import meet_all
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import (
@@ -163,6 +164,8 @@ class MbarrierWaits:
                 passed.append(self._answer(f, waiting, over, True))
                 if f.races is not None:
                     f.races.synced(f.active)
+                # Whoever arrived counts as all of the block: a missed race is better.
+                meet_all(f, f.active)
                 self.last_failed, self._failed_polls = None, 0
         self._keep_rest()
         return passed

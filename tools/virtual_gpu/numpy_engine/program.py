@@ -26,7 +26,11 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
 from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import deciding_loads, looks_in_loops
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import (
+    deciding_loads,
+    looks_in_loops,
+    unread_sums,
+)
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
 from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
@@ -171,6 +175,10 @@ class Prepared:
     """id() of loads and stores of local memory that the machine does not make."""
     looks: bool
     """A loop looks at what others store: ordered_accesses.looks_in_loops."""
+    sums: frozenset[int]
+    """ordered_accesses.unread_sums"""
+    deciding: frozenset[int]
+    """ordered_accesses.deciding_loads"""
 
 
 def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
@@ -189,9 +197,11 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
     translate_dead_code(module, kernel.name, flat, places)
+    looks = looks_in_loops(flat.body)
     return Prepared(
         kernel, blocks, places, shared_bytes, local_bytes, reserves,
-        kept_in_registers(blocks, flat.variables), looks_in_loops(flat.body),
+        kept_in_registers(blocks, flat.variables), looks, unread_sums(blocks),
+        deciding_loads(blocks) if looks else frozenset(),
     )  # fmt: skip
 
 
@@ -201,7 +211,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     unit = Unit(
         kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
         prepared.in_registers, store_runs(blocks), prepared.looks,
-        deciding_loads(blocks) if prepared.looks else frozenset(), float_stores(blocks),
+        prepared.deciding, float_stores(blocks), prepared.sums,
     )  # fmt: skip
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)

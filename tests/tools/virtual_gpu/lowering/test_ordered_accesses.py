@@ -11,6 +11,7 @@ from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import (
     is_loose,
     is_ordered,
     looks_in_loops,
+    unread_sums,
 )
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
@@ -87,3 +88,20 @@ def test_loads_that_decide_something(body: str, lines: set[int]) -> None:
     blocks = control_flow(inline(module, module.kernels["kernel"]), "kernel")
     found = deciding_loads(blocks)
     assert {i.line for b in blocks for i in b.body if id(i) in found} == lines
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("red.global.add.u32 [%d0], 1;", 1),
+        ("atom.global.add.u32 %r1, [%d0], 1;", 1),
+        ("atom.global.add.u32 %r1, [%d0], 1; st.global.u32 [%d0+8], %r1;", 0),
+        ("atom.global.add.u32 %r1, [%d0], 1; setp.eq.u32 %p0, %r1, 0; @%p0 bra on; on:", 0),
+        ("red.global.max.u32 [%d0], 1;", 0),
+        ("atom.global.exch.b32 %r1, [%d0], 1;", 0),
+    ],
+)
+def test_sums_that_nobody_reads_at_once(body: str, expected: int) -> None:
+    module = parse(f"{HEAD}{body} ret; }}")
+    blocks = control_flow(inline(module, module.kernels["kernel"]), "kernel")
+    assert len(unread_sums(blocks)) == expected
