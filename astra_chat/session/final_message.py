@@ -9,9 +9,10 @@ from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, next_step
 from astra_chat.agents.turns import Kernel, Position
-from astra_chat.tools.descriptions import describe, speed, verdict
+from astra_chat.tools.descriptions import describe, ratio_text, speed, verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation
-from astra_chat.tools.types import Basis
+from astra_chat.tools.timing.verdict import MIN_GAIN
+from astra_chat.tools.types import Basis, Timed
 from astra_chat.transcript.events import BROKEN_OFF, Deviation, Ended, EndReason
 
 BUILD_OUTCOMES = ("refused", "build_failed")
@@ -73,7 +74,7 @@ def ended(
     elif reason in BROKEN_OFF:
         sentences.append("no candidate has been accepted so far")
     elif reason != "baseline_failed":
-        sentences.append("no candidate was faster than the baseline")
+        sentences.append(_without_best(state))
     return Ended(
         reason=reason,
         words=_sentences([*sentences, *notes]),
@@ -84,6 +85,24 @@ def ended(
         seed=seed,
         question=question,
         job=job,
+    )
+
+
+def _without_best(state: RunState) -> str:
+    """An estimate may leave open what a GPU would tell: the fastest such candidate is named."""
+    attempts = [attempt for under_way in state.rounds for attempt in under_way.attempts]
+    judged = [one.evaluation for one in attempts if one.evaluation and one.rejected is None]
+    ties = [
+        (outcome.ratio, one.candidate, outcome.why) for one in judged
+        if isinstance(outcome := one.outcome, Timed) and outcome.verdict == "tie"
+        and outcome.basis == "estimated" and outcome.ratio > MIN_GAIN
+    ]  # fmt: skip
+    if not ties:
+        return "no candidate was faster than the baseline"
+    ratio, candidate, why = max(ties, key=lambda one: one[0])
+    return (
+        f"the estimate tells no candidate from the baseline; the fastest, {candidate}, is a tie at"
+        f" {ratio_text(ratio)} ({why}): judge it on a GPU with astra-chat replay --rejudge"
     )
 
 
