@@ -271,10 +271,12 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, _inputs, tested, _tests, _score, _analysis),
     "planner": (
-        _task, _contract, _cases, _rules, parent_that_runs, _progress, _log, _predictions,
+        _task, _contract, _cases, _inputs, _rules, parent_that_runs, _progress, _log, _predictions,
         _profile, _analysis,
     ),
-    "coder": (_task, _contract, _cases, _headers, parent, _parent_cases, _plan, _open_constants),
+    "coder": (
+        _task, _contract, _cases, _inputs, _headers, parent, _parent_cases, _plan, _open_constants,
+    ),
     "fixer": (_task, _contract, _headers, _plan_in_short, failing),
     "profiler": (
         _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _standing,
