@@ -12,8 +12,9 @@ from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import Case
 
-FEW = 3
-"""Numbers of a crowded index: many entries meet at the same place."""
+FEW, CROWDED_IN = 3, 4
+"""Numbers of a crowded index, where many entries meet at the same place; one in so many is. Not in
+cases that are timed: a router's choices are none."""
 NONE_SHARES = (0.0, 0.5, 0.9, 1.0)
 """Of drawn cases, beside the contract's: a call may have no entry at all, or all of them."""
 ONE_PLACE_IN = 4
@@ -31,15 +32,20 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
     assert arg.index is not None
     low, high = arg.index.bounds(arg.names_in(case))
     shape, share, draw = arg.shape_of(case), arg.index.none_share, _KINDS[arg.index.kind]
-    if case.seed % 2**SEED_BITS > 2**USUAL_SEED_BITS:
+    rare, may_meet = case.seed % 2**SEED_BITS > 2**USUAL_SEED_BITS, draw is _any
+    if may_meet and (rare or case.values != "normal"):
+        draw = _crowded if int(torch.randint(CROWDED_IN, (1,), generator=generator)) == 0 else draw
+    if rare:
         rng = random.Random(f"{case.seed} {arg.name}")
         share = rng.choice((share, share, *NONE_SHARES))
-        if arg.index.kind in ("any", "sorted") and rng.randrange(ONE_PLACE_IN) == 0:
+        if may_meet and rng.randrange(ONE_PLACE_IN) == 0:
             draw = _one_place
     if arg.index.none is not None and high <= low:
         drawn = torch.full(shape, arg.index.none)
     else:
         drawn = draw(generator, shape, low, high)
+    if arg.index.kind == "sorted":
+        drawn = drawn.sort(dim=-1).values
     if arg.index.none is not None and drawn.numel():
         nothing = torch.rand(shape, generator=generator) < share
         drawn = torch.where(nothing, arg.index.none, drawn)
@@ -52,20 +58,25 @@ def _one_place(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.T
 
 
 def _any(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
-    """Anywhere, with both ends; one time in four crowded at few places."""
-    count = math.prod(shape)
-    drawn = torch.randint(low, high, (count,), generator=g)
-    if int(torch.randint(4, (1,), generator=g)) == 0:
-        some = torch.randint(low, high, (FEW,), generator=g)
-        drawn = some[torch.randint(FEW, (count,), generator=g)]
+    """Anywhere, with both ends."""
+    return _with_ends(
+        torch.randint(low, high, (math.prod(shape),), generator=g), g, low, high, shape
+    )
+
+
+def _crowded(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    some = torch.randint(low, high, (FEW,), generator=g)
+    drawn = some[torch.randint(FEW, (math.prod(shape),), generator=g)]
+    return _with_ends(drawn, g, low, high, shape)
+
+
+def _with_ends(
+    drawn: torch.Tensor, g: torch.Generator, low: int, high: int, shape: Shape
+) -> torch.Tensor:
     for value in (low, high - 1):
-        if count > 1:
-            drawn[int(torch.randint(count, (1,), generator=g))] = value
+        if len(drawn) > 1:
+            drawn[int(torch.randint(len(drawn), (1,), generator=g))] = value
     return drawn.reshape(shape)
-
-
-def _sorted(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
-    return _any(g, shape, low, high).sort(dim=-1).values
 
 
 def _permutation(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
@@ -102,6 +113,6 @@ def _slots(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tenso
 
 
 _KINDS: dict[str, Draw] = {
-    "any": _any, "sorted": _sorted, "permutation": _permutation, "positions": _positions,
+    "any": _any, "sorted": _any, "permutation": _permutation, "positions": _positions,
     "slots": _slots,
 }  # fmt: skip

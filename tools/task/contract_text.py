@@ -7,7 +7,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
-EVENLY = ", drawn evenly, in one call of four from three numbers alone"
+EVENLY = ", drawn evenly while timed, in some checks from three numbers or one alone"
 """By children/indices.py."""
 INDEX_TEXT = {
     "any": EVENLY, "sorted": f"{EVENLY}, ascending in each row",

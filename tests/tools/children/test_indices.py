@@ -14,13 +14,17 @@ ROWS, COLUMNS = 6, 40
 
 
 def drawn(
-    seed: int, shape: tuple[int, ...] = (ROWS, COLUMNS), case_seed: int = 0, **index: object
+    seed: int,
+    shape: tuple[int, ...] = (ROWS, COLUMNS),
+    case_seed: int = 0,
+    values: str = "normal",
+    **index: object,
 ) -> torch.Tensor:
     names = [str(extent) for extent in shape]
     arg = Arg.model_validate(
         {"name": "i", "dtype": "int32", "shape": names, "access": "read", "index": index}
     )
-    case = Case(dims={}, dtype="float16", seed=case_seed)
+    case = Case(dims={}, dtype="float16", seed=case_seed, values=values)
     found = draw_indices(arg, case, torch.Generator().manual_seed(seed))
     assert found.dtype == torch.int32 and tuple(found.shape) == shape
     return found.long()
@@ -46,10 +50,16 @@ def test_every_kind_is_legal(kind: str) -> None:
     assert len(seen) > (30 if kind == "permutation" else 250)
 
 
-def test_ends_are_met_and_places_are_crowded() -> None:
-    many = [drawn(seed, below=1000, kind="any") for seed in range(30)]
-    assert all({0, 999} <= set(one.flatten().tolist()) for one in many)
-    assert any(len(one.unique()) <= 5 for one in many)
+@pytest.mark.parametrize("kind", ["any", "sorted"])
+def test_ends_are_met_and_places_are_crowded_but_not_while_timed(kind: str) -> None:
+    timed, others, far = (
+        [drawn(seed, below=1000, kind=kind, **more) for seed in range(30)]
+        for more in ({}, {"values": "special"}, {"case_seed": 2**USUAL_SEED_BITS + 1})
+    )
+    for many in (timed, others):
+        assert all({0, 999} <= set(one.flatten().tolist()) for one in many)
+    assert all(len(one.unique()) > 150 for one in timed)
+    assert all(any(len(one.unique()) <= 5 for one in many) for many in (others, far))
 
 
 def test_no_entry_has_its_share() -> None:

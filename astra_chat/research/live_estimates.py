@@ -1,0 +1,222 @@
+"""The estimate beside what a GPU measured of live runs' winners, which no constant is fitted to:
+
+    python -m astra_chat.research.live_estimates estimate FILE... -o ESTIMATES.json
+    python -m astra_chat.research.live_estimates show ESTIMATES.json FILE...
+
+FILE as of live_results.py. A winner and the baseline that its run started from are estimated for
+the GPU that measured them, on the same cases. `estimate` writes as it goes; given again, it goes
+on. `show` prints the table of docs/research/estimate.md. A pair is two kernels of a task on one
+case and GPU whose measured times are more than 10 % apart, in order if the estimates are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from astra_chat.research.commands import one_line_errors
+from astra_chat.research.live_results import LiveRun, load
+from astra_chat.research.result_tables import table_row
+from astra_chat.tools.descriptions import describe
+from astra_chat.tools.entropy import NO_SEED
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.timing.intervals import mean
+from astra_chat.tools.tuning.ranking import estimated_times
+from astra_chat.tools.types import EstimatedTime, MeasuredTime, Timed, Value, candidate_id
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import texts
+
+APART = 1.1
+"""Measured times of a pair."""
+
+
+class Winner(Value):
+    """A measured winner's estimate, on the cases that were measured."""
+
+    task: str
+    tier: str
+    gpu: str
+    """Key in tools/gpu_specs.py."""
+    candidate: str
+    cases: tuple[EstimatedTime, ...]
+
+
+class LiveEstimates(Value):
+    """All that is estimated so far."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/live-estimates/1"] = Field(alias="schema")
+    winners: tuple[Winner, ...] = ()
+
+
+Pair = tuple[EstimatedTime, MeasuredTime]
+
+
+def read_estimates(path: Path) -> LiveEstimates:
+    """Raises BadInput."""
+    try:
+        return LiveEstimates.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise BadInput(f"{path} contains no estimates: {type(error).__name__}") from None
+
+
+def measured_cases(run: LiveRun) -> tuple[MeasuredTime, ...]:
+    """Of its winner, where a GPU timed it after the run."""
+    found = run.measured.outcome if run.measured else None
+    times = found.cases if isinstance(found, Timed) else ()
+    return tuple(time for time in times if isinstance(time, MeasuredTime))
+
+
+def estimate(runs: Sequence[LiveRun], out: Path) -> None:
+    """Estimate what was measured and is not yet in `out`. Raises BadInput where a kernel that a GPU
+    ran has no estimate."""
+    known = read_estimates(out).winners if out.exists() else ()
+    done = {one.candidate for one in known}
+    for run in runs:
+        measured = measured_cases(run)
+        if not run.measured or not measured or run.measured.candidate in done:
+            continue
+        candidate, gpu = run.measured.candidate, run.measured.device.spec
+        task, tier = find_task(run.summary.task), run.summary.options.tier
+        source = next(
+            t for t in texts(read(run.path).records).values() if candidate_id(t) == candidate
+        )
+        weighted = tuple((time.case, time.weight) for time in measured)
+        (found,) = estimated_times(
+            task,
+            virtual_device(gpu),
+            baseline_source(task, tier),
+            [source],
+            weighted,
+            NO_SEED,
+            Stop(),
+        )
+        if not isinstance(found, list):
+            raise BadInput(f"{run.path}: no estimate of {candidate}: {describe(found)}")
+        cases = tuple(one.time for one in found if isinstance(one.time, EstimatedTime))
+        known += (Winner(task=task.name, tier=tier, gpu=gpu, candidate=candidate, cases=cases),)
+        written = LiveEstimates(schema="astra-chat/live-estimates/1", winners=known)
+        write_whole(out, written.model_dump_json(indent=1).encode())
+        print(f"{task.name} from {tier}, {gpu}: {len(cases)} cases", file=sys.stderr, flush=True)
+
+
+def document(estimates: LiveEstimates, runs: Sequence[LiveRun]) -> str:
+    """The table by task and GPU, and what all have in common."""
+    measured = {run.measured.candidate: measured_cases(run) for run in runs if run.measured}
+    groups: dict[tuple[str, str], list[Winner]] = defaultdict(list)
+    for winner in estimates.winners:
+        if len(measured.get(winner.candidate, ())) != len(winner.cases):
+            raise BadInput(f"{winner.candidate} of {winner.task} was measured on other cases")
+        groups[winner.gpu, winner.task].append(winner)
+    return "\n".join(_lines(groups, measured))
+
+
+def _lines(
+    groups: Mapping[tuple[str, str], Sequence[Winner]],
+    measured: Mapping[str, Sequence[MeasuredTime]],
+) -> Iterator[str]:
+    yield table_row(
+        "task", "GPU", "winners, cases", "times: median error, bias", "pairs in order",
+        "ratio over all cases: estimated, measured", "cases within their interval",
+        "median half width",
+    )  # fmt: skip
+    yield table_row(*["---"] * 8)
+    total = list[Pair]()
+    ordered, of = 0, 0
+    for (gpu, task), winners in sorted(groups.items()):
+        pairs = [
+            pair for one in winners
+            for pair in zip(one.cases, measured[one.candidate], strict=True)
+        ]  # fmt: skip
+        right, all_ = _order(winners, measured)
+        total, ordered, of = total + pairs, ordered + right, of + all_
+        ratios = ", ".join(
+            f"{_mean(one.cases):.2f} {_mean(measured[one.candidate]):.2f}" for one in winners
+        )
+        yield table_row(
+            task, spec(gpu).name, f"{len(winners)}, {len(pairs)}", *_errors(pairs),
+            f"{right}/{all_}", ratios, *_covered(pairs),
+        )  # fmt: skip
+    yield table_row(
+        "all", "", f"{sum(map(len, groups.values()))}, {len(total)}", *_errors(total),
+        f"{ordered}/{of} = {ordered / max(1, of):.1%}", "", *_covered(total),
+    )  # fmt: skip
+
+
+def _mean(times: Sequence[EstimatedTime] | Sequence[MeasuredTime]) -> float:
+    return mean([(time.ratio, time.weight) for time in times])
+
+
+def _errors(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Of the times of baselines and winners, as shares; a bias above 0: estimated too slow."""
+    logs = [
+        math.log(estimated / measured)
+        for guess, found in pairs
+        for estimated, measured in
+        ((guess.baseline_us, found.baseline_us), (guess.median_us, found.median_us))
+    ]  # fmt: skip
+    middle = statistics.median(abs(log) for log in logs)
+    yield f"{math.expm1(middle):.1%}, {math.expm1(statistics.median(logs)):+.1%}"
+
+
+def _covered(pairs: Sequence[Pair]) -> Iterator[str]:
+    inside = sum(guess.ratio_low <= found.ratio <= guess.ratio_high for guess, found in pairs)
+    widths = [math.sqrt(guess.ratio_high / guess.ratio_low) - 1 for guess, _ in pairs]
+    yield f"{inside}/{len(pairs)} = {inside / len(pairs):.0%}"
+    yield f"{statistics.median(widths):.0%}"
+
+
+def _order(
+    winners: Sequence[Winner], measured: Mapping[str, Sequence[MeasuredTime]]
+) -> tuple[int, int]:
+    """Pairs in order, and all; a tier's baseline counts once, with its first winner's times."""
+    times: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for one in winners:
+        for guess, found in zip(one.cases, measured[one.candidate], strict=True):
+            of_case = times[found.case.label]
+            of_case.setdefault(one.tier, (guess.baseline_us, found.baseline_us))
+            of_case[one.candidate] = guess.median_us, found.median_us
+    right, all_ = 0, 0
+    for of_case in times.values():
+        for (one_guess, one_us), (other_guess, other_us) in combinations(of_case.values(), 2):
+            if max(one_us, other_us) > APART * min(one_us, other_us):
+                all_ += 1
+                right += (one_guess < other_guess) == (one_us < other_us)
+    return right, all_
+
+
+@one_line_errors()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m astra_chat.research.live_estimates")
+    commands = parser.add_subparsers(dest="what", required=True)
+    made = commands.add_parser("estimate")
+    made.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    made.add_argument("-o", "--out", type=Path, required=True)
+    shown = commands.add_parser("show")
+    shown.add_argument("estimates", type=Path, metavar="ESTIMATES")
+    shown.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    if given.what == "estimate":
+        estimate(load(given.files), given.out)
+    else:
+        print(document(read_estimates(given.estimates), load(given.files)))
+
+
+if __name__ == "__main__":
+    main()
