@@ -4,7 +4,8 @@ Each space of tuning_spaces.py is measured exhaustively, in random order, and tu
 measurements: the virtual GPU ranks all points, successive halving measures the first of them. Both
 winners are measured again by turns, on fresh seeds: the regret is the difference. FILE is written
 as it goes; given again, what it holds is not measured again. `--document FILE...` prints the table.
-While the GPU measures, this machine's cores build and rank the next space.
+While the GPU measures, this machine's cores build and rank the next space. `--rank GPU` ranks only,
+for that GPU and without one: FILE then goes to a machine that has it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device, virtual_device
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.intervals import mean
@@ -56,11 +58,42 @@ class Study:
     trust: bool = False
     found: dict[str, SpaceStudy] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.out.exists():
+            self.found = {one.space: one for one in read(self.out).spaces}
+
+    def sources(self, name: str) -> tuple[SpaceStudy, list[str]]:
+        """A space of which nothing is known but its points, and their sources."""
+        space, task = space_of(name), find_task(name.partition("/")[0])
+        points = space.drawn(self.points, self.entropy.cases.of("points", name).random())
+        sources = [space.at(point) for point in points]
+        studied = tuple(
+            StudiedPoint(values=dict(point), candidate=candidate_id(source))
+            for point, source in zip(points, sources, strict=True)
+        )
+        weighted = task.demo if self.cases == "demo" else task.bench
+        labels = tuple(case.label for case, _ in weighted)
+        study = SpaceStudy(space=name, cases=labels, measurements=self.measurements, points=studied)
+        return study, sources
+
+    def rank(self, names: Sequence[str], gpu: str) -> None:
+        """Rank these spaces for a GPU, of which this machine needs none."""
+        for name in names:
+            now, sources = self.sources(name)
+            if name in self.found and self.found[name].ranked:
+                continue
+            task = find_task(name.partition("/")[0])
+            ranks = estimated_ratios(
+                task, virtual_device(gpu), task.baseline, sources,
+                task.demo if self.cases == "demo" else task.bench,
+                self.entropy.cases.of("ranking"), Stop(),
+            )  # fmt: skip
+            self.keep(self.found.get(name, now).with_ranks(ranks))
+            _say(f"{name}: {len(sources)} points ranked")
+
     def run(self, names: Sequence[str]) -> None:
         """Study these spaces one after the other, as far as there is time. Raises BadInput where
         FILE is of another device, of other cases or points."""
-        if self.out.exists():
-            self.found = {one.space: one for one in read(self.out).spaces}
         open_spaces = [n for n in names if n not in self.found or not self.found[n].done]
         with ThreadPoolExecutor(1) as beside:
             ahead = [_Space(self, name, beside) for name in open_spaces]
@@ -86,29 +119,22 @@ class _Space:
 
     def __init__(self, study: Study, name: str, beside: ThreadPoolExecutor) -> None:
         self._study, self._name = study, name
-        space, entropy = space_of(name), study.entropy
-        points = space.drawn(study.points, entropy.cases.of("points", name).random())
-        self._sources = [space.at(point) for point in points]
+        new, self._sources = study.sources(name)
         self.judge = Judge(
             find_task(name.partition("/")[0]), pick_device(study.device), cases=study.cases,
-            trust=study.trust, entropy=entropy,
+            trust=study.trust, entropy=study.entropy,
         )  # fmt: skip
-        labels = tuple(case.label for case, _ in self.judge.weighted)
-        basis = "measured" if self.judge.device.kind == "cuda" else "estimated"
-        self._now = study.found.get(name) or SpaceStudy(
-            space=name, device=self.judge.device.name, basis=basis, cases=labels,
-            measurements=study.measurements,
-            points=tuple(
-                StudiedPoint(values=dict(point), candidate=candidate_id(source))
-                for point, source in zip(points, self._sources, strict=True)
-            ),
-        )  # fmt: skip
-        held = (self._now.device, self._now.cases, [p.candidate for p in self._now.points])
-        wanted = [candidate_id(source) for source in self._sources]
-        if held != (self.judge.device.name, labels, wanted):
+        known = study.found.get(name, new)
+        asked = (self.judge.device.name, new.cases, [p.candidate for p in new.points])
+        held = (known.device or asked[0], known.cases, [p.candidate for p in known.points])
+        if held != asked:
             raise BadInput(f"{study.out} is of another device, cases or points: use another file")
+        basis = "measured" if self.judge.device.kind == "cuda" else "estimated"
+        self._now = known.model_copy(update={"device": asked[0], "basis": basis})
         self._built = beside.submit(self._build)
-        self._ranks: Future[list[float | str]] = beside.submit(self._rank)
+        self._ranks: Future[list[float | str]] | None = None
+        if not known.ranked:
+            self._ranks = beside.submit(self._rank)
 
     def _build(self) -> None:
         build_all(self.judge.task, self._sources, self.judge.device, self.judge.stop)
@@ -122,7 +148,8 @@ class _Space:
 
     def give_up(self) -> None:
         self._built.cancel()
-        self._ranks.cancel()
+        if self._ranks is not None:
+            self._ranks.cancel()
         self.judge.close()
 
     def study(self) -> None:
@@ -174,22 +201,15 @@ class _Space:
 
     def _tuner(self) -> None:
         """The ranking decides what is measured; the exhaustive measurement is not looked at."""
-        ranks = self._ranks.result()
-        good = {place: rank for place, rank in enumerate(ranks) if isinstance(rank, float)}
+        if self._ranks is not None:
+            self._now = self._now.with_ranks(self._ranks.result())
+        good = {n: p.estimated for n, p in enumerate(self._now.points) if p.estimated is not None}
         first = sorted(good, key=lambda place: (-good[place], place))[: self._now.measurements]
-        self._keep(
-            points=tuple(
-                point.model_copy(update={"estimated": good.get(place)})
-                for place, point in enumerate(self._now.points)
-            ),
-            halving=halved(
-                self.judge.task,
-                self.judge.time,
-                [self._sources[p] for p in first],
-                self.judge.weighted,
-                kept=1,
-            ),
-        )
+        halving = halved(
+            self.judge.task, self.judge.time, [self._sources[p] for p in first],
+            self.judge.weighted, kept=1,
+        )  # fmt: skip
+        self._keep(halving=halving)
 
     def _again(self) -> None:
         if not self._now.measured or not self._now.halving or not self._now.halving.left:
@@ -223,6 +243,7 @@ def main() -> None:
     parser.add_argument("--budget-s", type=float, default=460.0)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--trust", action="store_true", help="where nothing can be isolated")
+    parser.add_argument("--rank", metavar="GPU", help="rank only, for this GPU")
     parser.add_argument("--document", nargs="+", type=Path, metavar="FILE")
     given = parser.parse_args()
     if given.document:
@@ -232,6 +253,9 @@ def main() -> None:
         given.out, given.device, given.cases, given.points, given.measurements,
         time.monotonic() + given.budget_s, Entropy(given.seed), given.trust,
     )  # fmt: skip
+    if given.rank:
+        study.rank(given.spaces or list(SPACES), given.rank)
+        return
     study.run(given.spaces or list(SPACES))
     print(document(list(study.found.values())))
 

@@ -39,12 +39,15 @@ class SpaceStudy(Value):
     """One space."""
 
     space: str
-    device: str
-    basis: Literal["measured", "estimated"]
+    device: str = ""
+    """"" before anything is timed."""
+    basis: Literal["measured", "estimated"] = "measured"
     cases: tuple[str, ...]
     points: tuple[StudiedPoint, ...]
     measurements: int
     """Candidates that the tuner began with."""
+    ranked: bool = False
+    """Whether the points have their estimates; a point that has none could not be estimated."""
     halving: Halving | None = None
     again: tuple[tuple[float, float], ...] = ()
     """Ratios of the exhaustive best and of the tuner's, on fresh seeds, by turns."""
@@ -52,6 +55,15 @@ class SpaceStudy(Value):
     """By part: exhaustive, tuner, again; the last two also in whole spaces."""
     problem: str = ""
     """Why it could not be studied."""
+
+    def with_ranks(self, ranks: Sequence[float | str]) -> SpaceStudy:
+        """With each point's estimate; a word in its place says why there is none."""
+        estimates = [rank if isinstance(rank, float) else None for rank in ranks]
+        points = tuple(
+            point.model_copy(update={"estimated": estimate})
+            for point, estimate in zip(self.points, estimates, strict=True)
+        )
+        return self.model_copy(update={"points": points, "ranked": True})
 
     @property
     def done(self) -> bool:

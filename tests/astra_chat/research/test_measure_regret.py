@@ -35,9 +35,14 @@ def test_a_space_is_studied_kept_and_not_measured_again(tmp_path: Path) -> None:
         "silu_and_mul/winner", "-o", out, "--device", "virtual", "--points", "4",
         "--measurements", "3", "--budget-s", "600",
     )  # fmt: skip
+    ranked = run(*command[:3], *command[5:9], "--rank", "h200")
+    assert ranked.returncode == 0 and "4 points ranked" in ranked.stderr, ranked.stderr
+    (before,) = read(Path(out)).spaces
+    assert before.ranked and not before.device and not before.measured
     first = run(*command)
     assert first.returncode == 0, first.stderr
     (space,) = read(Path(out)).spaces
+    assert [p.estimated for p in space.points] == [p.estimated for p in before.points]
     assert space.done and space.basis == "estimated" and len(space.measured) == 4
     assert space.halving is not None and space.halving.timings < 3 * len(space.cases) + 1
     again = run(*command)
