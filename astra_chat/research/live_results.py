@@ -195,7 +195,7 @@ def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:
 
 def _beside_the_paper(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
     heads = [f"from `{start}`, {arm}" for start, arm in ARMS]
-    yield table_row("task", "the paper: team", "single", *heads)
+    yield table_row("task", "paper, H100: team", "paper, H100: single", *heads)
     yield table_row(*["---"] * (3 + len(heads)))
     for task in _tasks(runs):
         cells = []
@@ -272,7 +272,7 @@ def _on_gpu(run: LiveRun) -> str:
     if not isinstance(outcome, Timed):
         return f"**{outcome.kind}**"
     name, least = run.measured.device.name, min(run.cases_on_gpu)
-    return f"{outcome.verdict}: {outcome.ratio:.3f} on {name}, least case {least:.2f}"
+    return f"{outcome.verdict}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
 
 
 def main() -> None:

@@ -101,8 +101,9 @@ def _without_best(state: RunState) -> str:
         return "no candidate was faster than the baseline"
     ratio, candidate, why = max(ties, key=lambda one: one[0])
     return (
-        f"the estimate tells no candidate from the baseline; the fastest, {candidate}, is a tie at"
-        f" {ratio_text(ratio)} ({why}): judge it on a GPU with astra-chat replay --rejudge"
+        "no candidate is faster than the baseline beyond the estimate's uncertainty; the best tie"
+        f" is {candidate} at {ratio_text(ratio)} ({why}); to time all candidates on a GPU:"
+        " astra-chat replay TRANSCRIPT --rejudge --device cuda"
     )
 
 

@@ -38,7 +38,7 @@ FACTORS = (0.6, 1.5)
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
 CUT_ELSE_ONE_IN = 2
-"""Of a call that is too large the dim farthest above its least is cut, now and then another."""
+"""Of a call that is too large the dim farthest above its least is cut, once in so many another."""
 
 
 def large_together(

@@ -13,8 +13,8 @@ from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import Case
 
 FEW, CROWDED_IN = 3, 4
-"""Numbers of a crowded index, where many entries meet at the same place; one in so many is. Not in
-cases that are timed: a router's choices are none."""
+"""A crowded index holds few distinct values, so that many entries hit the same place; one in so
+many is crowded. Never in timed cases: a router does not choose like that."""
 NONE_SHARES = (0.0, 0.5, 0.9, 1.0)
 """Of drawn cases, beside the contract's: a call may have no entry at all, or all of them."""
 ONE_PLACE_IN = 4

@@ -191,12 +191,15 @@ def _nearness(comparison: Comparison) -> str:
     if not comparison.cases:
         return f"- {_title(comparison, second=True)}: not measured"
     farthest = max(comparison.cases, key=lambda case: abs(math.log(case.ratio)))
-    off = abs(math.log(farthest.ratio))
-    within = "within" if off <= math.log(1 + WITHIN) else "not within"
+    beyond = sum(abs(math.log(case.ratio)) > math.log(1 + WITHIN) for case in comparison.cases)
+    within = (
+        f"beyond {WITHIN:.0%} in {beyond} of {len(comparison.cases)} cases" if beyond
+        else f"within {WITHIN:.0%} on every case"
+    )  # fmt: skip
     return (
         f"- {_title(comparison, second=True)} ({comparison.second.what},"
-        f" `{comparison.second.content}`): {within} {WITHIN:.0%} on every case; farthest"
-        f" {farthest.case.label} at {farthest.ratio:.3f}, geometric mean"
+        f" `{comparison.second.content}`): {within}; farthest"
+        f" {farthest.case.label} at {farthest.ratio:.3f}, weighted geometric mean"
         f" {mean_ratio(comparison):.3f}"
     )
 

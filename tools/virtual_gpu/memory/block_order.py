@@ -12,8 +12,8 @@ or updated; the other warps of its block have acquired it from their next barrie
 published at a flag counts once another block has looked at that flag since: not one that it stored
 too early. Flags are told apart by their address, but chains over several flags and blocks count:
 what is acquired is a time. Lanes of a warp count as one. This accepts more than the memory model
-does: a block that publishes at one flag twice, and what comes between, is taken as read behind the
-second.
+does: where a block publishes at one flag twice, what it stores in between counts as read after the
+second time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PLACES = 1 << 16
 PLACE_BITS = 4
 """Flags within so many bytes, as a power of 2, are taken for one."""
 ROWS = 65521
-"""Of larger grids so many blocks are told apart, far more than run at once; two that are not count
-for each other."""
+"""Of larger grids so many blocks are told apart, far more than run at once: those whose numbers
+are equal modulo this count as one."""
 Numbers = NDArray[np.int64]
 Times = NDArray[np.uint32]
 
