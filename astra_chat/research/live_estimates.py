@@ -99,14 +99,9 @@ def estimate(runs: Sequence[LiveRun], out: Path) -> None:
         )
         weighted = tuple((time.case, time.weight) for time in measured)
         (found,) = estimated_times(
-            task,
-            virtual_device(gpu),
-            baseline_source(task, tier),
-            [source],
-            weighted,
-            NO_SEED,
+            task, virtual_device(gpu), baseline_source(task, tier), [source], weighted, NO_SEED,
             Stop(),
-        )
+        )  # fmt: skip
         if not isinstance(found, list):
             raise BadInput(f"{run.path}: no estimate of {candidate}: {describe(found)}")
         cases = tuple(one.time for one in found if isinstance(one.time, EstimatedTime))

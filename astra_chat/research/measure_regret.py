@@ -24,14 +24,14 @@ from astra_chat.research.commands import one_line_errors
 from astra_chat.research.regret import RegretStudy, SpaceStudy, StudiedPoint, document, read
 from astra_chat.research.tuning_spaces import SPACES, space_of
 from astra_chat.tools.build.nvcc import build_all
-from astra_chat.tools.check.hidden_cases import reseeded
+from astra_chat.tools.check.hidden_cases import Weighted, reseeded
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.system.whole_file import write_whole
-from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.halving import halved
 from astra_chat.tools.tuning.ranking import estimated_ratios
@@ -62,8 +62,14 @@ class Study:
         if self.out.exists():
             self.found = {one.space: one for one in read(self.out).spaces}
 
-    def sources(self, name: str) -> tuple[SpaceStudy, list[str]]:
-        """A space of which nothing is known but its points, and their sources."""
+    def weighted(self, task: Task) -> Weighted:
+        """The cases that are timed."""
+        cases: Weighted = getattr(task, self.cases)
+        return cases
+
+    def known(self, name: str) -> tuple[SpaceStudy, list[str]]:
+        """What is known of a space, its points at least, and their sources. Raises BadInput where
+        FILE is of other cases or points."""
         space, task = space_of(name), find_task(name.partition("/")[0])
         points = space.drawn(self.points, self.entropy.cases.of("points", name).random())
         sources = [space.at(point) for point in points]
@@ -71,25 +77,26 @@ class Study:
             StudiedPoint(values=dict(point), candidate=candidate_id(source))
             for point, source in zip(points, sources, strict=True)
         )
-        weighted = task.demo if self.cases == "demo" else task.bench
-        labels = tuple(case.label for case, _ in weighted)
-        study = SpaceStudy(space=name, cases=labels, measurements=self.measurements, points=studied)
-        return study, sources
+        labels = tuple(case.label for case, _ in self.weighted(task))
+        new = SpaceStudy(space=name, cases=labels, measurements=self.measurements, points=studied)
+        found = self.found.get(name, new)
+        held, asked = ((one.cases, [p.candidate for p in one.points]) for one in (found, new))
+        if held != asked:
+            raise BadInput(f"{self.out} is of other cases or points: use another file")
+        return found, sources
 
     def rank(self, names: Sequence[str], gpu: str) -> None:
-        """Rank these spaces for a GPU, of which this machine needs none."""
+        """Rank these spaces for a GPU, of which this machine needs none. Raises BadInput."""
         for name in names:
-            now, sources = self.sources(name)
-            if name in self.found and self.found[name].ranked:
-                continue
-            task = find_task(name.partition("/")[0])
-            ranks = estimated_ratios(
-                task, virtual_device(gpu), task.baseline, sources,
-                task.demo if self.cases == "demo" else task.bench,
-                self.entropy.cases.of("ranking"), Stop(),
-            )  # fmt: skip
-            self.keep(self.found.get(name, now).with_ranks(ranks))
-            _say(f"{name}: {len(sources)} points ranked")
+            now, sources = self.known(name)
+            if not now.ranked:
+                task = find_task(name.partition("/")[0])
+                ranks = estimated_ratios(
+                    task, virtual_device(gpu), task.baseline, sources, self.weighted(task),
+                    self.entropy.cases.of("ranking"), Stop(),
+                )  # fmt: skip
+                self.keep(now.with_ranks(ranks))
+                _say(f"{name}: {len(sources)} points ranked")
 
     def run(self, names: Sequence[str]) -> None:
         """Study these spaces one after the other, as far as there is time. Raises BadInput where
@@ -119,18 +126,16 @@ class _Space:
 
     def __init__(self, study: Study, name: str, beside: ThreadPoolExecutor) -> None:
         self._study, self._name = study, name
-        new, self._sources = study.sources(name)
+        known, self._sources = study.known(name)
         self.judge = Judge(
             find_task(name.partition("/")[0]), pick_device(study.device), cases=study.cases,
             trust=study.trust, entropy=study.entropy,
         )  # fmt: skip
-        known = study.found.get(name, new)
-        asked = (self.judge.device.name, new.cases, [p.candidate for p in new.points])
-        held = (known.device or asked[0], known.cases, [p.candidate for p in known.points])
-        if held != asked:
-            raise BadInput(f"{study.out} is of another device, cases or points: use another file")
-        basis = "measured" if self.judge.device.kind == "cuda" else "estimated"
-        self._now = known.model_copy(update={"device": asked[0], "basis": basis})
+        device = self.judge.device
+        if known.device not in ("", device.name):
+            raise BadInput(f"{study.out} is of another device: use another file")
+        basis = "measured" if device.kind == "cuda" else "estimated"
+        self._now = known.model_copy(update={"device": device.name, "basis": basis})
         self._built = beside.submit(self._build)
         self._ranks: Future[list[float | str]] | None = None
         if not known.ranked:

@@ -39,6 +39,8 @@ def test_a_space_is_studied_kept_and_not_measured_again(tmp_path: Path) -> None:
     assert ranked.returncode == 0 and "4 points ranked" in ranked.stderr, ranked.stderr
     (before,) = read(Path(out)).spaces
     assert before.ranked and not before.device and not before.measured
+    fewer = run(*command[:3], "--points", "3", "--rank", "h200")
+    assert fewer.returncode == 2 and "is of other cases or points" in fewer.stderr
     first = run(*command)
     assert first.returncode == 0, first.stderr
     (space,) = read(Path(out)).spaces
