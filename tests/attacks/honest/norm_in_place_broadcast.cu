@@ -12,9 +12,9 @@ __global__ void norm(T* x, float* norms, int64_t n, float eps) {
   left[threadIdx.x] = squares;
   __syncthreads();
   if (threadIdx.x == 0) {
-    float total = 0.0f;
+    double total = eps;
     for (int t = 0; t < 96; ++t) total += left[t];
-    length = norms[blockIdx.x] = sqrtf(total + eps);
+    length = norms[blockIdx.x] = sqrtf(float(total));
   }
   __syncthreads();
   for (int64_t i = threadIdx.x; i < n; i += 96) row[i] = T(__fdiv_rn(float(row[i]), length));
