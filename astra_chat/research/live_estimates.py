@@ -17,7 +17,6 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -38,11 +37,9 @@ from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.ranking import estimated_times
 from astra_chat.tools.types import EstimatedTime, MeasuredTime, Timed, Value, candidate_id
+from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
-
-APART = 1.1
-"""Measured times of a pair."""
 
 
 class Winner(Value):
@@ -181,19 +178,16 @@ def _order(
     winners: Sequence[Winner], measured: Mapping[str, Sequence[MeasuredTime]]
 ) -> tuple[int, int]:
     """Pairs in order, and all; a tier's baseline counts once, with its first winner's times."""
-    times: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    points: dict[tuple[str, str], Scored] = {}
     for one in winners:
         for guess, found in zip(one.cases, measured[one.candidate], strict=True):
-            of_case = times[found.case.label]
-            of_case.setdefault(one.tier, (guess.baseline_us, found.baseline_us))
-            of_case[one.candidate] = guess.median_us, found.median_us
-    right, all_ = 0, 0
-    for of_case in times.values():
-        for (one_guess, one_us), (other_guess, other_us) in combinations(of_case.values(), 2):
-            if max(one_us, other_us) > APART * min(one_us, other_us):
-                all_ += 1
-                right += (one_guess < other_guess) == (one_us < other_us)
-    return right, all_
+            label = found.case.label
+            base = Scored(label, one.tier, found.baseline_us, guess.baseline_us)
+            points.setdefault((label, one.tier), base)
+            own = Scored(label, one.candidate, found.median_us, guess.median_us)
+            points[label, one.candidate] = own
+    scored = score(list(points.values()))
+    return scored.right, scored.pairs
 
 
 @one_line_errors()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.drawn_dims import (
@@ -105,13 +106,12 @@ def draw_shared(
 def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     """What no size drawn by itself meets: two large dims, one extent of a timed call beside all
     else, one argument among aligned ones that is not. `which` of the three numbers of cases."""
-    for kind, dims in large_together(task, rng, TOGETHER[which]):
-        yield _case(task, kind, dims, rng, "normal")
-    for kind, dims in near_served(task, rng, NEAR_SERVED[which]):
-        yield _case(task, kind, dims, rng, "normal")
-    for kind, dims in at_served(task, rng, SERVED[which], SHARED_BYTES):
-        yield _case(task, kind, dims, rng, "normal")
-    for kind, dims in at_usual(task, rng, USUAL[which], SHARED_BYTES):
+    for kind, dims in chain(
+        large_together(task, rng, TOGETHER[which]),
+        near_served(task, rng, NEAR_SERVED[which]),
+        at_served(task, rng, SERVED[which], SHARED_BYTES),
+        at_usual(task, rng, USUAL[which], SHARED_BYTES),
+    ):
         yield _case(task, kind, dims, rng, "normal")
     kinds = (), (rng.choice(task.combinations),), task.combinations
     for kind in kinds[which]:

@@ -187,9 +187,10 @@ def _workers(wanted: int | None, blocks: int) -> int:
     return max(min(wanted or cores or 1, blocks), 1)
 
 
-_CELLS = ("readers", "writer_threads", "reader_threads", "writer_times", "reader_times")
-_CELLS_OF_SUMS = ("adders", "adder_times", "adder_threads")
-_CELLS_OF_LOOSE = ("posted", "flags")
+_CELLS = (
+    "readers", "writer_threads", "reader_threads", "writer_times", "reader_times", "adders",
+    "adder_times", "adder_threads", "posted", "flags",
+)  # fmt: skip
 
 
 class _Buffers:
@@ -221,7 +222,7 @@ class _Buffers:
             if row.address in cells:
                 mine = cells[row.address]
                 row.writers, row.cell_bits = mine.writers.ctypes.data, mine.bits
-                for name in _CELLS + _CELLS_OF_SUMS + _CELLS_OF_LOOSE:
+                for name in _CELLS:
                     array = getattr(mine, name)
                     setattr(row, name, None if array is None else array.ctypes.data)
 

@@ -67,6 +67,19 @@ CASES = [
 ]  # fmt: skip
 
 
+def require_race(body: str, expected: bool, *words: str) -> None:
+    """Four blocks of 64 threads race, and the fault says these words, or they do not."""
+    bench = Bench(parse(f"{HEAD}{body} ret; }}"))
+    out, given = np.full(1024, 77, np.uint32), np.ones(1024, np.uint32)
+    try:
+        bench.launch("kernel", 4, 64, out, given, counters=False)
+    except Fault as fault:
+        assert fault.kind == "race" and all(word in fault.message for word in words)
+        assert expected, str(fault)
+        return
+    assert not expected
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -76,29 +89,12 @@ CASES = [
     ],
 )
 def test_non_coherent_loads_of_what_the_launch_stored(body: str, expected: bool) -> None:
-    bench = Bench(parse(f"{HEAD}{body} ret; }}"))
-    out, given = np.full(1024, 77, np.uint32), np.ones(1024, np.uint32)
-    try:
-        bench.launch("kernel", 4, 64, out, given, counters=False)
-    except Fault as fault:
-        assert fault.kind == "race" and "ld.global.nc" in fault.message
-        assert expected, str(fault)
-        return
-    assert not expected
+    require_race(body, expected, "ld.global.nc")
 
 
 @pytest.mark.parametrize(("body", "expected"), CASES, ids=range(len(CASES)))
 def test_between_blocks(body: str, expected: bool) -> None:
-    bench = Bench(parse(f"{HEAD}{body} ret; }}"))
-    out, given = np.full(1024, 77, np.uint32), np.ones(1024, np.uint32)
-    try:
-        bench.launch("kernel", 4, 64, out, given, counters=False)
-    except Fault as fault:
-        assert fault.kind == "race" and "between blocks" in fault.message
-        assert "the other access: PTX line" in fault.message
-        assert expected, str(fault)
-        return
-    assert not expected
+    require_race(body, expected, "between blocks", "the other access: PTX line")
 
 
 ROLES = (
@@ -199,12 +195,4 @@ ORDERS = [
 def test_flags_order_what_comes_before_and_behind_them(
     parts: tuple[str, ...], expected: bool
 ) -> None:
-    bench = Bench(parse(f"{HEAD}{ROLES}{' '.join(parts)} ret; }}"))
-    out, given = np.full(1024, 77, np.uint32), np.ones(1024, np.uint32)
-    try:
-        bench.launch("kernel", 4, 64, out, given, counters=False)
-    except Fault as fault:
-        assert fault.kind == "race" and "between blocks" in fault.message
-        assert expected, str(fault)
-        return
-    assert not expected
+    require_race(f"{ROLES}{' '.join(parts)}", expected, "between blocks")
