@@ -188,7 +188,8 @@ def folders_under(roots: Iterable[Path]) -> Iterator[Path]:
             if Path(place).resolve().name != JOBS:
                 folders.sort()
                 continue
-            folders.clear()  # nothing else lies in it
+            # Nothing else lies in it, unless it only has that name: `judge unpack FILE jobs`.
+            folders[:] = [name for name in folders if name == JOBS]
             for folder in folders_in(Path(place)):
                 if folder.resolve() not in seen:
                     seen.add(folder.resolve())

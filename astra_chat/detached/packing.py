@@ -137,19 +137,22 @@ def _pack_one(folder: Path, members: dict[str, bytes], carried: Carried) -> None
 
 def unpack(file: Path, root: Path) -> Carried:
     """Put results and refusals beside their jobs under a folder, and jobs that are not there yet
-    into its `jobs`. A result that is there already stays.
+    into its `jobs`. A result that is there already stays. A folder that is not there is made for
+    open jobs; results alone have nothing to lie beside there.
 
     Raises BadInput, before anything is written, where the file is not what `pack` makes; and
     MissingDependency where something cannot be written.
     """
     members = _checked(file)
-    known = {folder.name: folder for folder in folders_under([root])}
+    jobs = _jobs(file, members)
+    new = not root.exists() and any(f"{JOBS}/{name}/{RESULT}" not in members for name in jobs)
+    known = {} if new else {folder.name: folder for folder in folders_under([root])}
     box, carried = root / JOBS, Carried()
     if box.is_symlink():
         raise BadInput(f"{box} is a link, and would be written through: delete it")
     texts = {m[1]: text for name, text in members.items() if (m := OF_TEXTS.fullmatch(name))}
     plans: list[Callable[[], object]] = []
-    for name, job in _jobs(file, members).items():
+    for name, job in jobs.items():
         found = _Found(job, known.get(name), texts)
         of_job = {part: members.get(f"{JOBS}/{name}/{part}") for part in (RESULT, REFUSED)}
         try:

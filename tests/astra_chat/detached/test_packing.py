@@ -52,6 +52,17 @@ def test_there_and_back(runs: Path, task: Task, tmp_path: Path) -> None:
     assert list((there / "else").iterdir()) == []
 
 
+def test_a_folder_is_made_for_jobs_and_may_be_named_jobs(runs: Path, tmp_path: Path) -> None:
+    there = tmp_path / "jobs"
+    pack([runs], tmp_path / "jobs.zip")
+    assert unpack(tmp_path / "jobs.zip", there) == Carried(jobs=1)
+    assert worker()[0].work([there])["judged"] == 1
+    assert pack([there], tmp_path / "results.zip") == Carried(results=1)
+    with pytest.raises(BadInput, match="is no folder"):
+        unpack(tmp_path / "results.zip", tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_a_refusal_comes_back(runs: Path, task: Task, tmp_path: Path) -> None:
     (folder,) = folders_under([runs / "b"])
     there = tmp_path / "there"
