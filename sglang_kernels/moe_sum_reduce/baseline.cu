@@ -2,12 +2,15 @@
 // 128 tokens a block of 256 threads sums 256 elements of a token, one a thread, with the number of
 // experts known when it is compiled where that is 2, 4, 8 or 9. From 257 tokens on bfloat16 rows of
 // whole groups of 16 are summed by a warp a token, 16 elements a lane by two vectors, in a loop that is
-// not unrolled; all else by a warp a token, one element a lane. Sums are fp32, in the experts' order.
+// not unrolled; all else by a warp a token, one element a lane, by the same numbers of experts. Sums are
+// fp32, in the experts' order.
 
 #include <cstdint>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+
+#include <type_traits>
 
 namespace {
 
@@ -74,14 +77,15 @@ __global__ void element_a_thread(T* __restrict__ output, const T* __restrict__ i
       from_float<T>(summed<T, kExperts>(first, experts, hidden) * scale);
 }
 
-template <typename T>
+template <typename T, int kExperts>
 __global__ void warp_a_token(T* __restrict__ output, const T* __restrict__ input, int64_t tokens,
                              int experts, int64_t hidden, float scale) {
   const int64_t token = static_cast<int64_t>(blockIdx.y) * kScalarWarps + threadIdx.x / kWarp;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x % kWarp;
   if (token >= tokens || column >= hidden) return;
   const T* first = input + token * experts * hidden + column;
-  output[token * hidden + column] = from_float<T>(summed<T, 0>(first, experts, hidden) * scale);
+  output[token * hidden + column] =
+      from_float<T>(summed<T, kExperts>(first, experts, hidden) * scale);
 }
 
 __global__ void warp_a_token_of_vectors(__nv_bfloat16* __restrict__ output,
@@ -117,30 +121,41 @@ unsigned ceil_div(int64_t count, int64_t each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
 
+template <int kValue>
+using Number = std::integral_constant<int, kValue>;
+
+// Launches with the number of experts known at compile time where there are kernels for it, else with 0.
+template <typename Launch>
+cudaError_t with_number_of(int experts, Launch launch) {
+  switch (experts) {
+    case 2: return launch(Number<2>{});
+    case 4: return launch(Number<4>{});
+    case 8: return launch(Number<8>{});
+    case 9: return launch(Number<9>{});
+    default: return launch(Number<0>{});
+  }
+}
+
 template <typename T>
 cudaError_t launch_few(T* output, const T* input, int64_t tokens, int experts, int64_t hidden,
                        float scale, cudaStream_t stream) {
   const dim3 grid(ceil_div(hidden, kThreads), static_cast<unsigned>(tokens));
-  const auto with = [&](auto kernel) {
-    kernel<<<grid, kThreads, 0, stream>>>(output, input, experts, hidden, scale);
+  return with_number_of(experts, [&](auto number) {
+    element_a_thread<T, decltype(number)::value>
+        <<<grid, kThreads, 0, stream>>>(output, input, experts, hidden, scale);
     return cudaGetLastError();
-  };
-  switch (experts) {
-    case 2: return with(element_a_thread<T, 2>);
-    case 4: return with(element_a_thread<T, 4>);
-    case 8: return with(element_a_thread<T, 8>);
-    case 9: return with(element_a_thread<T, 9>);
-    default: return with(element_a_thread<T, 0>);
-  }
+  });
 }
 
 template <typename T>
 cudaError_t launch_scalar(T* output, const T* input, int64_t tokens, int experts, int64_t hidden,
                           float scale, cudaStream_t stream) {
   const dim3 grid(ceil_div(hidden, kWarp), ceil_div(tokens, kScalarWarps));
-  warp_a_token<T><<<grid, kScalarWarps * kWarp, 0, stream>>>(output, input, tokens, experts, hidden,
-                                                             scale);
-  return cudaGetLastError();
+  return with_number_of(experts, [&](auto number) {
+    warp_a_token<T, decltype(number)::value>
+        <<<grid, kScalarWarps * kWarp, 0, stream>>>(output, input, tokens, experts, hidden, scale);
+    return cudaGetLastError();
+  });
 }
 
 template <typename T>

@@ -19,8 +19,8 @@ FAULTS = {
         "#pragma unroll 1\n    for (int expert = 0; expert < experts - 1; ++expert) sum",
     ),
     "eight experts where there are nine": (
-        "case 9: return with(element_a_thread<T, 9>);",
-        "case 9: return with(element_a_thread<T, 8>);",
+        "case 9: return launch(Number<9>{});",
+        "case 9: return launch(Number<8>{});",
     ),
     "sums rounded at every expert": (
         "for (int expert = 0; expert < kExperts; ++expert)"
