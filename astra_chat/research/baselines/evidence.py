@@ -46,8 +46,12 @@ class Evidence(Value):
     comparisons: tuple[Comparison, ...]
 
 
+RAW = {"comparisons": {"__all__": {"cases": {"__all__": {"raw"}}}}}
+"""Block by block: 50 kB a comparison, from which nothing here is made."""
+
+
 def write(path: Path, evidence: Evidence) -> None:
-    dumped = evidence.model_dump(mode="json")
+    dumped = evidence.model_dump(mode="json", exclude=RAW)
     path.write_text(json.dumps({"schema": SCHEMA, **dumped}, separators=(",", ":")) + "\n")
 
 

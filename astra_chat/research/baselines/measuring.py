@@ -44,7 +44,7 @@ class Measuring:
         """Raises BadInput where the file is of another device."""
         if self.out.exists():
             known = read(self.out)
-            if known.device != self.device:
+            if known.device.name != self.device.name:  # whichever of a machine's GPUs
                 raise BadInput(f"{self.out} is of another device: use another file")
             self.found = {(c.task, c.first, c.second): c for c in known.comparisons}
 

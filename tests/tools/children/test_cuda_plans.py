@@ -30,7 +30,7 @@ from astra_chat.tools.plan.record import record
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.buffer_layout import background, buffer_bytes
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Case, Device
 
@@ -223,7 +223,8 @@ def test_what_the_cubin_lacks_or_the_driver_refuses(cubin: Any) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", task_names())
 def test_a_plan_does_what_its_launcher_does(name: str) -> None:
-    """The same bytes, for the baseline on check cases (odd sizes, offsets) and two timed ones."""
+    """The same bytes, for the baseline on check cases (odd sizes, offsets) and two timed ones; in
+    any order for the task whose kernels place numbers as atomics come."""
     import torch
 
     from astra_chat.tools.children import cuda_plans
@@ -253,7 +254,10 @@ def test_a_plan_does_what_its_launcher_does(name: str) -> None:
             t[start : start + size] for t, start, size in zip(whole, starts, sizes, strict=True)
         ]
         inputs = [
-            torch.randint(0, 60, view.shape, dtype=torch.uint8, device="cuda") for view in views
+            torch.randint(0, 60, view.shape, dtype=torch.uint8, device="cuda")
+            if arg.index is None
+            else torch.from_numpy(background(arg, case, 0)).cuda()
+            for arg, view in zip(task.args, views, strict=True)
         ]
         addresses = [view.data_ptr() for view in views]
         enqueue = cuda_plans.bind(
@@ -265,11 +269,19 @@ def test_a_plan_does_what_its_launcher_does(name: str) -> None:
                 view.copy_(content)
             run(torch.cuda.current_stream().cuda_stream)
             torch.cuda.synchronize()
-            results.append([tensor.clone() for tensor in whole])
+            results.append([in_order(name, tensor) for tensor in whole])
         for arg, left, right in zip(task.args, *results, strict=True):
             assert torch.equal(left, right), (case.label, arg.name)
         assert any(not torch.equal(v, i) for v, i in zip(views, inputs, strict=True))
     cubin.unload()
+
+
+def in_order(name: str, content: Any) -> Any:
+    import torch
+
+    if name != "moe_align_block_size":
+        return content.clone()
+    return content.view(torch.int32).sort().values
 
 
 def pointer(at: int, name: str, offset: int) -> PointerRelocation:

@@ -1,6 +1,7 @@
-// moe_sum_reduce of a compiled SGLang library of 2025, launched as its host code launches it: elements
+// moe_sum_reduce of a compiled SGLang library, launched as its host code of 2025 launches it: elements
 // one by one up to 128 tokens, a warp a token up to 256 or where the dtype is not bfloat16, else
-// vectors. As many experts as the library has kernels of their own for.
+// vectors. As many experts as the library has kernels of their own for. Today's library has the same
+// kernels with the scale's type as a dependent one, which is another name.
 
 #include <string>
 
@@ -38,9 +39,13 @@ cudaError_t launch_elements(Shape shape, const char* element, const char* same,
   const std::string name =
       std::string(warps ? "_Z37moe_sum_reduce_kernel_warp_token_topkI" : "_Z21moe_sum_reduce_kernelI") +
       element + "Li" + std::to_string(shape.experts) + (warps ? "ELi4EEvPKT_P" : "EEvPKT_P") + same +
-      "_lllllf";
+      "_lllll";
+  const std::string today = name + "N2at10OpMathTypeI" + same + "_E4typeE";
   const void* function;
-  if (const cudaError_t error = kernel_named(name.c_str(), &function)) return error;
+  if (kernel_named((name + "f").c_str(), &function) != cudaSuccess) {
+    cudaGetLastError();
+    if (const cudaError_t error = kernel_named(today.c_str(), &function)) return error;
+  }
   void* arguments[] = {&shape.input,        &shape.output, &shape.tokens,     &shape.hidden,
                        &shape.token_stride, &shape.hidden, &shape.out_stride, &shape.scale};
   const dim3 grid = warps ? dim3(parts(shape.hidden, 32), parts(shape.tokens, kWarps))
