@@ -63,6 +63,8 @@ class LiveEstimates(Value):
 
 
 Pair = tuple[EstimatedTime, MeasuredTime]
+Measured = Mapping[tuple[str, str], Sequence[MeasuredTime]]
+"""Cases of each winner that a GPU timed, by candidate and key of the GPU."""
 
 
 def read_estimates(path: Path) -> LiveEstimates:
@@ -73,55 +75,59 @@ def read_estimates(path: Path) -> LiveEstimates:
         raise BadInput(f"{path} contains no estimates: {type(error).__name__}") from None
 
 
-def measured_cases(run: LiveRun) -> tuple[MeasuredTime, ...]:
-    """Of its winner, where a GPU timed it after the run."""
-    found = run.measured.outcome if run.measured else None
-    times = found.cases if isinstance(found, Timed) else ()
-    return tuple(time for time in times if isinstance(time, MeasuredTime))
+def measured_on_gpus(runs: Sequence[LiveRun]) -> Measured:
+    return {
+        (found.candidate, found.device.spec): times
+        for run in runs
+        for found in run.measured.values()
+        if isinstance(found.outcome, Timed)
+        and (times := tuple(t for t in found.outcome.cases if isinstance(t, MeasuredTime)))
+    }
 
 
 def estimate(runs: Sequence[LiveRun], out: Path) -> None:
     """Estimate what was measured and is not yet in `out`. Raises BadInput where a kernel that a GPU
     ran has no estimate."""
     known = read_estimates(out).winners if out.exists() else ()
-    done = {one.candidate for one in known}
+    done = {(one.candidate, one.gpu) for one in known}
     for run in runs:
-        measured = measured_cases(run)
-        if not run.measured or not measured or run.measured.candidate in done:
-            continue
-        candidate, gpu = run.measured.candidate, run.measured.device.spec
-        task, tier = find_task(run.summary.task), run.summary.options.tier
-        source = next(
-            t for t in texts(read(run.path).records).values() if candidate_id(t) == candidate
-        )
-        weighted = tuple((time.case, time.weight) for time in measured)
-        (found,) = estimated_times(
-            task, virtual_device(gpu), baseline_source(task, tier), [source], weighted, NO_SEED,
-            Stop(),
-        )  # fmt: skip
-        if not isinstance(found, list):
-            raise BadInput(f"{run.path}: no estimate of {candidate}: {describe(found)}")
-        cases = tuple(one.time for one in found if isinstance(one.time, EstimatedTime))
-        known += (Winner(task=task.name, tier=tier, gpu=gpu, candidate=candidate, cases=cases),)
-        written = LiveEstimates(schema="astra-chat/live-estimates/1", winners=known)
-        write_whole(out, written.model_dump_json(indent=1).encode())
-        print(f"{task.name} from {tier}, {gpu}: {len(cases)} cases", file=sys.stderr, flush=True)
+        for (candidate, gpu), times in measured_on_gpus([run]).items():
+            if (candidate, gpu) in done:
+                continue
+            task, tier = find_task(run.summary.task), run.summary.options.tier
+            source = next(
+                t for t in texts(read(run.path).records).values() if candidate_id(t) == candidate
+            )
+            weighted = tuple((time.case, time.weight) for time in times)
+            (found,) = estimated_times(
+                task, virtual_device(gpu), baseline_source(task, tier), [source], weighted, NO_SEED,
+                Stop(),
+            )  # fmt: skip
+            if not isinstance(found, list):
+                raise BadInput(f"{run.path}: no estimate of {candidate}: {describe(found)}")
+            cases = tuple(one.time for one in found if isinstance(one.time, EstimatedTime))
+            known += (Winner(task=task.name, tier=tier, gpu=gpu, candidate=candidate, cases=cases),)
+            written = LiveEstimates(schema="astra-chat/live-estimates/1", winners=known)
+            write_whole(out, written.model_dump_json(indent=1).encode())
+            print(
+                f"{task.name} from {tier}, {gpu}: {len(cases)} cases", file=sys.stderr, flush=True
+            )
 
 
 def document(estimates: LiveEstimates, runs: Sequence[LiveRun]) -> str:
     """The table by task and GPU, and what all have in common."""
-    measured = {run.measured.candidate: measured_cases(run) for run in runs if run.measured}
+    times = measured_on_gpus(runs)
     groups: dict[tuple[str, str], list[Winner]] = defaultdict(list)
     for winner in estimates.winners:
-        if len(measured.get(winner.candidate, ())) != len(winner.cases):
+        if len(times.get((winner.candidate, winner.gpu), ())) != len(winner.cases):
             raise BadInput(f"{winner.candidate} of {winner.task} was measured on other cases")
         groups[winner.gpu, winner.task].append(winner)
-    return "\n".join(_lines(groups, measured))
+    return "\n".join(_lines(groups, times))
 
 
 def _lines(
     groups: Mapping[tuple[str, str], Sequence[Winner]],
-    measured: Mapping[str, Sequence[MeasuredTime]],
+    measured: Measured,
 ) -> Iterator[str]:
     yield table_row(
         "task", "GPU", "winners, cases", "times: median error, bias", "pairs in order",
@@ -134,12 +140,13 @@ def _lines(
     for (gpu, task), winners in sorted(groups.items()):
         pairs = [
             pair for one in winners
-            for pair in zip(one.cases, measured[one.candidate], strict=True)
+            for pair in zip(one.cases, measured[one.candidate, one.gpu], strict=True)
         ]  # fmt: skip
         right, all_ = _order(winners, measured)
         total, ordered, of = total + pairs, ordered + right, of + all_
         ratios = ", ".join(
-            f"{_mean(one.cases):.2f} {_mean(measured[one.candidate]):.2f}" for one in winners
+            f"{_mean(one.cases):.2f} {_mean(measured[one.candidate, one.gpu]):.2f}"
+            for one in winners
         )
         yield table_row(
             task, spec(gpu).name, f"{len(winners)}, {len(pairs)}", *_errors(pairs),
@@ -174,13 +181,11 @@ def _covered(pairs: Sequence[Pair]) -> Iterator[str]:
     yield f"{statistics.median(widths):.0%}"
 
 
-def _order(
-    winners: Sequence[Winner], measured: Mapping[str, Sequence[MeasuredTime]]
-) -> tuple[int, int]:
+def _order(winners: Sequence[Winner], measured: Measured) -> tuple[int, int]:
     """Pairs in order, and all; a tier's baseline counts once, with its first winner's times."""
     points: dict[tuple[str, str], Scored] = {}
     for one in winners:
-        for guess, found in zip(one.cases, measured[one.candidate], strict=True):
+        for guess, found in zip(one.cases, measured[one.candidate, one.gpu], strict=True):
             label = found.case.label
             base = Scored(label, one.tier, found.baseline_us, guess.baseline_us)
             points.setdefault((label, one.tier), base)

@@ -2,14 +2,15 @@
 `python -m astra_chat.research.live_results FILE... > docs/results.md`.
 
 FILE is a transcript, or a document of `astra-chat time TASK KERNEL --json` (.json or .json.gz): a
-run's winner, judged on a GPU after the run, known by its candidate. Where an estimate tells none
-from the baseline, the fastest candidate stands for it. Run in the repository's root: links are made
-from docs/.
+run's winner, judged on a GPU after the run, known by its candidate; one for each kind of GPU. Where
+an estimate tells none from the baseline, the fastest candidate stands for it. A run that was judged
+on a GPU brings its own measurement. Run in the repository's root: links are made from docs/.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from astra_chat.research.results import read_evaluation
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed
-from astra_chat.transcript.events import EndReason
+from astra_chat.transcript.events import EndReason, Judged, Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.summary import RunSummary, Speed, summarize
@@ -72,8 +73,8 @@ class LiveRun:
     answers: int
     refused: int
     """By the mailbox at once, and replies that the chat sent back."""
-    measured: Evaluation | None
-    """The winner on a GPU, judged after the run."""
+    measured: Mapping[str, Evaluation]
+    """The winner on GPUs, by name: judged there in the run or after it."""
 
     @property
     def arm(self) -> tuple[str, str]:
@@ -85,42 +86,48 @@ class LiveRun:
         """Of the winner over the start; 1 where nothing was faster."""
         return self.summary.best.ratio if self.summary.best else 1.0
 
-    @property
-    def cases_on_gpu(self) -> list[float]:
-        """Ratios of the cases that were measured after the run."""
-        found = self.measured.outcome if self.measured else None
-        return [case.ratio for case in found.cases] if isinstance(found, Timed) else []
+    def ratio_on(self, gpu: str) -> float | None:
+        found = self.timed_on(gpu)
+        return found.ratio if found else None
 
-    @property
-    def gpu(self) -> str:
-        """Where its winner was measured, in the run or after it."""
-        return (self.measured or self.summary).device.name
+    def least_on(self, gpu: str) -> float | None:
+        """The lowest ratio of a case."""
+        found = self.timed_on(gpu)
+        return min(case.ratio for case in found.cases) if found else None
 
-    @property
-    def measured_ratio(self) -> float | None:
-        if self.summary.device.kind == "cuda":
-            return self.ratio
-        found = self.measured.outcome if self.measured else None
-        return found.ratio if isinstance(found, Timed) else None
+    def timed_on(self, gpu: str) -> Timed | None:
+        outcome = self.measured[gpu].outcome if gpu in self.measured else None
+        return outcome if isinstance(outcome, Timed) else None
 
 
 def load(paths: Iterable[Path]) -> list[LiveRun]:
     """Raises BadInput for a file that is neither, or a measurement of no run's winner."""
-    runs, measured = list[tuple[Path, RunSummary, list[ModelCall]]](), dict[str, Evaluation]()
+    runs = list[tuple[Path, RunSummary, list[ModelCall]]]()
+    measured: dict[str, dict[str, Evaluation]] = defaultdict(dict)
     for path in paths:
         if path.name.endswith((".json", ".json.gz")):
             found = read_evaluation(path)
-            measured[found.candidate] = found
+            measured[found.candidate][found.device.name] = found
             continue
         records = read(path).records
         calls = [r.event for r in records if isinstance(r.event, ModelCall)]
         if not calls:
             raise BadInput(f"{path}: no live model answered in this run")
-        runs.append((path, summarize(records), calls))
+        summary = summarize(records)
+        if (speed := fastest(summary)) and summary.device.kind == "cuda":
+            last = _last_evaluation(records, speed.candidate)
+            measured[speed.candidate][last.device.name] = last
+        runs.append((path, summary, calls))
     winners = {speed.candidate for _, summary, _ in runs if (speed := fastest(summary))}
     if lost := sorted(set(measured) - winners):
         raise BadInput(f"{lost[0]} is no winner of these runs")
     return [_run(path, summary, calls, measured) for path, summary, calls in runs]
+
+
+def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
+    """That of a candidate which counts: the confirmation, where there is one."""
+    found = (r.event.evaluation for r in records if isinstance(r.event, Judged))
+    return [one for one in found if one.candidate == candidate][-1]
 
 
 def fastest(summary: RunSummary) -> Speed | None:
@@ -133,13 +140,14 @@ def fastest(summary: RunSummary) -> Speed | None:
 
 
 def _run(
-    path: Path, summary: RunSummary, calls: Sequence[ModelCall], measured: Mapping[str, Evaluation]
-) -> LiveRun:
+    path: Path, summary: RunSummary, calls: Sequence[ModelCall],
+    measured: Mapping[str, Mapping[str, Evaluation]],
+) -> LiveRun:  # fmt: skip
     unusable = sum(role.unusable for role in summary.spent.roles)
     found = fastest(summary)
     winner = found.candidate if found else ""
     refused = sum(call.refused for call in calls) + unusable
-    return LiveRun(path, summary, len(calls), refused, measured.get(winner))
+    return LiveRun(path, summary, len(calls), refused, measured.get(winner, {}))
 
 
 def document(runs: Sequence[LiveRun]) -> str:
@@ -149,31 +157,32 @@ def document(runs: Sequence[LiveRun]) -> str:
 def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from OPENING
     yield ""
-    yield f"{len(runs)} runs. What a GPU says was judged there after the run, over all timed cases."
+    yield f"{len(runs)} runs. What a GPU says is over all timed cases; winners that a run estimated"
+    yield "were judged there after it."
     yield "The paper's figures (arXiv 2509.07506) are its own: over its own start, by its own"
     yield "timing, on an H100. Beside them stand runs from that start, `paper`, and from SGLang's"
     yield "kernel of 2025, `sglang`."
 
 
 def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
-    """What a GPU says of the winners, then what was estimated while they were sought."""
-    measured = {run.path: ratio for run in runs if (ratio := run.measured_ratio) is not None}
-    by_gpu = {run.gpu: [one for one in runs if one.path in measured and one.gpu == run.gpu]
-              for run in runs if run.path in measured}  # fmt: skip
+    """What GPUs say of the winners, then what was estimated while they were sought."""
+    gpus = {gpu for run in runs for gpu in run.measured}
+    by_gpu = {gpu: [one for one in runs if one.timed_on(gpu)] for gpu in gpus}
     for gpu, some in sorted(by_gpu.items(), key=lambda one: (not _papers(one[1]), one[0])):
-        yield from _table(f"Measured on {gpu}", some, measured)
+        ratios = {run.path: ratio for run in some if (ratio := run.ratio_on(gpu))}
+        least = {run.path: found for run in some if (found := run.least_on(gpu))}
+        yield from _table(f"Measured on {gpu}", some, ratios, least)
     if virtual := [run for run in runs if run.summary.device.kind == "virtual"]:
-        gpus = " and ".join(sorted({run.summary.device.spec.upper() for run in virtual}))
+        specs = " and ".join(sorted({run.summary.device.spec.upper() for run in virtual}))
         ratios = {run.path: run.ratio for run in virtual}
-        yield from _table(f"Estimated for {gpus} by the virtual GPU", virtual, ratios)
+        yield from _table(f"Estimated for {specs} by the virtual GPU", virtual, ratios, {})
 
 
-def _table(title: str, runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+def _table(
+    title: str, runs: Sequence[LiveRun], ratios: Mapping[Path, float], least: Mapping[Path, float]
+) -> Iterator[str]:
+    """`least`: the lowest ratio of a case, where a GPU says it."""
     yield from ("", f"## {title}", "")
-    yield from _by_task(runs, ratios)
-
-
-def _by_task(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
     papers = _papers(runs)
     further = [run for run in runs if run.summary.task not in PAPER]
     if papers:
@@ -181,12 +190,29 @@ def _by_task(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[
     if papers and further:
         yield ""
     if further:
-        yield table_row("task", "aim on an H200", "from `sglang`, team", "least case on a GPU")
-        yield table_row(*["---"] * 4)
+        last = ["least case"] if least else []
+        yield table_row("task", "aim on an H200", "from `sglang`, team", *last)
+        yield table_row(*["---"] * (3 + len(last)))
     for run in sorted(further, key=lambda run: run.summary.task):
         aim = AIMS.get(run.summary.task)
-        least = f"{min(found):.2f}" if (found := run.cases_on_gpu) else ""
-        yield table_row(run.summary.task, f"{aim or ''}", f"{ratios[run.path]:.2f}", least)
+        last = [f"{least[run.path]:.2f}"] if least else []
+        yield table_row(run.summary.task, f"{aim or ''}", f"{ratios[run.path]:.2f}", *last)
+    yield from _over_all(runs, ratios)
+
+
+def _over_all(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+    """One figure for SGLang's kernels: the median of each task's teams, then the mean of tasks."""
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        if run.arm == ("sglang", "team"):
+            by_task[run.summary.task].append(ratios[run.path])
+    if len(by_task) > 1:
+        middles = [statistics.median(some) for some in by_task.values()]
+        yield ""
+        yield (
+            f"From `sglang` as a team, geometric mean over these {len(middles)} tasks: "
+            f"**{statistics.geometric_mean(middles):.2f}**."
+        )
 
 
 def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:
@@ -251,7 +277,7 @@ def _cells(run: LiveRun) -> Iterator[str]:
     yield f"{summary.seconds / 60:.0f}"
     yield ", ".join(f"{one.best.ratio:.2f}" if one.best else "-" for one in summary.rounds)
     yield _winner(summary)
-    yield _on_gpu(run)
+    yield _on_gpus(run)
     yield ENDS.get(summary.ended.reason, summary.ended.reason) if summary.ended else ""
 
 
@@ -265,13 +291,18 @@ def _winner(summary: RunSummary) -> str:
     return f"{best.basis} {best.ratio:.2f} ({best.low:.2f} to {best.high:.2f}){word}"
 
 
-def _on_gpu(run: LiveRun) -> str:
-    if run.measured is None:
+def _on_gpus(run: LiveRun) -> str:
+    """What GPUs say of a winner that was estimated."""
+    if run.summary.device.kind == "cuda":
         return ""
-    outcome = run.measured.outcome
+    return "; ".join(_on_gpu(found) for _, found in sorted(run.measured.items()))
+
+
+def _on_gpu(found: Evaluation) -> str:
+    outcome, name = found.outcome, found.device.name
     if not isinstance(outcome, Timed):
-        return f"**{outcome.kind}**"
-    name, least = run.measured.device.name, min(run.cases_on_gpu)
+        return f"**{outcome.kind}** on {name}"
+    least = min(case.ratio for case in outcome.cases)
     return f"{outcome.verdict}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
 
 
