@@ -24,3 +24,6 @@ class Limits(Value):
     """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
     patience: int | None = None
     """The chat ends after this many rounds in a row without a new best."""
+    evaluations: int | None = None
+    """Kernels that may be run in all, baseline and tuning included. The last is kept for the
+    winner's confirmation, unless no candidate was run yet; None: no limit."""

@@ -78,6 +78,8 @@ class RunState:
     approve_all: bool = False
     evaluations: int = 0
     """Those of the baseline and confirmations included."""
+    tuned: int = 0
+    """Points that tuning measured."""
     tester_turns: int = 0
     human_turns: int = 0
     unsure: int = 0
@@ -242,7 +244,17 @@ class RunState:
 
     def _tuning(self, turn: Turn) -> dict[str, Any]:
         assert isinstance(turn.payload, Tuning) and self.round is not None
-        return {"rounds": (*self.rounds[:-1], replace(self.round, tuning=turn.payload))}
+        return {
+            "rounds": (*self.rounds[:-1], replace(self.round, tuning=turn.payload)),
+            "tuned": self.tuned + turn.payload.measured,
+        }  # fmt: skip
+
+    @property
+    def may_evaluate(self) -> bool:
+        """Whether the budget holds one more candidate and, after it, a winner's confirmation."""
+        spent, most = self.evaluations + self.tuned, self.limits.evaluations
+        kept = 1 if self.limits.confirmations and spent > 1 else 0
+        return most is None or spent + 1 + kept <= most
 
     def _plan(self, turn: Turn) -> dict[str, Any]:
         assert isinstance(turn.payload, Plan)

@@ -38,7 +38,9 @@ from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Correct, Timed, Value
 
-StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain"]
+StopReason = Literal[
+    "rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain", "evaluations"
+]
 
 STOP_TEXTS: dict[StopReason, str] = {
     "rounds": "all rounds are done",
@@ -46,6 +48,7 @@ STOP_TEXTS: dict[StopReason, str] = {
     "no_plan": "the planner has no further plan",
     "near_limit": "the best candidate reached the share of the physical limit set by --stop-at",
     "no_gain": "no new best in as many rounds in a row as --patience allows",
+    "evaluations": "the budget of evaluations is used up",
     "baseline_failed": "the baseline itself failed, so nothing can be compared with it",
 }
 
@@ -273,7 +276,8 @@ def _pending(state: RunState) -> Build | Run | None:
         return None
     if unbuilt := state.round.unbuilt:
         return Build(unbuilt)
-    return Run(kernel) if (kernel := state.round.unrun) else None
+    kernel = state.round.unrun
+    return Run(kernel) if kernel and state.may_evaluate else None
 
 
 def _after_tester(state: RunState) -> Step:
@@ -294,8 +298,9 @@ def _round_done(state: RunState) -> Step:
     under_way = state.round
     if under_way is None or not under_way.passed:
         repairs = under_way.repairs if under_way else 0
-        return _ask("fixer") if repairs < state.limits.repairs else _next_round(state)
-    if kernel := to_tune(state):
+        repaired = repairs < state.limits.repairs and state.may_evaluate
+        return _ask("fixer") if repaired else _next_round(state)
+    if state.may_evaluate and (kernel := to_tune(state)):
         return Tune(kernel)
     if kernel := tuned_kernel(state):
         return Propose(kernel)
@@ -344,4 +349,6 @@ def _next_round(state: RunState) -> Ask | Stop:
         return Stop("near_limit")
     if limits.patience is not None and rounds_without_gain(state.rounds) >= limits.patience:
         return Stop("no_gain")
+    if not state.may_evaluate:
+        return Stop("evaluations")
     return _ask("planner")

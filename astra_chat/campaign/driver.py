@@ -249,7 +249,7 @@ def _to_go(row: RunRow, richer: bool) -> bool:
     """Whether it can be begun or resumed; `richer`: budgets have changed since."""
     if row.outcome == "baseline_failed" or row.state == "unreadable":
         return False
-    return row.state != "ended" or (richer and row.outcome == "budget")
+    return row.state != "ended" or (richer and row.outcome in ("budget", "evaluations"))
 
 
 def begin(file: CampaignFile, folder: Path, resume: bool) -> Index | None:

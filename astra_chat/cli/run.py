@@ -193,7 +193,7 @@ def hold(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> N
     if ended is not None and ended.reason == "interrupted":
         note(f"resume with: {result.resume_with}")
         raise typer.Exit(INTERRUPTED)
-    if ended is not None and ended.reason == "budget":
+    if ended is not None and ended.reason in ("budget", "evaluations"):
         note(f"with a larger budget, resume with: {result.resume_with}")
     if ended is not None and ended.reason == "waiting":
         if result.question is not None:

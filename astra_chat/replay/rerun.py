@@ -43,8 +43,9 @@ def rerun(
     spec = transcript.header.device.spec if device == "virtual" else None
     with task_of(transcript, None) as task:
         models = f"transcript:{transcript.path}"
+        budget = f"evaluations={before.evaluations}" if before.evaluations else ""
         options = before.model_copy(
-            update={"models": models, "budget": "", "trust": trust, "judge": "local"}
+            update={"models": models, "budget": budget, "trust": trust, "judge": "local"}
         )
         session = SessionOptions(
             task=task.folder, device=device, gpu=spec, out=out,

@@ -59,7 +59,8 @@ EACH = (
 )
 ENDS: dict[EndReason, str] = {
     "profiler": "the profiler", "no_plan": "the planner", "rounds": "its last round",
-    "budget": "its budget", "no_gain": "rounds without a gain", "near_limit": "the physical limit",
+    "budget": "its budget", "evaluations": "its budget",
+    "no_gain": "rounds without a gain", "near_limit": "the physical limit",
 }  # fmt: skip
 """Reasons of the last line of a transcript, as who or what ended the run."""
 

@@ -115,7 +115,11 @@ def _require_more(past: Past, limits: Limits) -> None:
     broken_off = past.branched is None and (ended is None or ended.reason in BROKEN_OFF)
     if not isinstance(step, Stop) or broken_off:
         return
-    way = f"--rounds {limits.rounds + 1} continues, " if step.reason == "rounds" else ""
+    ways = {
+        "rounds": f"--rounds {limits.rounds + 1}",
+        "evaluations": f"--budget evaluations={(limits.evaluations or 0) + 1}",
+    }
+    way = f"{ways[step.reason]} continues, " if step.reason in ways else ""
     raise BadInput(
         f"{past.transcript.path} is finished: {STOP_TEXTS[step.reason]};"
         f" {way}--branch FILE --from ROUND continues from an earlier round"

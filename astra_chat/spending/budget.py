@@ -22,7 +22,8 @@ class Budget(Value):
     wall_s: float | None = Field(None, gt=0)
     """Of all sessions together; the time between them does not count."""
     evaluations: int | None = Field(None, gt=0)
-    """Candidates, and the baseline, that are run."""
+    """Candidates, and the baseline, that are run; the last is kept for the winner's confirmation
+    (agents/limits.py)."""
     gpu_s: float | None = Field(None, gt=0)
     """Seconds of check, time and profile on a real GPU."""
 
@@ -36,7 +37,8 @@ class Budget(Value):
             lines.append(f"${max(0.0, self.usd - tokens.usd):.2f} of ${self.usd:.2f}")
         if self.evaluations is not None:
             left = max(0, self.evaluations - evaluations)
-            lines.append(f"{left} of {self.evaluations} evaluations")
+            kept = ", one of them for the winner's confirmation" if left else ""
+            lines.append(f"{left} of {self.evaluations} evaluations{kept}")
         return ", ".join(lines)
 
     def __str__(self) -> str:

@@ -112,7 +112,7 @@ class Meter:
         """Points of `most` that may be measured. Raises BudgetSpent unless a kernel may be run."""
         self.before_evaluating()
         limit = self._budget.evaluations
-        return most if limit is None else max(0, min(most, limit - self._evaluations - 1))
+        return most if limit is None else max(0, min(most, limit - self._evaluations - 2))
 
     def tuned(self, tuning: Tuning) -> None:
         self._evaluations += tuning.measured

@@ -3,6 +3,7 @@ from there to the run that resumes it."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
@@ -17,6 +18,9 @@ MAX_ROUNDS, MOST_POINTS = 10_000, 1000
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Text of the command line."""
+
+
+EVALUATIONS = re.compile(r"\bevaluations=(\d+)")
 
 
 def _strategy(value: object) -> object:
@@ -84,8 +88,17 @@ class RunOptions(Value):
     @property
     def limits(self) -> Limits:
         """What the run is held to."""
-        shared = set(Limits.model_fields) - {"approval"}
-        return Limits(approval=bool(self.approval), **self.model_dump(include=shared))
+        shared = set(Limits.model_fields) - {"approval", "evaluations"}
+        return Limits(
+            approval=bool(self.approval), evaluations=self.evaluations,
+            **self.model_dump(include=shared),
+        )  # fmt: skip
+
+    @property
+    def evaluations(self) -> int | None:
+        """Of the budget."""
+        found = EVALUATIONS.search(self.budget)
+        return int(found[1]) if found else None
 
 
 def option_name(field: str) -> str:

@@ -40,7 +40,10 @@ def test_words_become_limits() -> None:
 def test_what_is_left_is_told_of_what_is_limited_and_never_of_time() -> None:
     spent = Tokens(prompt=1000, completion=200, usd=0.125)
     limited = parse_budget("tokens=5000,usd=2,evaluations=9,wall_s=60,gpu_s=60")
-    assert limited.left(spent, 4) == "3,800 of 5,000 tokens, $1.88 of $2.00, 5 of 9 evaluations"
+    assert limited.left(spent, 4) == (
+        "3,800 of 5,000 tokens, $1.88 of $2.00,"
+        " 5 of 9 evaluations, one of them for the winner's confirmation"
+    )
     assert parse_budget("tokens=1000").left(spent, 0) == "0 of 1,000 tokens"
     assert parse_budget("wall_s=60").left(spent, 0) == Budget().left(spent, 0) == ""
     unknown = spent.model_copy(update={"usd": None})
@@ -131,8 +134,18 @@ def test_money_needs_a_price(task: Task, tmp_path: Path) -> None:
 def test_evaluations_are_counted_with_the_baselines(task: Task, tmp_path: Path) -> None:
     judge = FixedJudge()
     result = run(task, tmp_path / "out", "evaluations=2", None, judge=judge)
-    assert ended(result)[0] == "budget" and len(judge.evaluated) == 2
-    assert "the budget of 2 evaluations is used up" in ended(result)[1]
+    assert ended(result)[0] == "evaluations" and len(judge.evaluated) == 2
+    assert "the budget of evaluations is used up" in ended(result)[1]
+
+
+@pytest.mark.parametrize("most", [3, 4])
+def test_the_last_evaluation_confirms(task: Task, tmp_path: Path, most: int) -> None:
+    """Nobody is asked for a plan that could not be run."""
+    judge = FixedJudge({KERNELS["wrong.cu"]: timed(1.2)})
+    result = run(task, tmp_path / "out", f"evaluations={most}", None, judge=judge)
+    best, rounds = result.summary.best, result.summary.rounds
+    assert ended(result)[0] == "evaluations" and best is not None and best.confirmed
+    assert len(judge.evaluated) == most and len(rounds) == most - 2
 
 
 def test_what_was_found_before_is_kept(task: Task, tmp_path: Path) -> None:
@@ -152,7 +165,7 @@ def test_time_stops_a_run(task: Task, tmp_path: Path) -> None:
 def test_a_budget_counts_all_sessions(task: Task, tmp_path: Path) -> None:
     run(task, tmp_path / "out", "evaluations=2", None)
     again = run(task, tmp_path / "out", "evaluations=2", None, resumed(tmp_path / "out"))
-    assert ended(again)[0] == "budget"
+    assert ended(again)[0] == "evaluations"
     more = run(task, tmp_path / "out", "evaluations=9", None, resumed(tmp_path / "out"))
     assert ended(more)[0] == "no_plan"
     assert more.summary.spent is not None and more.summary.spent.evaluations == 4

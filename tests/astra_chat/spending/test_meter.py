@@ -119,16 +119,16 @@ def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
 
 
 def test_points_that_a_gpu_measures_count_as_evaluations() -> None:
-    """One evaluation is kept for the point that is found."""
+    """One evaluation is kept for the point that is found, one for its confirmation."""
     rounds = (HalvingRound(entered=4, cases=2, timings=8, seconds=3.0, dropped=()),)
     found = Tuning(
         candidate="c", combinations=9, points=(), start={}, best={}, seconds=5.0, gpu_s=3.0,
         halving=Halving(rounds=rounds, left=("c",)),
     )  # fmt: skip
     meter = Meter(Budget(evaluations=7, gpu_s=4))
-    assert meter.before_tuning(16) == 6 and Meter(Budget()).before_tuning(16) == 16
+    assert meter.before_tuning(16) == 5 and Meter(Budget()).before_tuning(16) == 16
     meter.tuned(found)
-    assert meter.before_tuning(16) == 2 and meter.left().startswith("3 of 7 evaluations")
+    assert meter.before_tuning(16) == 1 and meter.left().startswith("3 of 7 evaluations")
     meter.tuned(found)
     with pytest.raises(BudgetSpent, match="7 evaluations"):
         meter.before_tuning(16)
