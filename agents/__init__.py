@@ -4,6 +4,8 @@ turns             the kinds of turn, as plain values
 run_state         the state of a run, folded turn by turn
 rounds            a plan, its candidates, and what became of each
 limits            how long a chat may continue
+evaluations       is a candidate faster, what was profiled
+stop_reasons      why a chat ends by its own rules
 turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
 constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes

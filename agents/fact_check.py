@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from astra_chat.agents.evaluations import profile_of, profiles_of
 from astra_chat.agents.prompt import ChatContext
-from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.source_text import without_numbers
 from astra_chat.agents.strategy import named
 from astra_chat.agents.turns import Analysis, Payload, Plan
@@ -100,7 +101,7 @@ def _of_analysis(analysis: Analysis, evaluation: Evaluation | None) -> list[str]
         reasons.append(f"'{_shown(analysis.bottleneck)}' is not a bottleneck: name one of {known}")
     if profile is None or not profile.metrics:
         return reasons
-    names = {metric.name for metric in profile.metrics}
+    names = {metric.name for one in profiles_of(evaluation) for metric in one.metrics}
     if missing := [name for name in analysis.evidence if name not in names]:
         listed = ", ".join(f"'{_shown(name)}'" for name in missing[:MAX_NAMES])
         reasons.append(f"this evaluation has no metric {listed}: {_names(profile)}"

@@ -14,10 +14,11 @@ def plan_text(plan: Plan, source: str, basis: Basis | None) -> str:
     """`source`: what the plan changes; `basis`: of the run's times."""
     lines = ", ".join(map(str, lines_of(plan.anchor, source)))
     where = f"line {lines}" if lines else "not found in the source to change"
+    anchored = f"Where: {one_line(plan.anchor)} ({where})\n" if plan.anchor.strip() else ""
     risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
     return (
         f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
-        f"Where: {one_line(plan.anchor)} ({where})\n"
+        f"{anchored}"
         f"Metric that should change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from astra_chat.agents.turns import MODEL_ROLES, RoleName
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Basis
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class ChatContext:
     """Source of the baseline tier that candidates are compared with."""
     tier: str
     device: str
+    basis: Basis = "estimated"
+    """Of its times."""
     roles: tuple[RoleName, ...] = MODEL_ROLES
     """Roles that models play in this chat."""
     budget_left: Callable[[], str] = str

@@ -81,7 +81,7 @@ class RoleAgent(AssistantAgent):
             role,
             client,
             description=DESCRIPTIONS[role],
-            system_message=instructions(role),
+            system_message=instructions(role, context.basis),
             output_content_type=reply_type(role, context.task),
         )
         self._role, self._context, self._on_failure = role, context, on_failure

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from astra_chat.agents.evaluations import accepting, faster
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.rounds import Round, tried
 from astra_chat.agents.strategy import Strategy, Tried, choose_parent, named
@@ -30,7 +31,7 @@ from astra_chat.agents.turns import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
-from astra_chat.tools.types import Case, Profile, Timed
+from astra_chat.tools.types import Case, Timed
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class RunState:
         approved = isinstance(turn.payload, Approval) and turn.payload.decision != "reject"
         if turn.speaker == "human" and not approved:
             return {"undecided": None}
-        return {"undecided": None, "accepted": _accepting(self.accepted, self.undecided)}
+        return {"undecided": None, "accepted": accepting(self.accepted, self.undecided)}
 
     def _confirmed(self, turn: Turn, evaluation: Evaluation) -> RunState:
         """After the evaluation of a winner on fresh seeds."""
@@ -131,7 +132,7 @@ class RunState:
             changes["undecided"] = new
         else:
             kept = {name: one for name, one in self.accepted.items() if one is not old}
-            changes["accepted"] = _accepting(kept, new)
+            changes["accepted"] = accepting(kept, new)
         return changes
 
     @property
@@ -158,7 +159,7 @@ class RunState:
         """Accepted evaluations by candidate; a confirmation replaces the search's evaluation."""
         accepted = self.accepted
         if self.undecided is not None and not self.asks_human:
-            accepted = _accepting(accepted, self.undecided)
+            accepted = accepting(accepted, self.undecided)
         counting = [self.confirmed.get(name, one) for name, one in accepted.items()]
         return {one.candidate: (one, timed) for one in counting if (timed := faster(one))}
 
@@ -289,7 +290,7 @@ class RunState:
         changes |= self._marked(name, evaluation=evaluation)
         if self._may_reject:
             return changes | {"undecided": evaluation}
-        return changes | {"accepted": _accepting(self.accepted, evaluation)}
+        return changes | {"accepted": accepting(self.accepted, evaluation)}
 
     def _analysis(self, turn: Turn) -> dict[str, Any]:
         assert isinstance(turn.payload, Analysis)
@@ -339,24 +340,3 @@ def state_of(turns: Iterable[Turn], limits: Limits | None = None) -> RunState:
 
 def proposed(suite: TestSuite) -> tuple[Case, ...]:
     return tuple(test.case() for test in suite.cases)
-
-
-def faster(evaluation: Evaluation) -> Timed | None:
-    """The outcome of a candidate that is faster than the baseline."""
-    outcome = evaluation.outcome
-    return outcome if isinstance(outcome, Timed) and outcome.verdict == "accepted" else None
-
-
-def profile_of(evaluation: Evaluation | None) -> Profile | None:
-    outcome = evaluation.outcome if evaluation else None
-    return outcome.profile if isinstance(outcome, Timed) else None
-
-
-def _accepting(
-    accepted: Mapping[str, Evaluation], evaluation: Evaluation
-) -> Mapping[str, Evaluation]:
-    """`accepted` with an evaluation of the search that nobody rejected."""
-    timed, before = faster(evaluation), accepted.get(evaluation.candidate)
-    if timed is None or (before and (was := faster(before)) and timed.ratio <= was.ratio):
-        return accepted
-    return {**accepted, evaluation.candidate: evaluation}

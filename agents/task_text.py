@@ -79,6 +79,11 @@ def device_text(device: Device) -> str:
     )
 
 
+def basis_of(device: Device) -> Basis:
+    """How a device comes by its times."""
+    return "measured" if device.kind == "cuda" else "estimated"
+
+
 def comparison_text(basis: Basis) -> str:
     """How candidates are compared, and what cannot be told from nothing: one threshold for all."""
     interval = (

@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from astra_chat.agents.constants import to_tune, tuned_kernel
+from astra_chat.agents.evaluations import faster
 from astra_chat.agents.rounds import failed
-from astra_chat.agents.run_state import RunState, faster, proposed
+from astra_chat.agents.run_state import RunState, proposed
 from astra_chat.agents.standing import rounds_without_gain
+from astra_chat.agents.stop_reasons import StopReason
 from astra_chat.agents.turns import (
     Analysis,
     Kernel,
@@ -37,20 +39,6 @@ from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Correct, Timed, Value
-
-StopReason = Literal[
-    "rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain", "evaluations"
-]
-
-STOP_TEXTS: dict[StopReason, str] = {
-    "rounds": "all rounds are done",
-    "profiler": "the profiler expects no further gain",
-    "no_plan": "the planner has no further plan",
-    "near_limit": "the best candidate reached the share of the physical limit set by --stop-at",
-    "no_gain": "no new best in as many rounds in a row as --patience allows",
-    "evaluations": "the budget of evaluations is used up",
-    "baseline_failed": "the baseline itself failed, so nothing can be compared with it",
-}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ AUTOGEN_PLACES = (
     "astra_chat/session/session.py",
     "astra_chat/models/",
 )
-CHILD_PROCESSES = "tools/children/"
+CHILD_PROCESSES = ("tools/children/", "astra_chat/research/decode_")
 """Programs of processes of their own: the only files that may load torch."""
 LINES = 350
 

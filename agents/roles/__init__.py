@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 from astra_chat.agents.turns import RoleName
+from astra_chat.tools.types import Basis
 
 SHARED: dict[str, set[RoleName]] = {
     "metrics": {"planner", "coder", "profiler"},
@@ -15,11 +16,13 @@ SHARED: dict[str, set[RoleName]] = {
 
 
 @cache
-def instructions(role: RoleName) -> str:
-    """What a role is told in every turn, the shared part first."""
+def instructions(role: RoleName, basis: Basis = "estimated") -> str:
+    """What a role is told in every turn, the shared part first; `basis`: of the times it sees."""
     own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
     shared = [name for name, roles in SHARED.items() if roles.intersection(own)]
-    return "\n".join(_read(f"{name}.md") for name in ("everyone", *own, *shared))
+    measured = {"metrics": "metrics_measured"} if basis == "measured" else {}
+    names = ("everyone", *own, *shared)
+    return "\n".join(_read(f"{measured.get(name, name)}.md") for name in names)
 
 
 def _read(name: str) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from astra_chat.agents.approval import describe_approval
+from astra_chat.agents.evaluations import profile_of
 from astra_chat.agents.rounds import failed
-from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Analysis,

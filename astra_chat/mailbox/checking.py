@@ -16,7 +16,7 @@ from astra_chat.agents.position import position_of
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.reply_errors import malformed
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.task_text import device_text
+from astra_chat.agents.task_text import basis_of, device_text
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import MODEL_ROLES, REPLY_TYPES, RoleName, Speaker
 from astra_chat.agents.usable_reply import choice_of, payload_of
@@ -107,6 +107,7 @@ def _facts_of(question: Question) -> Iterator[Facts | None]:
             baseline=baseline_text(transcript),
             tier=transcript.options.tier,
             device=device_text(transcript.header.device),
+            basis=basis_of(transcript.header.device),
             roles=("single",) if single else MODEL_ROLES,
         )
         yield Facts(context, state)

@@ -13,7 +13,7 @@ from astra_chat.agents.reply_errors import ask_again
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.run_state import RunState, states
 from astra_chat.agents.selector_prompt import question
-from astra_chat.agents.task_text import device_text
+from astra_chat.agents.task_text import basis_of, device_text
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
@@ -57,6 +57,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
             device=device_text(transcript.header.device),
+            basis=basis_of(transcript.header.device),
         )
         budget = parse_budget(transcript.options.budget)
         sent_back = _sent_back(transcript)
@@ -84,7 +85,9 @@ def _of_turn(
         yield Prompt(number, "selector", "", question(before, legal))
     if speaker in get_args(RoleName):
         role: RoleName = speaker  # type: ignore[assignment]
-        yield Prompt(number, role, instructions(role), turn_prompt(role, context, before))
+        yield Prompt(
+            number, role, instructions(role, context.basis), turn_prompt(role, context, before)
+        )
 
 
 def _asked_before(transcript: Transcript, turn: int) -> list[Record]:

@@ -19,7 +19,7 @@ from astra_chat.agents.messages import ContradictionEvent, RejectedReplyEvent, m
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
-from astra_chat.agents.task_text import device_text
+from astra_chat.agents.task_text import basis_of, device_text
 from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
@@ -122,6 +122,7 @@ class Session:
             baseline=baseline_source(request.task, request.options.tier),
             tier=request.options.tier,
             device=device_text(request.device),
+            basis=basis_of(request.device),
             roles=("single",) if request.options.strategy.kind == "single" else MODEL_ROLES,
             budget_left=meter.left,
         )

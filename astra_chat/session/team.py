@@ -22,7 +22,8 @@ from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
-from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, Stop, next_step
+from astra_chat.agents.stop_reasons import STOP_TEXTS
+from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.models.run_models import Models
 
 STALLED = "The group chat is stopped."

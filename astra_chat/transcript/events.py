@@ -7,7 +7,8 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import ConfigDict, Field, field_validator
 
-from astra_chat.agents.turn_order import Decision, StopReason
+from astra_chat.agents.stop_reasons import StopReason
+from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Speaker, TextPayload
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_chat.agents.run_state import RunState, faster
+from astra_chat.agents.evaluations import faster
+from astra_chat.agents.run_state import RunState
 from astra_chat.tools.descriptions import speed
 from astra_chat.transcript.events import BROKEN_OFF, Ended
 from astra_chat.transcript.ledger import ledger

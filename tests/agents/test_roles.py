@@ -62,6 +62,15 @@ def test_figures_of_the_model_are_those_that_are_told() -> None:
     assert f"about {FITTED.pace / SLOTS:.0f} cycles for each of its" in told
 
 
+def test_a_measured_run_is_told_of_what_a_gpu_says() -> None:
+    told = instructions("planner", "measured")
+    assert told.count("# How to read") == 1 and "`chain_cycles_UNIT`" not in told
+    assert "by estimate" not in told.split("# How to read")[1].split("\n# ")[0]
+    for name in (*TIME_PARTS.values(), REACHABLE, LEFT, WAVES, OCCUPANCY_LIMIT):
+        assert name in told
+    assert f"{spec('h200').block_dispatch_ns:.1f} ns each" in told
+
+
 def test_what_the_tables_show_is_defined() -> None:
     told = instructions("planner")
     assert CHAIN_BEFORE_LOAD in told and OVER_LEAST in told and "`chain_cycles_UNIT`" in told
