@@ -86,8 +86,8 @@ def measured_on_gpus(runs: Sequence[LiveRun]) -> Measured:
 
 
 def estimate(runs: Sequence[LiveRun], out: Path) -> None:
-    """Estimate what was measured and is not yet in `out`. Raises BadInput where a kernel that a GPU
-    ran has no estimate."""
+    """Estimate what was measured and is not yet in `out`; a kernel that the virtual GPU does not
+    run is told."""
     known = read_estimates(out).winners if out.exists() else ()
     done = {(one.candidate, one.gpu) for one in known}
     for run in runs:
@@ -104,7 +104,9 @@ def estimate(runs: Sequence[LiveRun], out: Path) -> None:
                 Stop(),
             )  # fmt: skip
             if not isinstance(found, list):
-                raise BadInput(f"{run.path}: no estimate of {candidate}: {describe(found)}")
+                what = f"no estimate of {candidate}: {describe(found)}"
+                print(f"{run.path}: {what}", file=sys.stderr, flush=True)
+                continue
             cases = tuple(one.time for one in found if isinstance(one.time, EstimatedTime))
             known += (Winner(task=task.name, tier=tier, gpu=gpu, candidate=candidate, cases=cases),)
             written = LiveEstimates(schema="astra-chat/live-estimates/1", winners=known)
