@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from astra_chat.research import live_estimates
 from astra_chat.research.live_results import LiveRun, load
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import Unsupported
 
 ROOT = Path(__file__).resolve().parents[3]
 LIVE = ROOT / "transcripts" / "live"
@@ -17,7 +19,7 @@ ESTIMATES = LIVE / "estimates.json"
 
 @pytest.fixture(scope="module")
 def runs() -> list[LiveRun]:
-    return load(sorted([*LIVE.glob("paper-table/*"), *LIVE.glob("further/*")]))
+    return load(sorted(LIVE.glob("*/*.gz")))
 
 
 def test_the_document_has_the_table_of_what_is_recorded(runs: list[LiveRun]) -> None:
@@ -28,12 +30,20 @@ def test_the_document_has_the_table_of_what_is_recorded(runs: list[LiveRun]) -> 
 def test_every_measured_winner_is_estimated_once(
     runs: list[LiveRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given its own file again, the command finds nothing left to estimate."""
-    monkeypatch.setattr(live_estimates, "estimated_times", None)
+    """Given its own file again, the command finds none left but those that launch clusters."""
+
+    def only_clusters(*given: object) -> tuple[Unsupported]:
+        (source,) = cast("list[str]", given[3])
+        assert "ClusterDimension" in source or "cluster_dims" in source
+        left.append(source)
+        return (Unsupported(what="a launch with a cluster", kernel="", opcode="", line=0),)
+
+    left = list[str]()
+    monkeypatch.setattr(live_estimates, "estimated_times", only_clusters)
     live_estimates.estimate(runs, ESTIMATES)
     found = live_estimates.read_estimates(ESTIMATES).winners
-    assert len({one.candidate for one in found}) == len(found)
-    assert len(found) == sum(bool(live_estimates.measured_cases(run)) for run in runs)
+    assert len({(one.candidate, one.gpu) for one in found}) == len(found)
+    assert len(found) == len(live_estimates.measured_on_gpus(runs)) - len(left)
 
 
 def test_other_cases_than_were_measured_are_refused(runs: list[LiveRun]) -> None:
