@@ -33,8 +33,10 @@ def test_measurements_are_told_apart_by_the_intervals_of_both() -> None:
     assert compared(measured(1.6), measured(1.5)) == "faster"
     assert compared(measured(1.51, 0.001), measured(1.5, 0.001)) == "faster"
     assert compared(measured(1.51, 0.02), measured(1.5, 0.001)) == "tie"
+    assert compared(measured(1.505, 0.0001), measured(1.5, 0.0001)) == "tie"
 
 
 def test_the_rule_is_told_for_each_basis() -> None:
+    assert "0.5%" in resolution_text("measured")
     assert resolution_text("estimated") == "closer than 4%"
     assert "intervals of both" in resolution_text("measured")
