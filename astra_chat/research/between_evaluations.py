@@ -58,8 +58,8 @@ def _summary(every: Sequence[Difference], means: Sequence[float]) -> Iterator[st
     sizes = sorted(abs(log) for log, _ in every)
     beyond = sum(abs(log) > half for log, half in every)
     yield (
-        f"{len(every)} cases: half of them within {statistics.median(sizes):.2%}, nine of ten within"
-        f" {sizes[int(0.9 * len(sizes))]:.2%}; {beyond / len(every):.0%} beyond their intervals."
+        f"{len(every)} cases: half of them within {statistics.median(sizes):.2%}, nine of ten"
+        f" within {sizes[int(0.9 * len(sizes))]:.2%}; {beyond / len(every):.0%} beyond their intervals."
     )
     square = math.sqrt(statistics.mean(mean**2 for mean in means))
     yield (
@@ -83,7 +83,7 @@ def differences(one: Evaluation, other: Evaluation) -> list[Difference]:
 def _cases(evaluation: Evaluation) -> Iterator[tuple[tuple[object, ...], CaseTime]]:
     """Timed cases with what tells their code."""
     outcome, evidence = evaluation.outcome, evaluation.evidence
-    if not isinstance(outcome, Timed) or evidence is None:
+    if not isinstance(outcome, Timed) or outcome.basis != "measured" or evidence is None:
         return
     launches = {plan.case.label: plan.launches for plan in evidence.plans}
     for case in outcome.cases:
