@@ -56,10 +56,11 @@ def document(paths: Iterable[Path]) -> str:
 
 def _summary(every: Sequence[Difference], means: Sequence[float]) -> Iterator[str]:
     sizes = sorted(abs(log) for log, _ in every)
-    beyond = sum(abs(log) > half for log, half in every)
+    middle, most = statistics.median(sizes), sizes[int(0.9 * len(sizes))]
+    beyond = sum(abs(log) > half for log, half in every) / len(every)
     yield (
-        f"{len(every)} cases: half of them within {statistics.median(sizes):.2%}, nine of ten"
-        f" within {sizes[int(0.9 * len(sizes))]:.2%}; {beyond / len(every):.0%} beyond their intervals."
+        f"{len(every)} cases: half of them within {middle:.2%}, nine of ten within {most:.2%};"
+        f" {beyond:.0%} beyond their intervals."
     )
     square = math.sqrt(statistics.mean(mean**2 for mean in means))
     yield (
