@@ -18,8 +18,7 @@ def plan_text(plan: Plan, source: str, basis: Basis | None) -> str:
     risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
     return (
         f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
-        f"{anchored}"
-        f"Metric that should change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
+        f"{anchored}Metric that should change: {_metric(plan)}{risk}" + _small_gain(plan, basis)
     )
 
 
