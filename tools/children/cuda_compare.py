@@ -2,8 +2,9 @@
 
 A filter, no verdict: both kernels may be as far from the oracle as the task tolerates, in opposite
 directions, so what differs by less than twice the tolerance passes, and the rest is for the oracle.
-Results that are judged in other ways than by a tolerance pass where they equal the baseline's byte
-for byte.
+Codes of 8 bits pass where none is more than a step beside the baseline's, and no more are than the
+task lets be beside the nearest. Results that are judged in other ways pass where they equal the
+baseline's byte for byte.
 Nothing here waits for the device, so many comparisons cost one wait.
 """
 
@@ -12,14 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 
+from astra_chat.tools.check.floats import as_float, steps
+from astra_chat.tools.check.kinds.quantized import most_off
 from astra_chat.tools.task.buffer_layout import buffer_bytes, gaps
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
-from astra_chat.tools.types import ITEM_BYTES, Case
+from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName
 
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers that are as long as an element, by bytes: few operations know 8-bit floats."""
+FAR = 2**14
+"""Steps from a code that is no number to any that is one."""
 PIECE = 2**24
 """Elements that are compared at a time: half a gigabyte of intermediate values at most."""
 
@@ -71,15 +77,44 @@ def unequal(
 ) -> torch.Tensor:
     """Of each set infinity where any byte differs, else 0: float32 [sets] on the device. Arguments
     as those of `worst_shares`."""
+    found = torch.zeros(len(got), device=got.device)
+    for part, left, right in _in_parts(got, beside, which):
+        found[part].masked_fill_((left != right).flatten(1).any(dim=1), math.inf)
+    return found
+
+
+def codes_apart(
+    got: torch.Tensor,
+    beside: torch.Tensor,
+    dtype: DTypeName,
+    share: float,
+    which: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """Of each set the number of codes that are a step apart over how many may be, of which `share`
+    is the task's; infinity where one is further. float32 [sets] on the device; other arguments as
+    those of `worst_shares`, of a dtype of 8 bits."""
+    values = as_float(np.arange(2**8, dtype=np.uint8), dtype)
+    steps_of = np.where(np.isnan(values), FAR, steps(np.nan_to_num(values), dtype))
+    places = torch.tensor(steps_of, dtype=torch.int16, device=got.device)
+    most = most_off(share, math.prod(got.shape[1:]))
+    found = torch.zeros(len(got), device=got.device)
+    for part, left, right in _in_parts(got, beside, which):
+        apart = (places[left.long()] - places[right.long()]).abs_().flatten(1)
+        found[part] = (apart == 1).sum(dim=1) / max(most, 1e-30)
+        found[part].masked_fill_((apart > 1).any(dim=1), math.inf)
+    return found
+
+
+def _in_parts(
+    got: torch.Tensor, beside: torch.Tensor, which: Sequence[int] | None
+) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
+    """Bytes of as many sets at a time as are compared at a time."""
     step = max(1, PIECE // max(1, math.prod(got.shape[1:])))
     places = None if which is None else torch.tensor(which, device=got.device)
     left, right = _bytes(got), _bytes(beside)
-    found = torch.zeros(len(got), device=got.device)
     for start in range(0, len(got), step):
         part = slice(start, start + step)
-        others = right[part] if places is None else right[places[part]]
-        found[part].masked_fill_((left[part] != others).flatten(1).any(dim=1), math.inf)
-    return found
+        yield part, left[part], right[part] if places is None else right[places[part]]
 
 
 def _bytes(values: torch.Tensor) -> torch.Tensor:
@@ -99,6 +134,8 @@ def shares_of(
     for the oracle. Arguments as those of `worst_shares`."""
     if arg.judged_by(case) == "close":
         return worst_shares(got, beside, task.tolerance_of(arg, case), which)
+    if arg.judged_by(case) == "quantized" and arg.judged is not None:
+        return codes_apart(got, beside, arg.dtype_of(case), arg.judged.off_by_one, which)
     return unequal(got, beside, which)
 
 

@@ -7,8 +7,10 @@ import math
 import pytest
 import torch
 
+from astra_chat.tools.check.kinds.quantized import most_off
 from astra_chat.tools.children import cuda_compare as module
 from astra_chat.tools.children.cuda_compare import (
+    codes_apart,
     differs,
     elements,
     outside,
@@ -51,6 +53,45 @@ def test_integers_are_compared_exactly() -> None:
     one, other = torch.tensor([[[big]]]), torch.tensor([[[big + 1]]])
     assert worst_shares(one, one, exact).tolist() == [0]
     assert worst_shares(one, other, exact).tolist() == [INF]
+
+
+FP8 = "float8_e4m3fn"
+
+
+def codes(*bits: int) -> torch.Tensor:
+    return torch.tensor([[[*bits]]], dtype=torch.uint8).view(torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize(
+    ("got", "beside", "apart"),
+    [(0x31, 0x31, 0), (0x32, 0x31, 1), (0x33, 0x31, INF), (0x80, 0x00, 0), (0x81, 0x00, 1),
+     (0x81, 0x01, INF), (0x7F, 0xFF, 0), (0x7E, 0x7F, INF), (0xFE, 0x7E, INF)],
+)  # fmt: skip
+def test_codes_are_apart_in_steps(got: int, beside: int, apart: float) -> None:
+    """Zeros are one, numbers that are none are one, and the largest is far from them."""
+    found = float(codes_apart(codes(got), codes(beside), FP8, 1.0)[0])
+    assert found == apart
+
+
+def test_as_many_codes_may_be_a_step_apart_as_the_task_lets() -> None:
+    beside = codes(*[0x31] * 1000)
+    for off, share in ((0, 0.01), (19, 0.01), (20, 0.01), (103, 0.08), (106, 0.08)):
+        got = codes(*[0x32] * off, *[0x31] * (1000 - off))
+        found = float(codes_apart(got, beside, FP8, share)[0])
+        assert found == pytest.approx(off / most_off(share, 1000))
+        assert (found > 1) == (off in (20, 106))
+
+
+@pytest.mark.parametrize("piece", [2**24, 8, 1])
+def test_codes_of_every_set_count(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", piece)
+    beside = torch.full((5, 2, 4), 0x31, dtype=torch.uint8)
+    got = beside[[4, 3, 2]].clone()
+    got[1, 1, 3], got[2, 0, 0] = 0x32, 0x40
+    sets = (got.view(torch.float8_e4m3fn), beside.view(torch.float8_e4m3fn))
+    assert codes_apart(*sets, FP8, 0.5, [4, 3, 2]).tolist() == pytest.approx(
+        [0, 1 / most_off(0.5, 8), INF]
+    )
 
 
 @pytest.mark.parametrize("piece", [2**24, 70, 16, 5, 1])
