@@ -116,15 +116,15 @@ def test_without_the_option_a_marked_kernel_is_one_like_any_other(
 
 
 def test_a_budget_counts_what_a_gpu_measures(marked_task: Task, tmp_path: Path) -> None:
-    """Five evaluations come before: baseline, wrong, scalar, the marked kernel. Tuning needs one
-    left."""
+    """Four evaluations come before: baseline, wrong, scalar, the marked kernel. Tuning needs more
+    than the one that is kept for the confirmation."""
     asked = request(marked_task, tmp_path / "out", tune=8)
     options = asked.options.model_copy(update={"budget": "evaluations=4"})
     limited = Request(
         task=asked.task, device=DEVICE, models=asked.models, folder=asked.folder, options=options
     )
     result = run_request(limited, judge=TunesToo())
-    assert result.summary.ended is not None and result.summary.ended.reason == "budget"
+    assert result.summary.ended is not None and result.summary.ended.reason == "evaluations"
     assert all(turn.kind != "tuning" for turn in turns_of(read(result.transcript).records))
 
 
