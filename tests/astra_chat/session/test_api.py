@@ -33,8 +33,8 @@ def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None
     assert (options.mutants, options.patience, options.stop_at_percent) == (0, 3, 90.0)
     assert options.limits.mutants == 0 and options.budget == "evaluations=1"
     assert seen == list(transcript.records)
-    assert result.summary.ended is not None and result.summary.ended.reason == "budget"
-    gone_on = run(resume=result.transcript, mutants=2, budget="evaluations=1")
+    assert result.summary.ended is not None and result.summary.ended.reason == "evaluations"
+    gone_on = run(resume=result.transcript, mutants=2, budget="evaluations=2")
     assert read(gone_on.transcript).options.mutants == 2
 
 
@@ -71,7 +71,7 @@ def test_it_can_be_awaited_and_cancelled(task_folder: Path, tmp_path: Path) -> N
     ended = read(out).ended
     assert ended is not None and ended.reason == "interrupted"
     result = asyncio.run(arun(resume=out, models="scripted", budget="evaluations=1"))
-    assert result.summary.ended is not None and result.summary.ended.reason == "budget"
+    assert result.summary.ended is not None and result.summary.ended.reason == "evaluations"
 
 
 def test_a_run_that_is_stopped_before_it_begins_ends_at_once(
