@@ -20,14 +20,14 @@ def command(*words: str) -> tuple[int, str]:
 @pytest.mark.second_tier
 def test_options_are_recorded_and_switched_off_on_resume(task_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    given = ("--device", "virtual", "--mutants", "0", "--budget", "evaluations=1", "--quiet")
+    given = ("--device", "virtual", "--mutants", "0", "--budget", "evaluations=2", "--quiet")
     code, text = command(
         str(task_folder), *given, "-o", str(out), "--approver", "detached", "--stop-at", "90",
         "--patience", "3", "--strategy", "beam:2",
     )  # fmt: skip
     assert code == WAITING, text
     options = read(out).options
-    assert (options.approval, options.mutants, options.budget) == ("detached", 0, "evaluations=1")
+    assert (options.approval, options.mutants, options.budget) == ("detached", 0, "evaluations=2")
     assert (options.stop_at_percent, options.patience) == (90.0, 3)
     assert str(options.strategy) == "beam:2"
 
