@@ -70,9 +70,11 @@ def git_state() -> GitState | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    """Without the lock that status would take to refresh the index: a run that is killed then would
+    leave it in the user's repository."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
+            ["git", "--no-optional-locks", "-C", str(folder), *arguments],
             capture_output=True,
             text=True,
             timeout=20,

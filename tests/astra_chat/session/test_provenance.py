@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,18 @@ def test_without_a_driver_a_recording_plays_and_nothing_else_does(
     assert provenance.header(task, real, options, judged_with={}).versions == {}
     with pytest.raises(MissingDependency, match=r"does not say its version.*--device virtual"):
         provenance.header(task, real, options)
+
+
+def test_status_writes_nothing_into_the_repository(tmp_path: Path) -> None:
+    """Else a kill in between leaves a lock there, and the user's next commit fails."""
+    named = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "-A"), (*named, "commit", "-qm", "first")):
+        (tmp_path / "file").write_text("as it was")
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    index = tmp_path / ".git" / "index"
+    before = index.read_bytes()
+    os.utime(tmp_path / "file", (1, 1))  # status looks into it again, and notes what it saw
+    assert provenance._git(tmp_path, "status", "--porcelain") == ""
+    assert index.read_bytes() == before
+    subprocess.run(["git", "-C", str(tmp_path), "status", "--porcelain"], check=True)
+    assert index.read_bytes() != before, "or this test shows nothing"
