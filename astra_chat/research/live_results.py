@@ -191,13 +191,7 @@ def _table(
     if papers and further:
         yield ""
     if further:
-        last = ["least case"] if least else []
-        yield table_row("task", "aim on an H200", "from `sglang`, team", *last)
-        yield table_row(*["---"] * (3 + len(last)))
-    for run in sorted(further, key=lambda run: run.summary.task):
-        aim = AIMS.get(run.summary.task)
-        last = [f"{least[run.path]:.2f}"] if least else []
-        yield table_row(run.summary.task, f"{aim or ''}", f"{ratios[run.path]:.2f}", *last)
+        yield from _beside_the_aims(further, ratios, least)
     yield from _over_all(runs, ratios)
 
 
@@ -214,6 +208,22 @@ def _over_all(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator
             f"From `sglang` as a team, geometric mean over these {len(middles)} tasks: "
             f"**{statistics.geometric_mean(middles):.2f}**."
         )
+
+
+def _beside_the_aims(
+    runs: Sequence[LiveRun], ratios: Mapping[Path, float], least: Mapping[Path, float]
+) -> Iterator[str]:
+    """A row a task, each arm by the median of its runs."""
+    arms = [arm for arm in ("team", "single") if any(run.arm[1] == arm for run in runs)]
+    last = ["least case"] if least else []
+    heads = [f"from `sglang`, {arm}" for arm in arms]
+    yield table_row("task", "aim on an H200", *heads, *last)
+    yield table_row(*["---"] * (2 + len(heads) + len(last)))
+    for task in sorted({run.summary.task for run in runs}):
+        some = [run for run in runs if run.summary.task == task]
+        cells = [_median([ratios[run.path] for run in some if run.arm[1] == arm]) for arm in arms]
+        lowest = [f"{min(least[run.path] for run in some):.2f}"] if least else []
+        yield table_row(task, f"{AIMS.get(task) or ''}", *cells, *lowest)
 
 
 def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:
