@@ -34,8 +34,9 @@ extern "C" cudaError_t moe_align_block_size(const void* topk_ids, void* sorted_t
     const std::string name = "_Z46moe_align_block_size_small_batch_expert_kernelI" + element +
                              (today ? "Li256EEvPKT_PiS3_S3_iimbbi" : "EvPKT_PiS3_S3_iimb");
     if (const cudaError_t error = kernel_named(name.c_str(), &function)) return error;
-    void* arguments[] = {&topk_ids, &sorted_token_ids, &expert_ids, &num_tokens_post_pad, &buckets,
-                         &size,     &ids,  &pad_sorted_token_ids, &without_invalid, &slots};
+    void* arguments[] = {&topk_ids, &sorted_token_ids, &expert_ids, &num_tokens_post_pad,
+                         &buckets,  &size,             &ids,        &pad_sorted_token_ids,
+                         &without_invalid, &slots};
     return cudaLaunchKernel(function, dim3(1),
                             dim3(static_cast<unsigned>(workers + (today ? kFillers : 0))), arguments,
                             bytes, stream);
@@ -51,9 +52,9 @@ extern "C" cudaError_t moe_align_block_size(const void* topk_ids, void* sorted_t
   if (error != cudaSuccess) return error;
   void* of_2025[] = {&topk_ids, &sorted_token_ids, &expert_ids,    &num_tokens_post_pad,  &buckets,
                      &size,     &ids,              &cumsum_buffer, &pad_sorted_token_ids, &scanned};
-  void* of_today[] = {&topk_ids, &sorted_token_ids, &expert_ids, &num_tokens_post_pad, &buckets,
-                      &size, &ids, &cumsum_buffer, &pad_sorted_token_ids, &without_invalid, &scanned,
-                      &slots};
+  void* of_today[] = {&topk_ids, &sorted_token_ids, &expert_ids,    &num_tokens_post_pad,  &buckets,
+                      &size,     &ids,              &cumsum_buffer, &pad_sorted_token_ids,
+                      &without_invalid, &scanned,   &slots};
   error = cudaLaunchKernel(function, dim3(today ? 2 : 1), dim3(kThreads), today ? of_today : of_2025,
                            bytes, stream);
   if (error != cudaSuccess) return error;

@@ -21,9 +21,9 @@ extern "C" cudaError_t rotary_embedding(const void* positions, void* query, void
   if (const cudaError_t error = kernel_named(name.c_str(), &function)) return error;
   int sizes[] = {static_cast<int>(rot_dim), static_cast<int>(heads), static_cast<int>(kv_heads),
                  static_cast<int>(head_size)};
-  void* arguments[] = {&positions,    &query,          &key,      &cos_sin_cache, &sizes[0],
-                       &query_stride_0, &key_stride_0, &query_stride_1, &sizes[1], &sizes[2],
-                       &sizes[3]};
+  void* arguments[] = {&positions, &query,          &key,          &cos_sin_cache,
+                       &sizes[0],  &query_stride_0, &key_stride_0, &query_stride_1,
+                       &sizes[1],  &sizes[2],       &sizes[3]};
   const int64_t pairs = heads * rot_dim / 2;
   return cudaLaunchKernel(function, dim3(static_cast<unsigned>(tokens)),
                           dim3(static_cast<unsigned>(pairs < 512 ? pairs : 512)), arguments, 0,

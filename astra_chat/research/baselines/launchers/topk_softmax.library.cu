@@ -58,8 +58,8 @@ extern "C" cudaError_t topk_softmax(void* topk_weights, void* topk_ids, const vo
     const Layout layout(columns, kElementBytes[dtype]);
     if (holds((layout.name(kElements[dtype], columns) + more).c_str(), &function)) {
       const int warps = (rows + layout.rows_of_warp - 1) / layout.rows_of_warp;
-      void* arguments[] = {&gating,  &finished, &topk_weights, &rows,
-                           &topk_ids, &count,   &first,        &columns,
+      void* arguments[] = {&gating,      &finished,        &topk_weights,   &rows,
+                           &topk_ids,    &count,           &first,          &columns,
                            &renormalize, &moe_softcapping, &correction_bias};
       return cudaLaunchKernel(function, dim3(static_cast<unsigned>((warps + kWarps - 1) / kWarps)),
                               dim3(kWarp, kWarps), arguments, 0, stream);
