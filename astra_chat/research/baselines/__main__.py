@@ -37,10 +37,9 @@ PLACES = {
 
 
 def extract(asked: argparse.Namespace) -> None:
-    from astra_chat.research.baselines.foreign import IN_LIBRARIES, extract
+    from astra_chat.research.baselines.foreign import extract
 
-    names = asked.task or list(IN_LIBRARIES)
-    for path in extract(asked.library, names, asked.out):
+    for path in extract(asked.library, asked.task or (), asked.out):
         print(f"{path}: {path.stat().st_size} bytes")
 
 

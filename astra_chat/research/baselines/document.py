@@ -49,10 +49,17 @@ Not measured: what SGLang 0.5.23 calls first for fused_add_rmsnorm, FlashInfer's
 which needs NVIDIA's cutlass-dsl package and torch's dispatcher around it (FlashInfer 0.7.2 itself
 takes its headers' norms only where that is missing); and rows of more than
 8192 elements with the run-time kernel, which refuses them. merge_state_v2 has no header and no
-run-time kernel: upstream's machine code is the only original. The library of 2025 also holds
-topk_softmax (topkGatingSoftmax, moeSoftmax and moeTopK), moe_align_block_size and FlashInfer's rope
-with the write into the cache, for which there is no launcher yet; today's FlashInfer headers need
-the folder cccl beside include.
+run-time kernel: upstream's machine code is the only original. Today's FlashInfer headers
+need the folder cccl beside include.
+
+Of the compiled libraries, that of 2025 has no rotary_embedding (SGLang took vLLM's) and takes no
+bias in topk_softmax; today's has no rope with the write into the cache. What it launches for
+rope_and_kv_write is one kernel; the two in sequence that our baseline is after are in two cubins,
+as are those of qk_rmsnorm_rope, whose norm takes rows equally far apart: SGLang copied query and
+key for it. In September 2025 topk_softmax took two kernels for 512 experts and found one expert at
+a time, and in moe_align_block_size no second block filled the padding: our baselines are after the
+versions of late 2025. FlashInfer's headers of 2025 turn by a table in float32, where
+rotary_embedding's has the tensors' dtype, and write no cache of rope_and_kv_write's kind.
 
 Where ours is not within 5 % of SGLang's of 2025 on an H200: moe_sum_reduce is up to 9 % faster in
 calls of few tokens (upstream computes addresses from five 64-bit strides) and 6 % slower at 2048;

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,17 @@ _ARCH_AT, _FLAGS_AT, _FULL_SIZE_AT = 28, 40, 56
 CUBIN, LZ4, ZSTANDARD = 2, 0x2000, 0x8000
 
 
-def cubin_with(library: Path, kernel: str, arch: int = 90) -> bytes:
-    """The first cubin for `arch` whose kernels include one of this mangled name. Raises BadInput.
+def cubin_with(library: Path, kernels: Collection[str], arch: int = 90) -> bytes | None:
+    """The first cubin for `arch` that has a kernel of one of these mangled names. Raises BadInput
+    where the library cannot be read.
 
     Of two for the same number (sm_90 and sm_90a) the first is taken: the driver runs either.
     """
-    name = kernel.encode()
     for cubin in cubins(library, arch):
-        if name in cubin and kernel in kernels_of(cubin):
+        named = {kernel for kernel in kernels if kernel.encode() in cubin}
+        if named and named & set(kernels_of(cubin)):
             return cubin
-    raise BadInput(f"{library} contains no kernel {kernel} for sm_{arch}")
+    return None
 
 
 def kernels_of(cubin: bytes) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,35 +17,54 @@ from astra_chat.tools.types import Case
 
 LAUNCHERS = Path(__file__).parent / "launchers"
 Tier = Literal["sglang", "today"]
-IN_LIBRARIES = {
+IN_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "silu_and_mul": (
-        "_ZN10flashinfer10activation18act_and_mul_kernelI6__halfXadL_Z4siluIfET_RKS4_EEEEvPS4_PS5_i"
+        "_ZN10flashinfer10activation18act_and_mul_kernelI6__halfXadL_Z4siluIfET_RKS4_EEEEvPS4_PS5_"
+        "i",
     ),
     "fused_add_rmsnorm": (
-        "_ZN10flashinfer4norm21FusedAddRMSNormKernelILj8E6__halfEEvPT0_S4_S4_jjjff"
+        "_ZN10flashinfer4norm21FusedAddRMSNormKernelILj8E6__halfEEvPT0_S4_S4_jjjff",
     ),
-    "merge_state_v2": "_Z24merge_attn_states_kernelI6__halfLj128EEvPT_PfPKS1_PKfS5_S7_jjj",
+    "merge_state_v2": ("_Z24merge_attn_states_kernelI6__halfLj128EEvPT_PfPKS1_PKfS5_S7_jjj",),
     "gelu_tanh_and_mul": (
         "_ZN10flashinfer10activation18act_and_mul_kernelI6__halfXadL_Z9gelu_tanhIfET_RKS4_EEEEvPS4_"
-        "PS5_i"
+        "PS5_i",
     ),
-    "rmsnorm": "_ZN10flashinfer4norm13RMSNormKernelILj8E6__halfEEvPT0_S4_S4_jjjff",
+    "rmsnorm": ("_ZN10flashinfer4norm13RMSNormKernelILj8E6__halfEEvPT0_S4_S4_jjjff",),
     "moe_sum_reduce": (
-        "_Z40moe_sum_reduce_warp_per_token_vec_kernelILi8EEvPKN3c108BFloat16EPS1_llllllf"
+        "_Z40moe_sum_reduce_warp_per_token_vec_kernelILi8EEvPKN3c108BFloat16EPS1_llllllf",
     ),
     "per_token_quant_fp8": (
         "_Z38per_token_quant_fp8_small_batch_kernelI13__nv_bfloat1613__nv_fp8_e4m3Li16EEvPKT_PT0_"
-        "Pfll"
+        "Pfll",
     ),
     "per_token_group_quant_fp8": (
         "_Z33per_token_group_quant_8bit_kernelI13__nv_bfloat1613__nv_fp8_e4m3Lb1ELb0EfEvPKT_PvPT3_"
-        "iiifffii"
+        "iiifffii",
     ),
-}
-"""A kernel by which the cubin of a task is found in SGLang's compiled library."""
-NOT_CORRECT = ("per_token_quant_fp8",)
-"""Tasks whose kernel in the library of 2025 is wrong by the contract: its warps share a word for
-their scales, and a row of zeros gets the code of 448."""
+    "topk_softmax": (
+        "_Z7moeTopKILi256EEvPKfPKbPfPiiiiib", "_Z11moeTopKFastILi256EEvPfPKbS0_Piiiiib",
+    ),
+    "moe_align_block_size": (
+        "_Z27moe_align_block_size_kernelIiEvPKT_PiS3_S3_iimS3_bi",
+        "_Z27moe_align_block_size_kernelIiEvPKT_PiS3_S3_iimS3_bbii",
+    ),
+    "rope_and_kv_write": (
+        "_ZN10flashinfer49BatchQKApplyRotaryPosIdsCosSinCacheEnhancedKernelILb1ELb0ELj128ELj8ELj16E"
+        "13__nv_bfloat16lEEvPT4_S3_S3_S3_S3_S3_S3_PfPT5_jjjjmmmmmmmmmmmmmmS6_",
+    ),
+    "rotary_embedding": (
+        "_Z23rotary_embedding_kernelIN3c108BFloat16ES1_Lb1EEvPKlPT_S5_PKT0_illliii",
+    ),
+}  # fmt: skip
+"""Kernels by which the cubin of a task is found in SGLang's compiled library: that of 2025 or of
+today holds one of them."""
+NOT_CORRECT = ("per_token_quant_fp8", "rotary_embedding")
+"""Tasks whose kernel in a library is wrong by the contract: in per_token_quant_fp8 of 2025 warps
+share a word for their scales, and a row of zeros gets the code of 448; rotary_embedding rounds
+products to the tensors' dtype."""
+ONLY_TODAY = ("rotary_embedding",)
+"""Tasks whose kernel the library of 2025 does not hold."""
 NOT_CALLED_TODAY = ("per_token_quant_fp8",)
 """Tasks for which SGLang today calls its run-time kernel, while the kernels in its library have
 other template arguments than our launcher of 2025 knows."""
@@ -140,19 +159,19 @@ class Foreign:
     content: str = ""
     """First 12 hex digits of the sha256 of what the user brought."""
     longest_row: int = 2**62
-    served: Callable[[Mapping[str, int]], bool] = lambda _: True
-    """Whether upstream takes it, by the dims of a call."""
+    served: Callable[[Case], bool] = lambda _: True
+    """Whether upstream takes it."""
     precise: bool = True
     """As of AtRunTime."""
 
     def takes(self, case: Case) -> bool:
         """Whether its contract holds this case."""
-        return case.dims.get("h", 0) <= self.longest_row and self.served(case.dims)
+        return case.dims.get("h", 0) <= self.longest_row and self.served(case)
 
 
 def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
     """What these places hold for a task. Raises BadInput where one is not what it should be."""
-    if places.library and task.name in IN_LIBRARIES:
+    if places.library and task.name in IN_LIBRARIES and task.name not in ONLY_TODAY:
         yield _library(task, "sglang", places.library)
     if places.flashinfer and task.name in HEADERS:
         yield _headers(task, places.flashinfer)
@@ -167,15 +186,32 @@ def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
         yield _library(task, "today", places.library_today)
 
 
-def extract(library: Path, names: list[str], out: Path) -> list[Path]:
-    """Write the cubin of each task that a compiled library holds. Raises BadInput."""
+def extract(library: Path, names: Sequence[str], out: Path) -> list[Path]:
+    """Write the cubin of each task; without names, of those that the library holds. Raises
+    BadInput."""
     out.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name in names:
+    for name in names or IN_LIBRARIES:
+        cubin = cubin_with(library, IN_LIBRARIES.get(name, ()))
+        if cubin is None:
+            if name in names:
+                raise BadInput(f"{library} contains no kernel of {name}")
+            continue
         path = out / f"{name}.cubin"
-        path.write_bytes(cubin_with(library, IN_LIBRARIES[name]))
+        path.write_bytes(cubin)
         paths.append(path)
+    if not paths:
+        raise BadInput(f"{library} contains no kernel of any task")
     return paths
+
+
+def _without_bias(case: Case) -> bool:
+    return "correction_bias" in case.absent and not case.scalars.get("moe_softcapping")
+
+
+SERVED_IN_2025: Mapping[str, Callable[[Case], bool]] = {"topk_softmax": _without_bias}
+"""What the library of 2025 takes of a task, where that is not all: topk_softmax had neither bias
+nor soft capping."""
 
 
 def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
@@ -185,16 +221,17 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
             f"{path} is missing: python -m astra_chat.research.baselines extract writes it"
         )
     cubin = path.read_bytes()
-    if IN_LIBRARIES[task.name] not in kernels_of(cubin):
+    if not set(IN_LIBRARIES[task.name]) & set(kernels_of(cubin)):
         raise BadInput(f"{path} contains no kernel of {task.name}")
     array = ",".join(map(str, cubin))
     source = f"alignas(64) static const unsigned char kCubin[] = {{{array}}};\n"
     for part in ("cubin.cu", f"{task.name}.library.cu"):
         source += (LAUNCHERS / part).read_text()
     what = "machine code out of SGLang's compiled library"
+    some = SERVED_IN_2025.get(task.name) if tier == "sglang" else None
     return Foreign(
         tier, "library", what, source, task, cubin=path, content=_short(cubin),
-        precise=task.name not in NOT_CORRECT,
+        served=some or (lambda _: True), precise=task.name not in NOT_CORRECT,
     )  # fmt: skip
 
 
@@ -255,7 +292,8 @@ def _triton(task: Task, folder: Path) -> Iterator[Foreign]:
     source += (LAUNCHERS / f"{task.name}.triton.cu").read_text()
     what = "a Triton kernel of SGLang, by Triton's machine code"
     plain = Foreign(
-        "today", "triton", what, source, task, content=_short(made), served=kernel.served
+        "today", "triton", what, source, task, content=_short(made),
+        served=lambda case: kernel.served(case.dims),
     )  # fmt: skip
     yield from _both_launches(plain, "SGLang")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from astra_chat.research.baselines.foreign import (
     HEADERS_TODAY,
     IN_LIBRARIES,
     LAUNCHERS,
+    ONLY_TODAY,
     Places,
     extract,
     foreign_kernels,
 )
 from astra_chat.research.baselines.triton_kernels import IN_TRITON
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
@@ -96,5 +99,44 @@ def test_a_place_without_what_it_should_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not a cubin"):
         list(foreign_kernels(task, Places(library=tmp_path)))
     (tmp_path / "a.so").write_bytes(b"nothing")
-    with pytest.raises(BadInput, match="no kernel"):
-        extract(tmp_path / "a.so", ["silu_and_mul"], tmp_path / "out")
+    for names in (["silu_and_mul"], ["none"], []):
+        with pytest.raises(BadInput, match="no kernel"):
+            extract(tmp_path / "a.so", names, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def cubins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a library with kernels that have the names of two tasks'."""
+    folder = tmp_path_factory.mktemp("library")
+    names = (IN_LIBRARIES["topk_softmax"][-1], *IN_LIBRARIES["rotary_embedding"])
+    kernels = (f'extern "C" __global__ void {name}() {{}}\n' for name in names)
+    (folder / "a.cu").write_text("".join(kernels))
+    command = [
+        str(find_toolkit().nvcc), "-shared", "-Xcompiler=-fPIC", "-cudart=none", "--no-compress",
+        "-arch=sm_90", "-o", str(folder / "a.so"), str(folder / "a.cu"),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    paths = extract(folder / "a.so", [], folder / "out")
+    assert [path.stem for path in paths] == ["topk_softmax", "rotary_embedding"]
+    return folder / "out"
+
+
+def test_a_library_of_2025_is_taken_for_what_it_takes(cubins: Path) -> None:
+    task = find_task("topk_softmax")
+    then, now = foreign_kernels(task, Places(library=cubins, library_today=cubins))
+    assert (then.tier, now.tier) == ("sglang", "today")
+    assert [case for case, _ in task.bench if then.takes(case) != now.takes(case)] == [
+        case for case, _ in task.bench if not case.absent
+    ]
+    capped = task.bench[0][0].model_copy(update={"scalars": {"moe_softcapping": 30.0}})
+    assert now.takes(capped) and not then.takes(capped)
+
+
+def test_what_only_one_library_holds_is_of_its_tier(cubins: Path) -> None:
+    places = Places(library=cubins, library_today=cubins)
+    for name in ONLY_TODAY:
+        (now,) = foreign_kernels(find_task(name), places)
+        assert now.tier == "today" and not now.precise
+    with pytest.raises(BadInput, match="extract writes it"):
+        list(foreign_kernels(find_task("rope_and_kv_write"), places))
+    assert not list(foreign_kernels(find_task("rope_and_kv_write"), Places(library_today=cubins)))
