@@ -7,7 +7,8 @@
 // shared memory, adds the buckets up by a scan of warps for the total and by another for the starts,
 // and finds the expert of each block of the output by bisection. The second places an id a thread, by
 // atomics on the starts, which are no starts any more then.
-// Two things differ. Upstream fills by vectors to the next multiple of four, beyond the caller's array
+// Loops over ids take one at a time: upstream's compile to that, and unrolled they were up to 1.75
+// times as fast as it. Two things differ. Upstream fills by vectors to the next multiple of four, beyond the caller's array
 // where its length is none; here the last elements are written one by one. A worker's row of counts
 // begins with zeros that it sets itself.
 
@@ -55,6 +56,7 @@ __global__ void one_block(Outputs out, const I* __restrict__ topk_ids, int ids, 
   }
   int* own = counts + (worker + 1) * buckets;
   for (int bucket = 0; bucket < buckets; ++bucket) own[bucket] = 0;
+#pragma unroll 1
   for (int place = worker; place < ids; place += workers) {
     ++own[static_cast<int>(topk_ids[place]) + 1];
   }
@@ -81,6 +83,7 @@ __global__ void one_block(Outputs out, const I* __restrict__ topk_ids, int ids, 
     }
   }
   int* before = counts + worker * buckets;
+#pragma unroll 1
   for (int place = worker; place < ids; place += workers) {
     const int bucket = static_cast<int>(topk_ids[place]) + 1;
     out.sorted_token_ids[starts[bucket] + before[bucket]++] = place;
@@ -132,6 +135,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (thread < buckets) counts[thread] = 0;
   __syncthreads();
+#pragma unroll 1
   for (int place = thread; place < ids; place += kThreads) {
     atomicAdd(&counts[static_cast<int>(topk_ids[place]) + 1], 1);
   }

@@ -175,7 +175,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The kCount largest weights met so far, in descending order, with their experts.
+// The kCount (1 or 2) largest weights met so far, in descending order, with their experts. Of equal
+// weights the one met first stays, so experts are met in ascending order.
 template <int kCount>
 struct Best {
   float weight[kCount];
@@ -185,25 +186,28 @@ struct Best {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       weight[i] = kCleared;
-      expert[i] = INT32_MAX;
+      expert[i] = 0;
     }
   }
 
-  __device__ __forceinline__ void take(float other, int other_expert) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (other > weight[i] || (other == weight[i] && other_expert < expert[i])) {
-        const float passed = weight[i];
-        const int passed_expert = expert[i];
-        weight[i] = other;
-        expert[i] = other_expert;
-        other = passed;
-        other_expert = passed_expert;
-      }
+  // `other` is of higher experts. By selection: as branches this took more than half of a call.
+  __device__ __forceinline__ void merge(const Best& other) {
+    const bool first = other.weight[0] > weight[0];
+    if constexpr (kCount == 2) {
+      const float mine = first ? weight[0] : weight[1];
+      const int mine_expert = first ? expert[0] : expert[1];
+      const float theirs = first ? other.weight[1] : other.weight[0];
+      const int their_expert = first ? other.expert[1] : other.expert[0];
+      const bool second = theirs > mine;
+      weight[1] = second ? theirs : mine;
+      expert[1] = second ? their_expert : mine_expert;
     }
+    weight[0] = first ? other.weight[0] : weight[0];
+    expert[0] = first ? other.expert[0] : expert[0];
   }
 };
 
+// A thread looks at neighbours, so that its experts lie between those of the threads beside it.
 template <int kCount>
 __global__ void __launch_bounds__(kThreads)
     topk_of_row(float* __restrict__ topk_weights, int* __restrict__ topk_ids, float* weights,
@@ -212,33 +216,34 @@ __global__ void __launch_bounds__(kThreads)
   float* row = weights + static_cast<int64_t>(blockIdx.x) * experts;
   float* out = topk_weights + static_cast<int64_t>(blockIdx.x) * topk;
   int* ids = topk_ids + static_cast<int64_t>(blockIdx.x) * topk;
+  const int each = (experts + kThreads - 1) / kThreads;
+  const int begin = threadIdx.x * each, end = min(begin + each, experts);
   float chosen = 0.0f;
   for (int first = 0; first < topk; first += kCount) {
     Best<kCount> best;
     best.clear();
-    for (int expert = threadIdx.x; expert < experts; expert += kThreads) {
-      best.take(row[expert], expert);
+    for (int expert = begin; expert < end; ++expert) {
+      Best<kCount> one;
+      one.clear();
+      one.weight[0] = row[expert];
+      one.expert[0] = expert;
+      best.merge(one);
     }
 #pragma unroll
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-      const Best<kCount> own = best;
+    for (int step = 1; step < kWarp; step *= 2) {
+      Best<kCount> other;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        const float other = __shfl_down_sync(kAll, own.weight[i], step);
-        const int other_expert = __shfl_down_sync(kAll, own.expert[i], step);
-        if (threadIdx.x % kWarp + step < kWarp) best.take(other, other_expert);
+        other.weight[i] = __shfl_down_sync(kAll, best.weight[i], step);
+        other.expert[i] = __shfl_down_sync(kAll, best.expert[i], step);
       }
+      best.merge(other);
     }
     if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = best;
     __syncthreads();
     if (threadIdx.x == 0) {
 #pragma unroll
-      for (int warp = 1; warp < kThreads / kWarp; ++warp) {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-          best.take(of_warps[warp].weight[i], of_warps[warp].expert[i]);
-        }
-      }
+      for (int warp = 1; warp < kThreads / kWarp; ++warp) best.merge(of_warps[warp]);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         if (first + i < topk) {
