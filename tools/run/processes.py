@@ -99,9 +99,10 @@ class ProcessPool:
     def take(
         self, module: str, mode: Mode, sandbox: Callable[[Path], SandboxPolicy]
     ) -> RunnerProcess:
-        """One that was prepared, or a new one; `sandbox` gets the scratch folder of a new one."""
+        """The one that was prepared first, or a new one; `sandbox` gets the scratch folder of a new
+        one. Those that were started last may not have loaded their libraries yet."""
         if waiting := self._waiting[module, mode]:
-            return waiting.pop()
+            return waiting.pop(0)
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
         return RunnerProcess(Worker(module, sandbox=sandbox(scratch)), scratch)
 
@@ -120,9 +121,9 @@ class ProcessPool:
     def take_tool(
         self, command: Sequence[str], module: str, sandbox: Callable[[Path, Path], SandboxPolicy]
     ) -> ToolProcess:
-        """One that was prepared, or a new one."""
+        """The one that was prepared first, or a new one."""
         if waiting := self._tools[*command, module]:
-            return waiting.pop()
+            return waiting.pop(0)
         return ToolProcess.begin(command, module, sandbox)
 
     def dismiss(self) -> None:

@@ -32,11 +32,11 @@ def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
 
 def test_a_prepared_process_is_taken_before_another_is_started(tmp_path: Path) -> None:
     pool = ProcessPool()
-    pool.prepare(MODULE, "check", 1, policy)
-    (waiting,) = pool._waiting[MODULE, "check"]
-    assert pool.take(MODULE, "check", policy) is waiting
+    pool.prepare(MODULE, "check", 2, policy)
+    first, second = pool._waiting[MODULE, "check"]
+    assert [pool.take(MODULE, "check", policy) for _ in range(2)] == [first, second]
     other = pool.take(MODULE, "time", policy)
     assert other.builds is None and other.put(tmp_path) == tmp_path
-    for process in (waiting, other):
+    for process in (first, second, other):
         process.close()
     assert not other.scratch.exists()
