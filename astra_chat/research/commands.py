@@ -12,12 +12,16 @@ from astra_chat.tools.errors import AstraError
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Bad input and missing dependencies end the command with one line and their exit code."""
+    """Bad input, missing dependencies and Ctrl-C end the command with one line and their exit
+    code."""
     try:
         yield
     except AstraError as error:
         print(f"astra-chat: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("astra-chat: interrupted", file=sys.stderr)
+        sys.exit(130)
 
 
 @one_line_errors()

@@ -39,6 +39,8 @@ from astra_chat.tools.types import AnyTime, Outcome, candidate_id
 
 REPEATS = 3
 """Measurements of each winner on fresh seeds."""
+HALVED = 2
+"""Measurements of the tuner for each that it begins with: half of them go on, and half of those."""
 SAVED_EVERY = 10
 """Points."""
 
@@ -159,13 +161,13 @@ class _Space:
 
     def study(self) -> None:
         """Measure, tune, and measure both winners again; a fault of one space is kept with it."""
-        if self._study.left_s() <= 0:
-            return
+        parts = {"exhaustive": self._exhaustive, "tuner": self._tuner, "again": self._again}
         try:
-            self._built.result()
-            self._part("exhaustive", self._exhaustive)
-            self._part("tuner", self._tuner)
-            self._part("again", self._again)
+            for name, work in parts.items():
+                if self._study.left_s() <= 0:
+                    break
+                self._built.result()
+                self._part(name, work)
         except AstraError as error:
             self._keep(problem=str(error).splitlines()[0])
         _say(f"{self._name}: {document([self._now]).splitlines()[-1]}")
@@ -188,7 +190,7 @@ class _Space:
         spent = list[float]()
         for done, place in enumerate(order):
             each_s = statistics.median(spent[1:] or [0.0])  # the first waits for what all need
-            if self._study.left_s() < each_s * (self._study.measurements + 2 * REPEATS):
+            if self._study.left_s() < each_s * (HALVED * self._study.measurements + 2 * REPEATS):
                 break
             began = time.monotonic()
             ratio = self._ratio(self.judge.time(self._sources[place], self.judge.weighted))
@@ -205,7 +207,10 @@ class _Space:
         return {"measured": mean([(one.ratio, one.weight) for one in found])}
 
     def _tuner(self) -> None:
-        """The ranking decides what is measured; the exhaustive measurement is not looked at."""
+        """The ranking decides what is measured; the exhaustive measurement is not looked at. What
+        an earlier command chose stays."""
+        if self._now.halving is not None:
+            return
         if self._ranks is not None:
             self._now = self._now.with_ranks(self._ranks.result())
         good = {n: p.estimated for n, p in enumerate(self._now.points) if p.estimated is not None}

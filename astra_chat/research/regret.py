@@ -86,8 +86,8 @@ class SpaceStudy(Value):
 
     @property
     def regret(self) -> tuple[float, float]:
-        """Share by which the tuner's choice is slower on fresh seeds, and the half width of its
-        95 % interval over the repeats."""
+        """Share by which the tuner's choice is slower on fresh seeds, and twice its standard error
+        over the repeats: too few for an interval of 95 %."""
         if self.best.candidate == self.chosen.candidate:
             return 0.0, 0.0
         logs = [math.log(best / chosen) for best, chosen in self.again]

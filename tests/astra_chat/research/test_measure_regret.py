@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.research.commands import one_line_errors
 from astra_chat.research.regret import read
 
 
@@ -41,6 +42,8 @@ def test_a_space_is_studied_kept_and_not_measured_again(tmp_path: Path) -> None:
     assert before.ranked and not before.device and not before.measured
     fewer = run(*command[:3], "--points", "3", "--rank", "h200")
     assert fewer.returncode == 2 and "is of other cases or points" in fewer.stderr
+    cut = run(*command[:-1], "0")
+    assert cut.returncode == 0 and not read(Path(out)).spaces[0].measured, "no time is left"
     first = run(*command)
     assert first.returncode == 0, first.stderr
     (space,) = read(Path(out)).spaces
@@ -53,3 +56,9 @@ def test_a_space_is_studied_kept_and_not_measured_again(tmp_path: Path) -> None:
     assert told in first.stdout
     other = run(*command[:-4], "--points", "3", "--device", "virtual", "--budget-s", "600")
     assert other.returncode == 0, "a finished space is not looked at again"
+
+
+def test_ctrl_c_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end, one_line_errors():
+        raise KeyboardInterrupt
+    assert end.value.code == 130 and capsys.readouterr().err == "astra-chat: interrupted\n"
