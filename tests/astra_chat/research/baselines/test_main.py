@@ -24,7 +24,10 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_it_shows_what_was_recorded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = ("h200/baselines.json", "h200/baselines-decode.json", "h100/baselines-h100.json")
+    files = (
+        "h200/baselines.json", "h200/baselines-decode.json",
+        "h100/baselines-h100.json", "h100/baselines-decode-h100.json",
+    )  # fmt: skip
     paths = [str(ROOT / "transcripts/examples" / name) for name in files]
     assert run(monkeypatch, "show", *paths) == 0
     document = (ROOT / "docs/research/baselines.md").read_text()
