@@ -9,6 +9,11 @@ measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
 live_results        docs/results.md from live runs
+live_estimates      estimates beside what a GPU said of live winners
+over_today          live winners over what is launched today
+between_evaluations how far one kernel's ratios differ from one evaluation to the next
+decode_layer        one decode layer as a CUDA graph, with and without the winners
+decode_step         its kernels and matrix products in serving order
 paper_method        the paper's way of timing
 measure_sweep       a sweep of a thousand drawn cases on a GPU
 soak                how often the judge rejects a correct kernel
@@ -19,5 +24,6 @@ measure_regret      the tuner beside an exhaustive measurement
 regret              what it found, and the table
 tuning_spaces       the spaces that it studies
 compare_strategies  search strategies on equal budgets
+commands            what these commands share
 baselines/          SGLang's and FlashInfer's kernels beside ours
 """

@@ -1,0 +1,53 @@
+"""Winners over today's kernels, by way of our baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.research.baselines.evidence import Evidence, read
+from astra_chat.research.live_results import load
+from astra_chat.research.over_today import document, fastest_today, over_today
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import candidate_id
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "transcripts" / "examples"
+FILES = (
+    "h200/baselines.json", "h200/baselines-decode.json",
+    "h100/baselines-h100.json", "h100/baselines-decode-h100.json",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def evidence() -> list[Evidence]:
+    return [read(EXAMPLES / name) for name in FILES]
+
+
+def test_the_page_is_what_the_command_makes_of_the_records(evidence: list[Evidence]) -> None:
+    runs = load(sorted((ROOT / "transcripts" / "live").glob("*/*.gz")))
+    page = (ROOT / "docs" / "research" / "over-today.md").read_text()
+    assert document(runs, evidence) + "\n" == page
+    (gelu,) = (one for one in over_today(runs, evidence, "NVIDIA H200") if "gelu" in one.task)
+    assert gelu.mean < gelu.ratio and gelu.least[1] < gelu.mean < max(r for _, r, _ in gelu.cases)
+
+
+def test_a_kernel_that_misses_the_contract_stands_first_in_its_comparison(
+    evidence: list[Evidence],
+) -> None:
+    """And its ratio is turned round."""
+    now = candidate_id(find_task("rotary_embedding").baseline)
+    (found,) = (
+        c for one in evidence for c in one.comparisons
+        if one.device.spec == "h100" and c.first.name == "library" and c.task == "rotary_embedding"
+    )  # fmt: skip
+    assert found.second.name == "sglang"
+    best = fastest_today([found], now)
+    assert best == {case.case.label: (1 / case.ratio, "library") for case in found.cases}
+
+
+def test_an_earlier_baseline_of_ours_does_not_count(evidence: list[Evidence]) -> None:
+    found = [c for one in evidence for c in one.comparisons if c.task == "rmsnorm"]
+    assert fastest_today(found, candidate_id(find_task("rmsnorm").baseline))
+    assert not fastest_today(found, "0" * 12)
