@@ -55,5 +55,8 @@ def _label(line: SourceLine) -> str:
 
 
 def _cells(tables: Sequence[dict[Place, SourceLine]], place: Place, name: str) -> list[str]:
-    """0 where the case runs other code."""
-    return [f"{getattr(t[place], name):.0f}" if place in t else "0" for t in tables]
+    """0 where the case runs other code, a dash where nothing of it was counted."""
+    return [
+        "-" if not table else f"{getattr(table[place], name):.0f}" if place in table else "0"
+        for table in tables
+    ]

@@ -19,14 +19,9 @@ from astra_chat.tools.evidence import evidence
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
+from astra_chat.tools.profiling.counts import counted, counted_reports
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
-from astra_chat.tools.profiling.profile import (
-    counted,
-    counted_report,
-    profile_cuda,
-    profile_virtual,
-    unprofiled,
-)
+from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual, unprofiled
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.launch_plans import all_or_failure
@@ -327,7 +322,7 @@ class Judge:
                     for case, one in zip(cases, timed, strict=True)
                 ]
             try:
-                return profile_cuda(runner, built, cases, [one.time.median_us for one in timed])
+                return profile_gpu(runner, built, cases, [one.time.median_us for one in timed])
             except MissingDependency as error:
                 reason = str(error)
         first = heaviest(weighted)
@@ -336,7 +331,7 @@ class Judge:
         measured = self._timed(built, (weighted[first],), steps)
         if not isinstance(measured, list):
             return measured
-        time, report = measured[0].time, counted_report(runner, built, cases[first])
+        time, (report,) = measured[0].time, counted_reports(runner, built, [cases[first]])
         return [counted(time, report, reason) if report else unprofiled(time, reason)]
 
     def _oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:

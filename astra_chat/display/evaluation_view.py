@@ -195,6 +195,8 @@ def profile_text(profile: Profile) -> RenderableType:
     title = Text(f"{profile.basis} profile of {profile.case.label}")
     parts: list[RenderableType] = [title, _Metrics(profile.metrics)]
     if profile.lines:
+        if profile.basis == "measured":
+            parts.append(Text("By source line, counted on the virtual GPU:"))
         parts.append(source_lines(profile))
     return Group(*parts, profile_line(profile))
 

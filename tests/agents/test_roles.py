@@ -62,13 +62,19 @@ def test_figures_of_the_model_are_those_that_are_told() -> None:
     assert f"about {FITTED.pace / SLOTS:.0f} cycles for each of its" in told
 
 
+COUNTED = (LOAD_ROUNDS, MACHINE_PATH, CHAIN, CHAIN_BEFORE_LOAD)
+
+
 def test_a_measured_run_is_told_of_what_a_gpu_says() -> None:
     told = instructions("planner", "measured")
-    assert told.count("# How to read") == 1 and "`chain_cycles_UNIT`" not in told
+    assert told.count("# How to read") == 1 and "It is no measurement" in told
     assert "by estimate" not in told.split("# How to read")[1].split("\n# ")[0]
-    for name in (*TIME_PARTS.values(), REACHABLE, LEFT, WAVES, OCCUPANCY_LIMIT):
+    for name in (*TIME_PARTS.values(), REACHABLE, LEFT, WAVES, OCCUPANCY_LIMIT, *COUNTED):
         assert name in told
-    assert f"{spec('h200').block_dispatch_ns:.1f} ns each" in told
+    h200 = spec("h200")
+    assert f"{h200.block_dispatch_ns:.1f} ns each" in told
+    assert f"100\n  cycles are {100 / h200.clocks_per_us:.2f} us" in told
+    assert f"{FITTED.load * h200.dram_latency_cycles / h200.clocks_per_us:.2f} us each" in told
 
 
 def test_what_the_tables_show_is_defined() -> None:

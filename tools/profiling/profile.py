@@ -6,29 +6,31 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.profiling.counts import (
+    counted_reports,
+    counter_metrics,
+    source_lines,
+    with_counts,
+)
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, run_watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
-from astra_chat.tools.types import AnyTime, Case, Metric, Profile, SourceLine
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.types import AnyTime, Case, Metric, Profile
 from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
-from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED
-from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
 """For the first case, and for each further one."""
@@ -38,9 +40,18 @@ HOW_TO_PERMIT = (
     " administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0"
 )
 SHOWN_NAMES = 3
-_IN_SOURCE = f"{SOURCE}:"
-LONGEST_LINE = 120
-"""Of a line's text, in characters."""
+
+
+def profile_gpu(
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], times_us: Sequence[float]
+) -> list[Profile] | Failure:
+    """As `profile_cuda`, with what the virtual GPU counts of the same calls meanwhile."""
+    with ThreadPoolExecutor(1) as beside:
+        counting = beside.submit(counted_reports, runner, build, oracle_cases)
+        found = profile_cuda(runner, build, oracle_cases, times_us)
+        if not isinstance(found, list):
+            return found
+        return with_counts(found, counting.result(), (build.folder / SOURCE).read_text())
 
 
 def profile_cuda(
@@ -208,41 +219,11 @@ def unprofiled(time: AnyTime, reason: str) -> Profile:
     )  # fmt: skip
 
 
-def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
-    """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
-    virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
-    words = "counted on the virtual GPU: "
-    figures = tuple(
-        metric.model_copy(update={"words": words + metric.words})
-        for metric in _counter_metrics(report)
-        if metric.name != m.TIME
-    )
-    return Profile(
-        basis=time.basis, case=time.case, metrics=figures,
-        bottleneck=report.estimated.limiter, limit_us=time.limit_us,
-        percent_of_limit=time.percent_of_limit,
-        why=f"{reason}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's"
-        f" counters and model {report.estimated.why}",
-    )  # fmt: skip
-
-
-def counted_report(runner: Runner, candidate: Build, oracle_case: OracleCase) -> CaseReport | None:
-    """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
-    source = (candidate.folder / SOURCE).read_text()
-    device = virtual_device(runner.device.spec)
-    other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
-    built = build(runner.task, source, other.device, runner.stop)
-    if not isinstance(built, Build):
-        return None
-    run = next(other.run(built, [oracle_case], "time"))
-    return run.report if isinstance(run, CaseRun) else None
-
-
 def profile_virtual(
     runner: Runner, candidate: Build, oracle_case: OracleCase, report: CaseReport
 ) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
-    estimate, counted_metrics = report.estimated, _counter_metrics(report)
+    estimate, counted_metrics = report.estimated, counter_metrics(report)
     floor = case_limit_us(runner, oracle_case)
     return Profile(
         basis="estimated", case=oracle_case.case,
@@ -255,96 +236,3 @@ def profile_virtual(
         percent_of_limit=100 * floor / estimate.us,
         lines=source_lines(estimate, (candidate.folder / SOURCE).read_text()),
     )  # fmt: skip
-
-
-def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
-    """What each line of `source` costs the longest warp, in the order of what calls them; nothing
-    where the machine code is unknown."""
-    texts, found = source.splitlines(), {}
-    for place in (*estimate.chain_lines, *estimate.load_lines):
-        calls = [int(at.removeprefix(_IN_SOURCE)) for at in place.split(INLINED)
-                 if at.startswith(_IN_SOURCE)]  # fmt: skip
-        if calls and max(calls) <= len(texts):
-            found[place] = calls
-    return tuple(
-        SourceLine(
-            line=calls[0], calls=tuple(calls[1:]), text=texts[calls[0] - 1].strip()[:LONGEST_LINE],
-            chain_cycles=estimate.chain_lines.get(place, 0.0),
-            load_rounds=estimate.load_lines.get(place, 0.0),
-        )
-        for place, calls in sorted(found.items(), key=lambda item: item[1][::-1])
-    )  # fmt: skip
-
-
-def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
-    """What the longest chain of results is made of; nothing where the machine code is unknown."""
-    if not estimate.chain_units:
-        return []
-    parts = sorted(estimate.chain_units.items(), key=lambda item: -item[1])
-    before = "of the chain, before the warp first waits for global memory"
-    return [
-        (m.CHAIN_BEFORE_LOAD, estimate.chain_before_load, "cycle", before),
-        *((m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"of the chain: {UNITS[unit]}")
-          for unit, cycles in parts if unit in UNITS),
-    ]  # fmt: skip
-
-
-def _counter_metrics(report: CaseReport) -> list[Metric]:
-    """Counters of all launches of the call, scaled to whole grids where a sample ran.
-
-    Nsight Compute's names where the same thing is counted, else our own.
-    """
-    totals: dict[str, float] = {}
-    units: dict[str, float] = {}
-    instructions = machine = 0.0
-    for launch in report.launches:
-        scale, counters = launch.scale, vars(launch.counters)
-        instructions += scale * sum(counters["warp_instructions"].values())
-        known = counters.get("machine_instructions") or {}
-        machine += scale * sum((known or counters["warp_instructions"]).values())
-        for unit, count in known.items():
-            units[unit] = units.get(unit, 0.0) + scale * count
-        for name, value in counters.items():
-            if isinstance(value, int):
-                totals[name] = totals.get(name, 0.0) + scale * value
-    loads = max(1.0, totals["global_load_requests"])
-    stores = max(1.0, totals["global_store_requests"])
-    shared = max(1.0, totals["shared_requests"])
-    estimate = report.estimated
-    rows = [
-        (m.TIME, 1e3 * estimate.us, "ns", "estimated device time of the call"),
-        (m.OCCUPANCY_LIMIT, 100 * estimate.occupancy, "%", m.WORDS[m.OCCUPANCY_LIMIT]),
-        (m.WAVES, estimate.waves, "", "waves of blocks"),
-        (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
-        (m.MACHINE_PATH, round(estimate.machine_instructions), "inst",
-         "machine instructions of the longest warp"),
-        (m.PTX_PATH, estimate.warp_instructions, "inst", "PTX instructions of the longest warp"),
-        (m.CHAIN, estimate.chain_cycles, "cycle",
-         "the longest chain of results of that warp that wait for each other"),
-        *_chain_parts(estimate),
-        (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
-        (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
-        (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
-        *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
-          for unit, count in sorted(units.items(), key=lambda item: -item[1])),
-        (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
-         m.WORDS[m.LANES]),
-        (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),
-        (m.LOAD_BYTES, totals["global_load_bytes"] / loads, "byte",
-         "bytes a warp asks for at once"),
-        (m.LOAD_SECTORS, totals["global_load_sectors"] / loads, "sector", m.WORDS[m.LOAD_SECTORS]),
-        (m.STORE_SECTORS, totals["global_store_sectors"] / stores, "sector",
-         m.WORDS[m.STORE_SECTORS]),
-        (m.DRAM_READ, 32 * totals["unique_load_sectors"], "byte",
-         "different sectors read: what a cold L2 fetches"),
-        (m.DRAM_WRITE, 32 * totals["unique_store_sectors"], "byte", "different sectors written"),
-        (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
-        (m.SHARED_WAVEFRONTS_EACH, totals["shared_wavefronts"] / shared, "",
-         "1 is free of bank conflicts"),
-        ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
-        *((name, totals[counter], "sector", m.WORDS[name])
-          for name, counter in ((m.LOCAL_LOADS, "local_load_sectors"),
-                                (m.LOCAL_STORES, "local_store_sectors"))
-          if totals.get(counter)),
-    ]  # fmt: skip
-    return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]

@@ -17,9 +17,13 @@ from astra_chat.tools.judge import Judge
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling import profile as module
+from astra_chat.tools.profiling.counts import (
+    counted,
+    counter_metrics,
+    source_lines,
+)
 from astra_chat.tools.profiling.profile import (
     HOW_TO_PERMIT,
-    counted,
     parse_ncu,
     profile_cuda,
     unprofiled,
@@ -212,20 +216,20 @@ def test_the_fallback_tells_measured_from_counted() -> None:
 
 
 def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
-    names = {metric.name for metric in module._counter_metrics(REPORT)}
+    names = {metric.name for metric in counter_metrics(REPORT)}
     assert {m.TIME, m.LOADS, m.LOAD_SECTORS, m.DRAM_READ, m.INSTRUCTIONS, m.LANES} <= names
     assert names - set(m.WORDS) == {
         "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
         m.LOAD_ROUNDS, m.MACHINE_PATH, m.PTX_PATH, m.CHAIN, m.WARPS_HELD, m.TURNS,
     }  # fmt: skip
     assert names <= m.KNOWN
-    metrics = module._counter_metrics(counting(local_load_sectors=40))
+    metrics = counter_metrics(counting(local_load_sectors=40))
     local = {metric.name: metric.value for metric in metrics if metric.name not in names}
     assert local == {m.LOCAL_LOADS: 80.0}
 
 
 def test_machine_instructions_are_told_by_unit_where_they_are_known() -> None:
-    metrics = module._counter_metrics(counting(machine_instructions=Counter(fma=20, alu=21)))
+    metrics = counter_metrics(counting(machine_instructions=Counter(fma=20, alu=21)))
     values = {metric.name: metric.value for metric in metrics}
     assert values["machine_instructions_alu"] == 42 and values["machine_instructions_fma"] == 40
     assert values[m.INSTRUCTIONS] == 82, "those of the PTX were 60"
@@ -236,7 +240,7 @@ def test_the_chain_is_told_by_unit_where_the_machine_code_is_known() -> None:
     estimate = REPORT.estimated
     parts = {"chain_before_load": 30.0, "chain_units": {"xu": 20.0, "alu": 40.0}}
     known = REPORT.model_copy(update={"estimate": replace(estimate, **parts)})
-    metrics = module._counter_metrics(known)
+    metrics = counter_metrics(known)
     told = {metric.name: metric.value for metric in metrics if metric.name.startswith("chain_")}
     assert list(told.items()) == [
         (m.CHAIN_BEFORE_LOAD, 30.0), ("chain_cycles_alu", 40.0), ("chain_cycles_xu", 20.0)
@@ -252,12 +256,12 @@ def test_the_chain_is_told_by_lines_of_the_source() -> None:
     )
     lines = {**dict.fromkeys(places, 5.0), f"{inner}3": 7.0, f"{inner}2": 8.0}
     estimate = replace(REPORT.estimated, chain_lines=lines, load_lines={f"{inner}2": 2.0})
-    found = module.source_lines(estimate, "  load(p);\nx = f(p);\ny = f(q);\n")
+    found = source_lines(estimate, "  load(p);\nx = f(p);\ny = f(q);\n")
     assert [(one.line, one.calls, one.chain_cycles, one.load_rounds) for one in found] == [
         (2, (), 5.0, 0.0), (1, (2,), 8.0, 2.0), (1, (3,), 7.0, 0.0)
     ]  # fmt: skip
     assert [one.text for one in found] == ["x = f(p);", "load(p);", "load(p);"]
-    assert module.source_lines(REPORT.estimated, "") == ()
+    assert source_lines(REPORT.estimated, "") == ()
 
 
 def test_bytes_of_dram_stand_beside_the_least_of_the_task() -> None:

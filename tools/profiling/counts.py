@@ -1,0 +1,201 @@
+"""What the virtual GPU counts of a kernel: of one that it ran, and of one that a real GPU runs.
+
+No hardware counter has the chain of results of a warp, its rounds of loads, or what each line of
+the source costs: beside what a GPU measured, these say what its times are made of.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.build.preprocessed import SOURCE
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.launch_plans import Recorded
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED
+from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
+
+COUNTING_S = 20.0
+"""For all cases of a profile; a case that is not done then has no counts."""
+BESIDE_MEASURED = (
+    m.LOAD_ROUNDS, m.MACHINE_PATH, m.CHAIN, m.CHAIN_BEFORE_LOAD, *m.CHAIN_BY_UNIT.values(),
+)  # fmt: skip
+"""Counts that stand beside what Nsight Compute measured: it has none of them."""
+WORDS = "counted on the virtual GPU: "
+_IN_SOURCE = f"{SOURCE}:"
+LONGEST_LINE = 120
+"""Of a line's text, in characters."""
+
+
+def counted_reports(
+    runner: Runner,
+    candidate: Build,
+    oracle_cases: Sequence[OracleCase],
+    limit_s: float = COUNTING_S,
+) -> list[CaseReport | None]:
+    """What the virtual GPU counts of a candidate of `runner` on each case; None where it cannot, or
+    not in time. By the launches that are recorded already: no code of the launcher runs. Raises
+    Cancelled."""
+    late = Stop(beside=runner.stop)
+    timer = threading.Timer(limit_s, late.set)
+    plans = runner.plans(candidate, oracle_cases)
+    device = virtual_device(runner.device.spec)
+    other = Runner(runner.task, device, late, runner.engine, seed=runner.seed)
+    other.keep_plans(candidate, [plan for plan in plans if isinstance(plan, LaunchPlan)])
+
+    def counted(oracle_case: OracleCase, plan: Recorded) -> CaseReport | None:
+        if not isinstance(plan, LaunchPlan):
+            return None
+        try:
+            run = next(other.run(candidate, [oracle_case], "time"), None)
+        except (AstraError, Cancelled):
+            runner.stop.check()
+            return None
+        return run.report if isinstance(run, CaseRun) else None
+
+    timer.start()
+    try:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return list(pool.map(counted, oracle_cases, plans))
+    finally:
+        timer.cancel()
+
+
+def with_counts(
+    profiles: Sequence[Profile], reports: Sequence[CaseReport | None], source: str
+) -> list[Profile]:
+    """Measured profiles with the counts of the same cases, which say whose they are."""
+    return [
+        profile.model_copy(
+            update={
+                "metrics": (*profile.metrics, *_marked(
+                    one for one in counter_metrics(report) if one.name in BESIDE_MEASURED
+                )),
+                "lines": source_lines(report.estimated, source),
+            }
+        ) if report else profile
+        for profile, report in zip(profiles, reports, strict=True)
+    ]  # fmt: skip
+
+
+def _marked(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    return tuple(one.model_copy(update={"words": WORDS + one.words}) for one in metrics)
+
+
+def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
+    """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
+    virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
+    figures = [metric for metric in counter_metrics(report) if metric.name != m.TIME]
+    return Profile(
+        basis=time.basis, case=time.case, metrics=_marked(figures),
+        bottleneck=report.estimated.limiter, limit_us=time.limit_us,
+        percent_of_limit=time.percent_of_limit,
+        why=f"{reason}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's"
+        f" counters and model {report.estimated.why}",
+    )  # fmt: skip
+
+
+def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
+    """What each line of `source` costs the longest warp, in the order of what calls them; nothing
+    where the machine code is unknown."""
+    texts, found = source.splitlines(), {}
+    for place in (*estimate.chain_lines, *estimate.load_lines):
+        calls = [int(at.removeprefix(_IN_SOURCE)) for at in place.split(INLINED)
+                 if at.startswith(_IN_SOURCE)]  # fmt: skip
+        if calls and max(calls) <= len(texts):
+            found[place] = calls
+    return tuple(
+        SourceLine(
+            line=calls[0], calls=tuple(calls[1:]), text=texts[calls[0] - 1].strip()[:LONGEST_LINE],
+            chain_cycles=estimate.chain_lines.get(place, 0.0),
+            load_rounds=estimate.load_lines.get(place, 0.0),
+        )
+        for place, calls in sorted(found.items(), key=lambda item: item[1][::-1])
+    )  # fmt: skip
+
+
+def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
+    """What the longest chain of results is made of; nothing where the machine code is unknown."""
+    if not estimate.chain_units:
+        return []
+    parts = sorted(estimate.chain_units.items(), key=lambda item: -item[1])
+    before = "of the chain, before the warp first waits for global memory"
+    return [
+        (m.CHAIN_BEFORE_LOAD, estimate.chain_before_load, "cycle", before),
+        *((m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"of the chain: {UNITS[unit]}")
+          for unit, cycles in parts if unit in UNITS),
+    ]  # fmt: skip
+
+
+def counter_metrics(report: CaseReport) -> list[Metric]:
+    """Counters of all launches of the call, scaled to whole grids where a sample ran.
+
+    Nsight Compute's names where the same thing is counted, else our own.
+    """
+    totals: dict[str, float] = {}
+    units: dict[str, float] = {}
+    instructions = machine = 0.0
+    for launch in report.launches:
+        scale, counters = launch.scale, vars(launch.counters)
+        instructions += scale * sum(counters["warp_instructions"].values())
+        known = counters.get("machine_instructions") or {}
+        machine += scale * sum((known or counters["warp_instructions"]).values())
+        for unit, count in known.items():
+            units[unit] = units.get(unit, 0.0) + scale * count
+        for name, value in counters.items():
+            if isinstance(value, int):
+                totals[name] = totals.get(name, 0.0) + scale * value
+    loads = max(1.0, totals["global_load_requests"])
+    stores = max(1.0, totals["global_store_requests"])
+    shared = max(1.0, totals["shared_requests"])
+    estimate = report.estimated
+    rows = [
+        (m.TIME, 1e3 * estimate.us, "ns", "estimated device time of the call"),
+        (m.OCCUPANCY_LIMIT, 100 * estimate.occupancy, "%", m.WORDS[m.OCCUPANCY_LIMIT]),
+        (m.WAVES, estimate.waves, "", "waves of blocks"),
+        (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
+        (m.MACHINE_PATH, round(estimate.machine_instructions), "inst",
+         "machine instructions of the longest warp"),
+        (m.PTX_PATH, estimate.warp_instructions, "inst", "PTX instructions of the longest warp"),
+        (m.CHAIN, estimate.chain_cycles, "cycle",
+         "the longest chain of results of that warp that wait for each other"),
+        *_chain_parts(estimate),
+        (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
+        (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
+        (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
+        *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
+          for unit, count in sorted(units.items(), key=lambda item: -item[1])),
+        (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
+         m.WORDS[m.LANES]),
+        (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),
+        (m.LOAD_BYTES, totals["global_load_bytes"] / loads, "byte",
+         "bytes a warp asks for at once"),
+        (m.LOAD_SECTORS, totals["global_load_sectors"] / loads, "sector", m.WORDS[m.LOAD_SECTORS]),
+        (m.STORE_SECTORS, totals["global_store_sectors"] / stores, "sector",
+         m.WORDS[m.STORE_SECTORS]),
+        (m.DRAM_READ, 32 * totals["unique_load_sectors"], "byte",
+         "different sectors read: what a cold L2 fetches"),
+        (m.DRAM_WRITE, 32 * totals["unique_store_sectors"], "byte", "different sectors written"),
+        (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
+        (m.SHARED_WAVEFRONTS_EACH, totals["shared_wavefronts"] / shared, "",
+         "1 is free of bank conflicts"),
+        ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
+        *((name, totals[counter], "sector", m.WORDS[name])
+          for name, counter in ((m.LOCAL_LOADS, "local_load_sectors"),
+                                (m.LOCAL_STORES, "local_store_sectors"))
+          if totals.get(counter)),
+    ]  # fmt: skip
+    return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]
