@@ -162,7 +162,18 @@ def extreme(code: Code) -> None:
         raise code.refuse("three sources on the C engine")
     keep = int(code.flag("NaN"))
     name = f"{code.instruction.family}{type_name[1:]}"
-    elementwise(code, ftz(f"{name}({{0}}, {{1}}, {keep})", code.flag("ftz")), type_name)
+    template = of_magnitudes(code, f"{name}({{0}}, {{1}}, {keep})")
+    elementwise(code, ftz(template, code.flag("ftz")), type_name)
+
+
+def of_magnitudes(code: Code, template: str) -> str:
+    """.xorsign.abs: of two float32, the extreme of the magnitudes with the sign of a product."""
+    if not code.flag("xorsign"):
+        return template
+    code.option("abs")
+    for source in ("{0}", "{1}"):
+        template = template.replace(source, f"__builtin_fabsf({source})")
+    return f"product_sign({template}, {{0}}, {{1}})"
 
 
 _TESTS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, elementwise, family
+from astra_chat.tools.virtual_gpu.c_engine.floats import of_magnitudes
 from astra_chat.tools.virtual_gpu.ptx.syntax import type_bits
 
 SOURCES = ("{0}", "{1}", "{2}")
@@ -95,7 +96,7 @@ def extreme(code: Code) -> None:
     if len(code.operands) != 3:
         raise code.refuse("three sources on the C engine")
     keep = int(code.flag("NaN"))
-    _finish(code, f"{code.instruction.family}32({{0}}, {{1}}, {keep})")
+    _finish(code, of_magnitudes(code, f"{code.instruction.family}32({{0}}, {{1}}, {keep})"))
 
 
 @family("ex2", "half")

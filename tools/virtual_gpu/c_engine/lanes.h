@@ -259,6 +259,11 @@ INLINE float tanh_approx(float a) {
 EXTREMES(32, float, uint32_t, 0x7FFFFFFFu)
 EXTREMES(64, double, uint64_t, 0x7FF8000000000000u)
 
+/* `size` with the sign of a * b; a NaN stays as it is. */
+INLINE float product_sign(float size, float a, float b) {
+  return nan32(size) ? size : f32(bits32(size) | ((bits32(a) ^ bits32(b)) & 0x80000000u));
+}
+
 /* Halves: raw uint16. */
 INLINE float widen_bf16(uint16_t a) { return f32((uint32_t)a << 16); }
 INLINE float widen_f16(uint16_t a) {

@@ -268,6 +268,9 @@ def _extreme(code: Code, compute: Function) -> Step:
     type_name = code.type("f32", "f64")
     code.count(3)
     keep_nan = code.flag("NaN")
+    if code.flag("xorsign"):
+        code.option("abs")
+        compute = rounding.of_magnitudes(compute)
     chosen: Function = lambda a, b: compute(a, b, keep_nan=keep_nan)  # noqa: E731
     if code.flag("ftz"):
         return elementwise(code, lambda a, b: chosen(flush(a), flush(b)), type_name)

@@ -309,6 +309,18 @@ def maximum(a: Array, b: Array, *, keep_nan: bool = False) -> Array:
     return _extreme(a, b, np.fmax, np.bitwise_and, keep_nan)
 
 
+def of_magnitudes(choose: Callable[..., Array]) -> Callable[..., Array]:
+    """.xorsign.abs: of the magnitudes, with the sign that a product would have unless it is NaN
+    (PTX ISA 9.0, min and max)."""
+
+    def chosen(a: Array, b: Array, *, keep_nan: bool = False) -> Array:
+        found = choose(np.abs(a), np.abs(b), keep_nan=keep_nan)
+        negative = (np.signbit(a) ^ np.signbit(b)) & ~np.isnan(found)
+        return np.where(negative, -found, found)
+
+    return chosen
+
+
 def _extreme(a: Array, b: Array, choose: Any, join: Any, keep_nan: bool) -> Array:
     result: Array = choose(a, b)
     zeros = (result == 0) & (a == b)

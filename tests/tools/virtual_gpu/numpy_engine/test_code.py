@@ -48,7 +48,7 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "bar.arrive 1;",
         # Modifiers that change the meaning
         "add.rn.ftz.f64 %rd1, %rd2, %rd3;",
-        "min.xorsign.abs.f32 %f1, %f2, %f3;",
+        "min.xorsign.f32 %f1, %f2, %f3;",
         "prmt.b32.f4e %r1, %r2, %r3, %r4;",
         "fence.proxy.alias;",
         "fence.mbarrier_init.acquire.cluster;",

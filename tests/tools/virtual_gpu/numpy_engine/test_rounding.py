@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -461,3 +462,29 @@ def test_tf32_cuts_a_nan(operate: Any) -> None:
     assert operate("cvt.rna.tf32.f32", np.uint32, np.uint32([0x7F800CBD]).view(np.float32)) == [
         0x7F800000
     ]
+
+
+@pytest.mark.parametrize("how", ["min", "max"])
+@pytest.mark.parametrize("nan", ["", ".NaN"])
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+def test_extremes_of_magnitudes_have_the_sign_of_a_product(
+    operate: Any, how: str, nan: str, kind: str
+) -> None:
+    values = [0.0, -0.0, 1.5, -1.5, -2.0, np.inf, -np.inf, np.nan]
+    a, b = (np.array(pair, np.float32) for pair in zip(*product(values, values), strict=True))
+    size = {"min": np.fmin, "max": np.fmax}[how](np.abs(a), np.abs(b))
+    wanted = np.copysign(size, np.where(np.signbit(a) ^ np.signbit(b), -1, 1)).astype(np.float32)
+    lost = np.isnan(a) | np.isnan(b) if nan else np.isnan(a) & np.isnan(b)
+    out = {"f32": np.float32, "f16": np.uint16, "bf16": np.uint16}[kind]
+    name = f"{how}{nan}.xorsign.abs.{kind}"
+    found = operate(name, out, *(bits(x, kind) for x in (a, b)))
+    canonical = {"f32": 0x7FFFFFFF, "f16": 0x7FFF, "bf16": 0x7FFF}[kind]
+    raw = bits(wanted, kind).view(np.uint32 if kind == "f32" else np.uint16)
+    expected = np.where(lost, np.array(canonical, raw.dtype), raw)
+    assert np.array_equal(found.view(raw.dtype), expected)
+
+
+def bits(values: Any, kind: str) -> Any:
+    if kind == "bf16":
+        return (values.view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(np.float16).view(np.uint16) if kind == "f16" else values
