@@ -191,6 +191,17 @@ def _open_constants(context: ChatContext, state: RunState) -> Section | None:
     return Section("Constants that you leave open", PROMPT) if state.limits.tune else None
 
 
+def _open_in_plan(context: ChatContext, state: RunState) -> Section | None:
+    if not state.limits.tune:
+        return None
+    words = (
+        "The coder may mark constants, such as threads a block, with other values; the executor"
+        f" tries up to {state.limits.tune} choices of all of them and keeps the best. Say which to"
+        " leave open."
+    )
+    return Section("Constants that a plan may leave open", words)
+
+
 def _plan_in_short(context: ChatContext, state: RunState) -> Section | None:
     if state.round is None:
         return None
@@ -271,8 +282,8 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, _inputs, tested, _tests, _score, _analysis),
     "planner": (
-        _task, _contract, _cases, _inputs, _rules, parent_that_runs, _progress, _log, _predictions,
-        _profile, _analysis,
+        _task, _contract, _cases, _inputs, _rules, parent_that_runs, _progress, _open_in_plan, _log,
+        _predictions, _profile, _analysis,
     ),
     "coder": (
         _task, _contract, _cases, _inputs, _headers, parent, _parent_cases, _plan, _open_constants,

@@ -151,4 +151,15 @@ def test_the_coder_is_told_only_where_the_run_tunes(task: Task) -> None:
 def test_the_planner_reads_what_was_tuned(task: Task) -> None:
     state = chat(("executor", tuning()))
     context = ChatContext(task, SCALAR, "sglang", DEVICE.name)
-    assert "kThreads = 64 (was 128)" in turn_prompt("planner", context, state)
+    told = turn_prompt("planner", context, state)
+    assert "kThreads = 64 (was 128)" in told and "up to 8 choices" in told
+
+
+def test_what_came_next_is_told_where_nothing_was_faster() -> None:
+    words = tuning(best=128).words
+    assert words.endswith(
+        "none is faster than what " + candidate_id(MARKED)
+        + " holds (1.900x by estimate; kThreads = 64: 2.100x). Tried: kThreads 64, 128"
+    )  # fmt: skip
+    alone = tuning(best=128).model_copy(update={"points": tuning().points[2:]})
+    assert alone.words.endswith(f"what {candidate_id(MARKED)} holds"), "it has no estimate itself"

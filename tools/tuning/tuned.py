@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Seconds, Value
+
+NEAREST = 2
+"""Points that are named where none is faster than what was there."""
 
 
 class TriedPoint(Value):
@@ -58,10 +62,28 @@ class Tuning(Value):
         tried += f", {failed} of them failed" if failed else ""
         tried += f", {self.measured} measured" if self.measured else ""
         if not self.changed:
-            return f"{tried}: none is faster than what {self.candidate} holds"
+            return f"{tried}: none is faster than what {self.candidate} holds{self._nearest()}"
         chosen = ", ".join(
             f"{name} = {value} (was {self.start[name]})"
             for name, value in self.best.items()
             if value != self.start[name]
         )
         return f"{tried}: {chosen}"
+
+    def _nearest(self) -> str:
+        """What it holds and what came next to it, by estimate, and which values were tried."""
+        ratios = [(one.estimated_ratio, one.values) for one in self.points if one.estimated_ratio]
+        held = next((ratio for ratio, values in ratios if values == self.start), None)
+        if held is None:
+            return ""
+        others = sorted((one for one in ratios if one[1] != self.start), key=lambda one: -one[0])
+        nearest = "".join(f"; {_told(values)}: {ratio:.3f}x" for ratio, values in others[:NEAREST])
+        tried = "; ".join(
+            f"{name} {', '.join(map(str, sorted({values[name] for _, values in ratios})))}"
+            for name in self.start
+        )
+        return f" ({held:.3f}x by estimate{nearest}). Tried: {tried}"
+
+
+def _told(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
