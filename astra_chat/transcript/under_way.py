@@ -18,13 +18,14 @@ out of budget, can be resumed."""
 def locked_inodes() -> set[int]:
     """Files that some process holds a lock on, as a run does on its transcript.
 
-    Read from the kernel's list: a lock taken to try would keep a run from starting.
+    Read from the kernel's list: a lock taken to try would keep a run from starting. A line with
+    "->" is of a process that waits for the lock of the line before.
     """
     try:
         lines = LOCKS.read_text().splitlines()
     except OSError:
         return set()
-    fields = [line.split() for line in lines if "FLOCK" in line]
+    fields = [line.split() for line in lines if "FLOCK" in line and "->" not in line]
     return {int(one[5].rsplit(":", 1)[1]) for one in fields if len(one) > 5}
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,3 +61,25 @@ def test_a_run_that_stopped_to_wait_says_how_to_answer(
     )
     told = [*records[:-1], records[-1].model_copy(update={"event": last})]
     assert state_of_run(told, False) == ("waiting", f"Waiting. (astra-chat {command})")
+
+
+def test_a_process_that_waits_for_a_lock_holds_none(tmp_path: Path) -> None:
+    """Its line of the kernel's list has one field more."""
+    path = tmp_path / "held"
+    waits = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)"
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with subprocess.Popen([sys.executable, "-c", waits, str(path)]) as waiting:
+            try:
+                mine = f":{path.stat().st_ino} "
+                deadline = time.monotonic() + 20
+                while not any("->" in line and mine in line for line in lock_lines()):
+                    assert time.monotonic() < deadline and waiting.poll() is None
+                    time.sleep(0.01)
+                assert path.stat().st_ino in locked_inodes()
+            finally:
+                waiting.kill()
+
+
+def lock_lines() -> list[str]:
+    return Path("/proc/locks").read_text().splitlines()
