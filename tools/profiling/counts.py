@@ -36,6 +36,8 @@ BESIDE_MEASURED = (
 """Counts that stand beside what Nsight Compute measured: it has none of them."""
 WORDS = "counted on the virtual GPU: "
 _IN_SOURCE = f"{SOURCE}:"
+NO_LINE = "code that nvcc adds, such as a 64-bit division"
+"""In the place of a line's text where the machine code names line 0."""
 LONGEST_LINE = 120
 """Of a line's text, in characters."""
 
@@ -119,7 +121,8 @@ def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
             found[place] = calls
     return tuple(
         SourceLine(
-            line=calls[0], calls=tuple(calls[1:]), text=texts[calls[0] - 1].strip()[:LONGEST_LINE],
+            line=calls[0], calls=tuple(calls[1:]),
+            text=texts[calls[0] - 1].strip()[:LONGEST_LINE] if calls[0] else NO_LINE,
             chain_cycles=estimate.chain_lines.get(place, 0.0),
             load_rounds=estimate.load_lines.get(place, 0.0),
         )

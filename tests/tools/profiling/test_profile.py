@@ -262,6 +262,8 @@ def test_the_chain_is_told_by_lines_of_the_source() -> None:
     ]  # fmt: skip
     assert [one.text for one in found] == ["x = f(p);", "load(p);", "load(p);"]
     assert source_lines(REPORT.estimated, "") == ()
+    (added,) = source_lines(replace(estimate, chain_lines={"kernel.cu:0": 9.0}, load_lines={}), "}")
+    assert (added.line, added.text) == (0, "code that nvcc adds, such as a 64-bit division")
 
 
 def test_bytes_of_dram_stand_beside_the_least_of_the_task() -> None:
