@@ -18,6 +18,11 @@ PROMPT = (
     " them and keeps the best. The values that you write are the starting point."
 )
 """What the coder is told where a run tunes."""
+PLAN_PROMPT = (
+    "The coder may mark constants, such as threads a block, with other values; the executor tries"
+    " up to {points} choices of all of them and keeps the best. Say which to leave open."
+)
+"""What the planner is told there."""
 
 
 def unreadable_marks(source: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.agents.constants import PROMPT
+from astra_chat.agents.constants import PLAN_PROMPT, PROMPT
 from astra_chat.agents.history_text import prediction_line, round_lines
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.plan_text import plan_in_short, plan_text
@@ -192,14 +192,9 @@ def _open_constants(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _open_in_plan(context: ChatContext, state: RunState) -> Section | None:
-    if not state.limits.tune:
-        return None
-    words = (
-        "The coder may mark constants, such as threads a block, with other values; the executor"
-        f" tries up to {state.limits.tune} choices of all of them and keeps the best. Say which to"
-        " leave open."
-    )
-    return Section("Constants that a plan may leave open", words)
+    points = state.limits.tune
+    title = "Constants that a plan may leave open"
+    return Section(title, PLAN_PROMPT.format(points=points)) if points else None
 
 
 def _plan_in_short(context: ChatContext, state: RunState) -> Section | None:

@@ -22,6 +22,7 @@ from astra_chat.cli.judge import (
 from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.tasks import TrustOption
 from astra_chat.display.notes import note
+from astra_chat.tools.task.expressions import assignments
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -133,17 +134,13 @@ def _show(report: TuningReport, out: Path | None) -> None:
         return
     if report.by_shape:
         screen.print(_by_shape(report.by_shape))
-    chosen = ", ".join(f"{name} = {value}" for name, value in report.best.items())
-    screen.print(f"best: {chosen}" + (f", written to {out}" if out else ""))
+    screen.print(f"best: {assignments(report.best)}" + (f", written to {out}" if out else ""))
     screen.print(evaluation_text(report.confirmation))
 
 
 def _by_shape(table: ShapeTable) -> str:
     """A choice by shape in one line, and whether it was taken."""
-    below, above = (
-        ", ".join(f"{name} = {value}" for name, value in point.items())
-        for point in (table.below, table.above)
-    )
+    below, above = map(assignments, (table.below, table.above))
     words = f"by shape: {below} where {table.condition}, else {above}: {table.tuned_gain:.3f}x"
     words += " the single choice on the tuned shapes"
     if table.gain is not None:

@@ -40,7 +40,6 @@ class OverToday:
     """A task's winner on one kind of GPU."""
 
     task: str
-    run: LiveRun
     ratio: float
     """Over our baseline, on all timed cases."""
     cases: tuple[tuple[str, float, float], ...]
@@ -96,7 +95,7 @@ def over_today(runs: Sequence[LiveRun], evidence: Iterable[Evidence], gpu: str) 
         )  # fmt: skip
         if cases:
             kernels = tuple(sorted({today[label][1] for label, _, _ in cases}))
-            found.append(OverToday(name, run, timed.ratio, cases, len(labelled), kernels))
+            found.append(OverToday(name, timed.ratio, cases, len(labelled), kernels))
     return found
 
 

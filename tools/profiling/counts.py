@@ -6,7 +6,6 @@ the source costs: beside what a GPU measured, these say what its times are made 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from astra_chat.tools.run.launch_plans import Recorded
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine
@@ -47,11 +47,12 @@ def counted_reports(
     candidate: Build,
     oracle_cases: Sequence[OracleCase],
     limit_s: float = COUNTING_S,
+    unwanted: Stop | None = None,
 ) -> list[CaseReport | None]:
     """What the virtual GPU counts of a candidate of `runner` on each case; None where it cannot, or
-    not in time. By the launches that are recorded already: no code of the launcher runs. Raises
-    Cancelled."""
-    late = Stop(beside=runner.stop)
+    not in time, or once that is `unwanted`. By the launches that are recorded already: no code of
+    the launcher runs. Raises Cancelled."""
+    late = unwanted or Stop(beside=runner.stop)
     timer = threading.Timer(limit_s, late.set)
     plans = runner.plans(candidate, oracle_cases)
     device = virtual_device(runner.device.spec)
@@ -70,7 +71,7 @@ def counted_reports(
 
     timer.start()
     try:
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             return list(pool.map(counted, oracle_cases, plans))
     finally:
         timer.cancel()

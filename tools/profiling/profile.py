@@ -26,6 +26,7 @@ from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, run_watche
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
@@ -45,13 +46,17 @@ SHOWN_NAMES = 3
 def profile_gpu(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], times_us: Sequence[float]
 ) -> list[Profile] | Failure:
-    """As `profile_cuda`, with what the virtual GPU counts of the same calls meanwhile."""
+    """As `profile_cuda`, with what the virtual GPU counts of the same calls at the same time."""
+    unwanted = Stop(beside=runner.stop)
     with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(counted_reports, runner, build, oracle_cases)
-        found = profile_cuda(runner, build, oracle_cases, times_us)
-        if not isinstance(found, list):
-            return found
-        return with_counts(found, counting.result(), (build.folder / SOURCE).read_text())
+        counting = beside.submit(counted_reports, runner, build, oracle_cases, unwanted=unwanted)
+        try:
+            found = profile_cuda(runner, build, oracle_cases, times_us)
+            if not isinstance(found, list):
+                return found
+            return with_counts(found, counting.result(), (build.folder / SOURCE).read_text())
+        finally:
+            unwanted.set()
 
 
 def profile_cuda(

@@ -5,6 +5,7 @@ subprocesses  child processes: environment, limits, and a kill that reaches the 
 process_tree  memory and processor time of a process and all below it
 memory_watch  how much memory a child holds, with all that it started
 toolkit       finds the CUDA toolkit, the host compiler and NVIDIA's tools
+cores         how many this process may use
 devices       which device a run uses: a real GPU by NVML, else the virtual one
 elf           reads ELF: sections, symbols, relocations
 cubin         what a launch must fit to: kernels and variables of a cubin

@@ -18,7 +18,7 @@ from astra_chat.tools.task.contract import (
     Variable,
     names_in,
 )
-from astra_chat.tools.task.expressions import Extent, Relation, evaluate
+from astra_chat.tools.task.expressions import Extent, Relation, assignments, evaluate
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 
@@ -281,7 +281,7 @@ def _number_flaw(text: str, names: Mapping[str, int], *, negative: bool = False)
 
 
 def _at(names: Mapping[str, int]) -> str:
-    return "with " + ", ".join(f"{name} = {value}" for name, value in names.items())
+    return f"with {assignments(names)}"
 
 
 def _outside(dim: Dim, dtype: DTypeName) -> str:

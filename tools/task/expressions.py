@@ -143,3 +143,8 @@ def _checked_relation(text: str) -> str:
 Extent = Annotated[str, BeforeValidator(_as_text), AfterValidator(_checked)]
 """An expression: "tokens", "2*d", "ceil_div(tokens, 64)", or an integer."""
 Relation = Annotated[str, AfterValidator(_checked_relation)]
+
+
+def assignments(values: Mapping[str, int]) -> str:
+    """Names with their values: a = 1, b = 2."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -6,7 +6,6 @@ anything is said of it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
@@ -17,6 +16,7 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.known_baseline import KnownBaseline
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
@@ -102,8 +102,3 @@ def estimated_times(
                 yield from pool.map(estimated, builds)
     finally:
         oracle.close()
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
+from astra_chat.tools.task.expressions import assignments
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Seconds, Value
 
@@ -77,13 +77,11 @@ class Tuning(Value):
         if held is None:
             return ""
         others = sorted((one for one in ratios if one[1] != self.start), key=lambda one: -one[0])
-        nearest = "".join(f"; {_told(values)}: {ratio:.3f}x" for ratio, values in others[:NEAREST])
+        nearest = "".join(
+            f"; {assignments(values)}: {ratio:.3f}x" for ratio, values in others[:NEAREST]
+        )
         tried = "; ".join(
             f"{name} {', '.join(map(str, sorted({values[name] for _, values in ratios})))}"
             for name in self.start
         )
         return f" ({held:.3f}x by estimate{nearest}). Tried: {tried}"
-
-
-def _told(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -75,6 +75,9 @@ def test_a_case_without_counts_has_a_dash(built: Build, reports: list[CaseReport
 
 def test_counting_ends_in_time_and_with_the_user(built: Build, cases: list[OracleCase]) -> None:
     assert counted_reports(Runner(TASK, DEVICE), built, cases, limit_s=0) == [None, None]
+    unwanted = Stop()
+    unwanted.set()
+    assert counted_reports(Runner(TASK, DEVICE), built, cases, unwanted=unwanted) == [None, None]
     stop = Stop()
     runner = Runner(TASK, DEVICE, stop)
     runner.plans(built, cases)

@@ -161,6 +161,8 @@ def extreme(code: Code) -> None:
     if len(code.operands) != 3:
         raise code.refuse("three sources on the C engine")
     keep = int(code.flag("NaN"))
+    if type_name == "f64" and code.flag("xorsign"):
+        raise code.refuse(".xorsign of f64")
     name = f"{code.instruction.family}{type_name[1:]}"
     template = of_magnitudes(code, f"{name}({{0}}, {{1}}, {keep})")
     elementwise(code, ftz(template, code.flag("ftz")), type_name)

@@ -264,14 +264,21 @@ def maximum(code: Code) -> Step:
     return _extreme(code, rounding.maximum)
 
 
-def _extreme(code: Code, compute: Function) -> Step:
-    type_name = code.type("f32", "f64")
-    code.count(3)
+def extreme_of(code: Code, compute: Function) -> Function:
+    """min or max by the modifiers .NaN and .xorsign.abs."""
     keep_nan = code.flag("NaN")
     if code.flag("xorsign"):
         code.option("abs")
         compute = rounding.of_magnitudes(compute)
-    chosen: Function = lambda a, b: compute(a, b, keep_nan=keep_nan)  # noqa: E731
+    return lambda a, b: compute(a, b, keep_nan=keep_nan)
+
+
+def _extreme(code: Code, compute: Function) -> Step:
+    type_name = code.type("f32", "f64")
+    code.count(3)
+    if type_name == "f64" and code.flag("xorsign"):
+        raise code.refuse(".xorsign of f64")
+    chosen = extreme_of(code, compute)
     if code.flag("ftz"):
         return elementwise(code, lambda a, b: chosen(flush(a), flush(b)), type_name)
     return elementwise(code, chosen, type_name)

@@ -157,11 +157,7 @@ def maximum(code: Code) -> Step:
 
 def _extreme(code: Code, compute: Function) -> Step:
     code.count(3)
-    keep_nan = code.flag("NaN")
-    if code.flag("xorsign"):
-        code.option("abs")
-        compute = rounding.of_magnitudes(compute)
-    return _finish(code, lambda a, b: compute(a, b, keep_nan=keep_nan))
+    return _finish(code, floats.extreme_of(code, compute))
 
 
 @family("ex2", "half")

@@ -6,6 +6,9 @@ import math
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -97,3 +100,12 @@ def ulps_between(a: int, b: int, form: Binary) -> float:
         return 0 if form.is_nan(a) and form.is_nan(b) else math.inf
     ordered = [-(x & ~form.sign) if x & form.sign else x for x in (a, b)]
     return abs(ordered[0] - ordered[1])
+
+
+def operand(values: Any, kind: str) -> Any:
+    """float32 values as what an instruction of this type takes: halves are raw, bf16 cut off."""
+    if kind == "bf16":
+        return (values.view(np.uint32) >> 16).astype(np.uint16)
+    if kind == "f16":
+        return values.astype(np.float16).view(np.uint16)
+    return values.astype(np.float64) if kind == "f64" else values

@@ -49,6 +49,7 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         # Modifiers that change the meaning
         "add.rn.ftz.f64 %rd1, %rd2, %rd3;",
         "min.xorsign.f32 %f1, %f2, %f3;",
+        "min.xorsign.abs.f64 %rd1, %rd2, %rd3;",
         "prmt.b32.f4e %r1, %r2, %r3, %r4;",
         "fence.proxy.alias;",
         "fence.mbarrier_init.acquire.cluster;",

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tools.virtual_gpu.numpy_engine.exact import operand
+
 NAN = np.nan
 LEFT = np.array([1, 2, 3, NAN, 1, NAN, -0.0, np.inf], np.float32)
 RIGHT = np.array([2, 2, 1, 1, NAN, NAN, 0.0, np.inf], np.float32)
@@ -20,21 +22,13 @@ COMPARE = {
 @pytest.mark.parametrize("name", COMPARE)
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16"])
 def test_ordered_and_unordered(operate: Any, name: str, kind: str) -> None:
-    a, b = (bits_of(x, kind) for x in (LEFT, RIGHT))
+    a, b = (operand(x, kind) for x in (LEFT, RIGHT))
     unordered = np.isnan(LEFT) | np.isnan(RIGHT)
     plain = COMPARE[name](LEFT, RIGHT)
     assert np.array_equal(operate(f"setp.{name}.{kind}", bool, a, b), plain & ~unordered)
     assert np.array_equal(operate(f"setp.{name}u.{kind}", bool, a, b), plain | unordered)
     assert np.array_equal(operate(f"setp.num.{kind}", bool, a, b), ~unordered)
     assert np.array_equal(operate(f"setp.nan.{kind}", bool, a, b), unordered)
-
-
-def bits_of(values: Any, kind: str) -> Any:
-    if kind == "bf16":
-        return (values.view(np.uint32) >> 16).astype(np.uint16)
-    if kind == "f16":
-        return values.astype(np.float16).view(np.uint16)
-    return values.astype(np.float64) if kind == "f64" else values
 
 
 @pytest.mark.parametrize("name", COMPARE)

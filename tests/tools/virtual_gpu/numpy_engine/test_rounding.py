@@ -13,7 +13,15 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.tools.virtual_gpu.numpy_engine.exact import BF16, F16, F32, F64, Binary, float_of
+from tests.tools.virtual_gpu.numpy_engine.exact import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    Binary,
+    float_of,
+    operand,
+)
 
 FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 Exact = Callable[..., Fraction]
@@ -477,14 +485,8 @@ def test_extremes_of_magnitudes_have_the_sign_of_a_product(
     lost = np.isnan(a) | np.isnan(b) if nan else np.isnan(a) & np.isnan(b)
     out = {"f32": np.float32, "f16": np.uint16, "bf16": np.uint16}[kind]
     name = f"{how}{nan}.xorsign.abs.{kind}"
-    found = operate(name, out, *(bits(x, kind) for x in (a, b)))
+    found = operate(name, out, *(operand(x, kind) for x in (a, b)))
     canonical = {"f32": 0x7FFFFFFF, "f16": 0x7FFF, "bf16": 0x7FFF}[kind]
-    raw = bits(wanted, kind).view(np.uint32 if kind == "f32" else np.uint16)
+    raw = operand(wanted, kind).view(np.uint32 if kind == "f32" else np.uint16)
     expected = np.where(lost, np.array(canonical, raw.dtype), raw)
     assert np.array_equal(found.view(raw.dtype), expected)
-
-
-def bits(values: Any, kind: str) -> Any:
-    if kind == "bf16":
-        return (values.view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(np.float16).view(np.uint16) if kind == "f16" else values
