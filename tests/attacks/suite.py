@@ -2,15 +2,15 @@
 
 `python tests/attacks/suite.py` writes docs/research/attacks.md from attacks.toml, found.md,
 limits.md and what was recorded; `--record virtual` (or cuda) runs everything first, or what
-`--only` names.
+`--only` names, of which several GPUs may each do a part at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import re
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +51,7 @@ from astra_chat.tools.types import (
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[1] / "docs" / "research" / "attacks.md"
 FOUND, LIMITS, RECORD = (HERE / name for name in ("found.md", "limits.md", "recorded.json"))
-WRITING, CLEAN = threading.Lock(), Correct(cases=1, worst=0.0)
+CLEAN = Correct(cases=1, worst=0.0)
 NOBODY: Callable[[object], None] = [].append
 SANITIZED_BYTES = 2**16
 """Larger check cases take a sanitizer seconds; the timed ones go through memcheck."""
@@ -252,8 +252,9 @@ def record(kind: str, workers: int, only: str = "") -> None:
     Several at once: nothing here depends on time but the timed ones, which come last and alone.
     """
     device = pick_device(kind)
-    known = json.loads(RECORD.read_text()) if only else {}
-    seen = known.get(kind, {"kind": kind, "device": device.name, "attacks": {}, "honest": {}})
+    if not only:
+        _keep(device, "attacks", said={})
+        _keep(device, "honest", said={})
     wanted = [a for a in attacks() if re.fullmatch(only or ".*", a.id)]
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
     with ExitStack() as stack:
@@ -269,33 +270,38 @@ def record(kind: str, workers: int, only: str = "") -> None:
         todo = [(a, g) for a in wanted for g in a.gates_on(kind) if a.runs_on(kind)]
         alone = [(a, g) for a, g in todo if a.endless or g in ("time", "confirm")]
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda pair: _note_honest(benches, seen, *pair), right))
-            list(pool.map(lambda pair: _note(benches, seen, *pair), set(todo) - set(alone)))
+            list(pool.map(lambda pair: _note_honest(benches[pair[0]], pair[1]), right))
+            list(pool.map(lambda pair: _note(benches, *pair), set(todo) - set(alone)))
         for attack, gate in alone:
-            _note(benches, seen, attack, gate)
+            _note(benches, attack, gate)
 
 
-def _note(benches: dict[str, Bench], seen: dict[str, Any], attack: Attack, gate: str) -> None:
-    found = caught(benches[attack.task], attack, gate)
-    with WRITING:
-        seen["attacks"].setdefault(attack.id, {})[gate] = found.model_dump()
-        _keep(seen)
+def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
+    bench = benches[attack.task]
+    found = caught(bench, attack, gate)
+    _keep(bench.device, "attacks", attack.id, gate, said=found.model_dump())
     print(attack.id, gate, "caught" if found.caught else f"MISSED: {found.words}", flush=True)
 
 
-def _note_honest(benches: dict[str, Bench], seen: dict[str, Any], task: str, file: str) -> None:
-    said = honest_words(benches[task], (HERE / "honest" / file).read_text())
-    with WRITING:
-        seen["honest"][file] = said
-        _keep(seen)
+def _note_honest(bench: Bench, file: str) -> None:
+    said = honest_words(bench, (HERE / "honest" / file).read_text())
+    _keep(bench.device, "honest", file, said=said)
     print(file, said, flush=True)
 
 
-def _keep(seen: dict[str, Any]) -> None:
-    """At once: a run that is stopped leaves what it has seen."""
-    known = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
-    known[seen["kind"]] = seen
-    RECORD.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+def _keep(device: Device, *place: str, said: object) -> None:
+    """At once, beside what others write: a run that is stopped leaves what it has seen."""
+    with RECORD.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        known = json.load(file)
+        recorded_as = device.spec if device.kind == "cuda" else "virtual"
+        at = known.setdefault(recorded_as, {"device": device.name, "attacks": {}, "honest": {}})
+        for name in place[:-1]:
+            at = at.setdefault(name, {})
+        at[place[-1]] = said
+        file.seek(0)
+        file.write(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        file.truncate()
 
 
 def honest_words(bench: Bench, source: str) -> str:
@@ -315,7 +321,7 @@ def honest_words(bench: Bench, source: str) -> str:
 def document() -> str:
     """docs/research/attacks.md."""
     known = json.loads(RECORD.read_text())
-    kinds = [kind for kind in ("virtual", "cuda") if kind in known]
+    on = [name for name in ("virtual", "h200", "h100") if name in known]
     lines = [
         "# Attacks",
         "",
@@ -325,11 +331,11 @@ def document() -> str:
         " from what `--record` recorded; a test runs the same table. Where several steps are named,"
         " each was also tried with the earlier ones left out.",
         "",
-        *(_summary(kind, known[kind]) for kind in kinds),
+        *(_summary(name, known[name]) for name in on),
         "",
-        f"| id | attack | gates | {' | '.join(kinds)} | evidence |",
-        f"|---|---|---|{'---|' * len(kinds)}---|",
-        *(_row(attack, kinds, known) for attack in attacks()),
+        f"| id | attack | gates | {' | '.join(on)} | evidence |",
+        f"|---|---|---|{'---|' * len(on)}---|",
+        *(_row(attack, on, known) for attack in attacks()),
         "",
         FOUND.read_text(),
         LIMITS.read_text(),
@@ -337,27 +343,27 @@ def document() -> str:
     return "\n".join(lines)
 
 
-def _summary(kind: str, seen: dict[str, Any]) -> str:
+def _summary(name: str, seen: dict[str, Any]) -> str:
     gates = [s for found in seen["attacks"].values() for s in found.values()]
     whole = [all(s["caught"] for s in found.values()) for found in seen["attacks"].values()]
     states = list(seen["honest"].values())
     lacking = sum(state.startswith("unsupported") for state in states)
     good = sum(state.startswith("correct") for state in states)
     return (
-        f"- `{kind}` ({seen['device']}): {sum(whole)} of {len(whole)} attacks caught"
+        f"- `{name}` ({seen['device']}): {sum(whole)} of {len(whole)} attacks caught"
         f" ({sum(s['caught'] for s in gates)} of {len(gates)} gates, each by itself);"
         f" {good} of {len(states) - lacking} honest kernels accepted"
         f"{f', {lacking} more need instructions that it lacks' if lacking else ''}."
     )
 
 
-def _row(attack: Attack, kinds: list[str], known: dict[str, Any]) -> str:
+def _row(attack: Attack, on: list[str], known: dict[str, Any]) -> str:
     if attack.test:
-        blank = " | ".join("-" for _ in kinds)
+        blank = " | ".join("-" for _ in on)
         return f"| {attack.id} | {attack.name} | impossible | {blank} | `{attack.test}` |"
     marks, words = [], attack.how
-    for kind in kinds:
-        found = known[kind]["attacks"].get(attack.id)
+    for name in on:
+        found = known[name]["attacks"].get(attack.id)
         marks.append(_mark(found))
         if found and not words:
             words = next(iter(found.values()))["words"]
