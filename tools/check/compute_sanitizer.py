@@ -25,10 +25,12 @@ from astra_chat.tools.run.protocol import CaseReport, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.buffer_layout import buffer_bytes
-from astra_chat.tools.types import Crashed, Unsafe, Wrong
+from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-TOOL_TIMEOUT_S = 180.0
+TOOL_TIMEOUT_S = 120.0
+CONNECTIONS = 1000
+"""Ports that one of the tools may try, of its usual ten: several judges share a machine's."""
 TRIES = 2
 CALLS = 3
 """Of each case (children/cuda_once.py)."""
@@ -66,8 +68,8 @@ def sanitize_cuda(
 
     In timing, arguments lie beside those of other launches, and a kernel that reads what is not
     its own may find something of use: here nothing is beside them. Raises MissingDependency without
-    the tools, and where one does not work, unless it does with `baseline`: then it was the
-    candidate that ended.
+    the tools, and where one does not work or does not end, unless it does with `baseline`: then it
+    was the candidate.
     """
     program, findings = find_tool("compute-sanitizer"), list[Found]()
 
@@ -103,15 +105,18 @@ def _run(
 ) -> Found | None:
     """One process for all cases; the finding names the first of them.
 
-    A tool that fails once may have failed by itself.
+    A tool that fails once, or does not end, may have failed by itself.
     """
     back = [_bytes(runner, oracle_case) <= HANDED_BACK_BYTES for oracle_case in oracle_cases]
-    command, output = _command(program, tool), ""
+    command, output, late = _command(program, tool), "", None
     for _ in range(TRIES):
         with watched(
             runner, build, oracle_cases, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
             ask=lambda asked: asked.extended(SanitizedRequest, handed_back=tuple(back)),
         ) as seen:  # fmt: skip
+            if isinstance(seen, TimedOut):
+                late, output = seen, f"no end in {seen.limit_s:.0f} s"
+                continue
             if not isinstance(seen, NvidiaToolRun):
                 return seen
             if finding := first_finding(seen.log):
@@ -123,6 +128,8 @@ def _run(
                 return next(filter(None, judged), None)
             output = (seen.log + seen.output)[-300:]
     if baseline is not None and _run(runner, baseline, oracle_cases, program, tool) is None:
+        if late:
+            return late
         message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
         return Crashed(case=oracle_cases[0].case, message=message)
     raise MissingDependency(f"compute-sanitizer {tool} did not work: {output}")
@@ -131,7 +138,8 @@ def _run(
 def _command(program: Path, tool: str) -> list[str]:
     # What the driver is asked and refuses is no fault of a kernel: the bindings ask what there is.
     quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
-    return [str(program), "--tool", tool, "--target-processes", "all", *quiet]
+    ports = ["--max-connections", str(CONNECTIONS)]
+    return [str(program), "--tool", tool, "--target-processes", "all", *ports, *quiet]
 
 
 def _bytes(runner: Runner, oracle_case: OracleCase) -> int:

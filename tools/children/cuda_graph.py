@@ -55,6 +55,7 @@ class Function:
     """The kernel of a node, whether the runtime launched it as a function or as a kernel."""
 
     def __init__(self, params: Any) -> None:
+        self._params = params  # which the handle lies in
         self._is_kernel = not int(params.func)
         self._handle = params.kern if self._is_kernel else params.func
         of = "cuKernelGetName" if self._is_kernel else "cuFuncGetName"
@@ -84,14 +85,13 @@ class Function:
 
 
 def launch_attributes(node: Any) -> tuple[tuple[int, int, int], bool]:
+    """The node's cluster, zeros without one, and whether it is launched cooperatively."""
     ids = cuda.CUlaunchAttributeID
-    cluster = call(
-        "cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    ).clusterDim
-    cooperative = call(
-        "cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-    ).cooperative
-    return (cluster.x, cluster.y, cluster.z), bool(cooperative)
+    # clusterDim lies in the value and, before cuda-bindings 13.5, does not keep it alive.
+    value = call("cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+    cluster = (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z)
+    value = call("cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+    return cluster, bool(value.cooperative)
 
 
 def as_reported(captured: Captured) -> report.AnyNode:

@@ -18,7 +18,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case, Crashed, Unsafe, Wrong
+from astra_chat.tools.types import Case, Crashed, TimedOut, Unsafe, Wrong
 
 MEMCHECK = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 4 bytes
@@ -150,6 +150,27 @@ def test_who_ends_where_it_is_watched_crashed_if_the_baseline_does_not(
     assert isinstance(found, Crashed) and "where the baseline ran" in found.message
     with pytest.raises(MissingDependency, match="did not work"):
         watched_by(tmp_path, monkeypatch, "", "")
+
+
+@pytest.mark.second_tier
+def test_a_tool_that_does_not_end_is_the_candidates_fault_if_the_baseline_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again first."""
+    monkeypatch.setattr(module, "TOOL_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(module, "TOOLS", ("memcheck",))
+    tries = list[str]()
+    watched = module.watched
+    monkeypatch.setattr(
+        module, "watched", lambda *of, **how: tries.append("") or watched(*of, **how)
+    )
+    hangs = "import time; time.sleep(60)"
+    with pytest.raises(MissingDependency, match="memcheck did not work: no end in 2 s"):
+        watched_by(tmp_path, monkeypatch, hangs, hangs)
+    assert len(tries) == 2 * module.TRIES
+    monkeypatch.setattr(module, "_wrong", lambda *_: None)
+    found = watched_by(tmp_path, monkeypatch, hangs, HANDS_BACK)
+    assert found == TimedOut(step="sanitize", limit_s=2.0)
 
 
 def sanitized(source: str) -> module.Found | None:
