@@ -3,7 +3,8 @@
 Each space of tuning_spaces.py is measured exhaustively, in random order, and tuned with a few
 measurements: the virtual GPU ranks all points, successive halving measures the first of them. Both
 winners are measured again by turns, on fresh seeds: the regret is the difference. FILE is written
-as it goes; given again, what it holds is not measured again. `--document FILE...` prints the table.
+as it goes; given again, what it holds is not measured again. `--document FILE...` prints the table,
+`--join FILE...` writes what all of them know to FILE.
 While the GPU measures, this machine's cores build and rank the next space. `--rank GPU` ranks only,
 for that GPU and without one: FILE then goes to a machine that has it.
 """
@@ -17,11 +18,17 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.regret import RegretStudy, SpaceStudy, StudiedPoint, document, read
+from astra_chat.research.regret import (
+    RegretStudy,
+    SpaceStudy,
+    StudiedPoint,
+    document,
+    joined,
+    read,
+)
 from astra_chat.research.tuning_spaces import SPACES, space_of
 from astra_chat.tools.build.nvcc import build_all
 from astra_chat.tools.check.hidden_cases import Weighted, reseeded
@@ -255,9 +262,14 @@ def main() -> None:
     parser.add_argument("--trust", action="store_true", help="where nothing can be isolated")
     parser.add_argument("--rank", metavar="GPU", help="rank only, for this GPU")
     parser.add_argument("--document", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--join", nargs="+", type=Path, metavar="FILE")
     given = parser.parse_args()
     if given.document:
-        print(document(list(chain.from_iterable(read(f).spaces for f in given.document))))
+        print(document(joined(map(read, given.document)).spaces))
+        return
+    if given.join:
+        both = joined(map(read, given.join))
+        write_whole(given.out, both.model_dump_json(indent=1).encode())
         return
     study = Study(
         given.out, given.device, given.cases, given.points, given.measurements,

@@ -31,13 +31,14 @@ from astra_chat.tools.check.drawn_layouts import (
 )
 from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
 from astra_chat.tools.check.drawn_together import large_together, near_served
+from astra_chat.tools.check.drawn_values import of_each, small_together, special_in_one
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.task.contract import Arg, Scalar
+from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.relations import broken
-from astra_chat.tools.types import AnyFamily, Case, DeviceKind, ValueFamily
+from astra_chat.tools.types import Case, DeviceKind, ValueFamily
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
@@ -52,6 +53,8 @@ TOGETHER, SERVED, NEAR_SERVED = (1, 2, 6), (2, 12, 48), (0, 1, 5)
 of all evaluations of a judge and of a confirmation."""
 USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
+SMALL = (1, 12, 24)
+"""The same of small numbers in several arguments."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
 """Of a sweep: least bytes of a case, and those of one in ten."""
@@ -61,13 +64,6 @@ octave apart."""
 ROWS_OCTAVES = 2.0
 """Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
-OF_ARGUMENTS: tuple[AnyFamily, ...] = (
-    *("normal",) * 4, *("magnitudes", "row_magnitudes", "shifted") * 2, "zeros", "large", "tiny",
-    "denormal", "ramp", "one_hot", "heavy_tail", "binary",
-)  # fmt: skip
-SPECIAL_ONE_IN = 10
-"""Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what
-becomes of them beside numbers of all magnitudes depends on the formula."""
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
 one infinity (children/values.py)."""
@@ -105,7 +101,8 @@ def draw_shared(
 
 def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     """What no size drawn by itself meets: two large dims, one extent of a timed call beside all
-    else, one argument among aligned ones that is not. `which` of the three numbers of cases."""
+    else, one argument among aligned ones that is not, small numbers in several. `which` of the
+    three numbers of cases."""
     for kind, dims in chain(
         large_together(task, rng, TOGETHER[which]),
         near_served(task, rng, NEAR_SERVED[which]),
@@ -121,6 +118,12 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     for (name, padded), kind in rng.sample(places, min(LAYOUTS[which], len(places))):
         case = _case(task, kind, all_round(task, kind, rng, SHARED_BYTES), rng, "normal", name)
         yield aligned_but(task, case, name, padded, rng)
+    together = list(small_together([arg for arg in task.args if arg.has_families], rng))
+    for families in rng.sample(together, min(SMALL[which], len(together))):
+        kind = rng.choice(task.combinations)
+        case = _case(task, kind, odd(task, kind, rng, SHARED_BYTES), rng, "normal")
+        there = {name: of for name, of in families.items() if name not in case.absent}
+        yield case.model_copy(update={"families": there})
 
 
 def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
@@ -196,7 +199,7 @@ def _case(
     absent = tuple(name for name in optional if name != present)
     own = [arg for arg in task.args if arg.has_families and arg.name not in absent]
     if family == "special" and any(arg.largest for arg in own):
-        families, family = _special(own, rng), None
+        families, family = special_in_one(own, rng), None
     else:
         families = {}
     case = kind.case(dims).model_copy(
@@ -204,7 +207,7 @@ def _case(
     )
     results = task.least_results(case)
     if not families and (not family or results < FEW):
-        families = _families(own, rng)
+        families = of_each(own, rng)
     if not family and not families:
         case = case.model_copy(update={"values": rng.choice(CHANCE)})
     offset, offsets = drawn_offsets(task, rng)
@@ -217,18 +220,6 @@ def _case(
             "offsets": offsets, "scalars": scalars,
         }
     )  # fmt: skip
-
-
-def _families(args: Sequence[Arg], rng: random.Random) -> dict[str, AnyFamily]:
-    if any(arg.largest for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
-        return _special(args, rng)
-    return {arg.name: rng.choice(OF_ARGUMENTS) for arg in args}
-
-
-def _special(args: Sequence[Arg], rng: random.Random) -> dict[str, AnyFamily]:
-    """Special values in one of these arguments, where they are legal."""
-    special = rng.choice([arg for arg in args if arg.largest])
-    return {arg.name: "special" if arg is special else "normal" for arg in args}
 
 
 def _value(scalar: Scalar, rng: random.Random) -> float:

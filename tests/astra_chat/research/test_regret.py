@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.research.regret import RegretStudy, SpaceStudy, StudiedPoint, document, read
+from astra_chat.research.regret import (
+    RegretStudy,
+    SpaceStudy,
+    StudiedPoint,
+    document,
+    joined,
+    read,
+)
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tuning.halving_rounds import Halving
 
@@ -46,6 +53,21 @@ def test_an_unfinished_space_is_said() -> None:
     one = study(8, ())
     assert not one.done and "not finished" in document([one])
     assert "no nvcc" in document([one.model_copy(update={"problem": "no nvcc"})])
+
+
+def test_files_of_several_gpus_are_joined() -> None:
+    """A GPU measures one space and holds the rankings of all."""
+    whole = study(8, ((1.9, 1.8),))
+    fresh = whole.model_copy(update={"device": "", "again": (), "halving": None})
+    begun = whole.model_copy(update={"again": ()})
+    elsewhere = whole.model_copy(update={"device": "another GPU", "again": ()})
+    other = fresh.model_copy(update={"space": "silu_and_mul/baseline"})
+
+    def of(*spaces: SpaceStudy) -> RegretStudy:
+        return RegretStudy(schema="astra-chat/regret/1", spaces=spaces)
+
+    found = joined([of(fresh, other), of(begun), of(whole, other), of(elsewhere), of(begun)])
+    assert list(found.spaces) == [other, whole, elsewhere]
 
 
 def test_a_file_is_read_again_and_another_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from astra_chat.tools.check.hidden_cases import OF_ARGUMENTS
+from astra_chat.tools.check.drawn_values import OF_ARGUMENTS
 from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.types import AnyFamily, ValueFamily
 

@@ -1,0 +1,52 @@
+"""Value families of the arguments of drawn cases: each its own, or small ones together.
+
+What is wrong only for a small sum or product shows where all that goes into it is small: each
+argument with a family of its own seldom is so. So some cases have small numbers in all arguments
+but one, or in all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.types import AnyFamily
+
+OF_ARGUMENTS: tuple[AnyFamily, ...] = (
+    *("normal",) * 4, *("magnitudes", "row_magnitudes", "shifted") * 2, "zeros", "large", "tiny",
+    "denormal", "ramp", "one_hot", "heavy_tail", "binary",
+)  # fmt: skip
+SMALL: tuple[AnyFamily, ...] = ("denormal", "tiny", "zeros")
+SPECIAL_ONE_IN = 10
+"""Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what
+becomes of them beside numbers of all magnitudes depends on the formula."""
+
+Families = dict[str, AnyFamily]
+"""By argument."""
+
+
+def of_each(args: Sequence[Arg], rng: random.Random) -> Families:
+    """One of its own for each of these arguments."""
+    if any(arg.largest for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
+        return special_in_one(args, rng)
+    return {arg.name: rng.choice(OF_ARGUMENTS) for arg in args}
+
+
+def special_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
+    """Special values in one of these arguments, where they are legal."""
+    special = rng.choice([arg for arg in args if arg.largest])
+    return {arg.name: "special" if arg is special else "normal" for arg in args}
+
+
+def small_together(args: Sequence[Arg], rng: random.Random) -> Iterator[Families]:
+    """Small numbers in all of these arguments, and in all but each; the least of them differ."""
+    spare = (None, *args) if len(args) > 1 else (None,) if args else ()
+    for spared in spare:
+        for least in SMALL:
+            small = [arg for arg in args if arg is not spared]
+            first = rng.choice(small)
+            yield {
+                arg.name: least if arg is first else rng.choice(SMALL) if arg in small else "normal"
+                for arg in args
+            }
