@@ -26,6 +26,7 @@ from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.shipped_launcher import launches_otherwise
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
@@ -164,6 +165,13 @@ class Bench(AbstractContextManager["Bench"]):
         bench = [case for case, _ in self.task.bench]
         oracle_cases, timed = (self.oracle.oracle_cases(cases, Stop()) for cases in (small, bench))
         return sanitize_cuda(self.runner, built, oracle_cases, timed, baseline=baseline) or CLEAN
+
+    def shipped(self, source: str) -> Outcome:
+        """Its launcher with NVIDIA's runtime beside its plans, as of a winner."""
+        built, baseline = self.build(source), self.build(self.task.baseline)
+        assert isinstance(built, Build) and isinstance(baseline, Build), built
+        oracle_cases = self.oracle.oracle_cases(self._cases(False), Stop())
+        return launches_otherwise(self.runner, built, oracle_cases, baseline) or CLEAN
 
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
@@ -315,6 +323,8 @@ def honest_words(bench: Bench, source: str) -> str:
         return f"refused: {findings[0].what}"
     seen = CheckProgress()
     words = outcome_words(bench.checked(source, seen=seen))
+    if words == CLEAN.kind and bench.device.kind == "cuda":
+        words = outcome_words(bench.shipped(source))
     return "; ".join([words, *seen.warnings.values()])[:400]
 
 
