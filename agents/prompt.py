@@ -171,6 +171,12 @@ def _standing(context: ChatContext, state: RunState) -> Section | None:
     return Section("The last candidate stands", stands[-1].text) if stands else None
 
 
+def _tuned(context: ChatContext, state: RunState) -> Section | None:
+    """What came of the constants that the round's candidate left open."""
+    tuning = state.round.tuning if state.round else None
+    return Section("Constants that were left open", tuning.words, 2) if tuning else None
+
+
 def _log(context: ChatContext, state: RunState) -> Section | None:
     if not state.rounds:
         return None
@@ -285,7 +291,7 @@ SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None]
     ),
     "fixer": (_task, _contract, _headers, _plan_in_short, failing),
     "profiler": (
-        _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _standing,
+        _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _tuned, _standing,
         _last_report,
     ),
     "single": (_task, parent),

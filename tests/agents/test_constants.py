@@ -148,11 +148,13 @@ def test_the_coder_is_told_only_where_the_run_tunes(task: Task) -> None:
     assert "// tune: 64 128 512" in prompts[0] and "// tune" not in prompts[1]
 
 
-def test_the_planner_reads_what_was_tuned(task: Task) -> None:
+def test_planner_and_profiler_read_what_was_tuned(task: Task) -> None:
     state = chat(("executor", tuning()))
     context = ChatContext(task, SCALAR, "sglang", DEVICE.name)
     told = turn_prompt("planner", context, state)
     assert "kThreads = 64 (was 128)" in told and "up to 8 choices" in told
+    assert tuning().words in turn_prompt("profiler", context, state)
+    assert "left open" not in turn_prompt("profiler", context, chat())
 
 
 def test_what_came_next_is_told_where_nothing_was_faster() -> None:
