@@ -11,6 +11,7 @@ import argparse
 import fcntl
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -257,7 +258,8 @@ def outcome_words(outcome: Outcome) -> str:
 def record(kind: str, workers: int, only: str = "") -> None:
     """Run attacks and honest kernels, those whose id or file matches `only`; keep what was seen.
 
-    Several at once: nothing here depends on time but the timed ones, which come last and alone.
+    Several at once; those that end by a time limit, or are timed, last and fewer at once: the GPU
+    lock lets one of them measure at a time.
     """
     device = pick_device(kind)
     if not only:
@@ -265,36 +267,43 @@ def record(kind: str, workers: int, only: str = "") -> None:
         _keep(device, "honest", said={})
     wanted = [a for a in attacks() if re.fullmatch(only or ".*", a.id)]
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
-    with ExitStack() as stack:
-        benches = {
-            name: stack.enter_context(Bench(task_of(name), device))
-            for name in sorted({a.task for a in wanted if a.task} | {t for t, _ in right})
-        }
-        for bench in benches.values():
-            bench.prepare(
-                [a.source for a in wanted if a.task == bench.task.name and not a.endless]
-                + [(HERE / "honest" / f).read_text() for t, f in right if t == bench.task.name]
-            )
+    names = sorted({a.task for a in wanted if a.task} | {t for t, _ in right})
+    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
+        benches = {name: stack.enter_context(Bench(task_of(name), device)) for name in names}
+
+        def prepare(name: str) -> None:
+            sources = [a.source for a in wanted if a.task == name and not a.endless]
+            sources += [
+                (HERE / "honest" / file).read_text() for task, file in right if task == name
+            ]
+            benches[name].prepare(sources)
+
+        list(pool.map(prepare, names))
         todo = [(a, g) for a in wanted for g in a.gates_on(kind) if a.runs_on(kind)]
-        alone = [(a, g) for a, g in todo if a.endless or g in ("time", "confirm")]
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda pair: _note_honest(benches[pair[0]], pair[1]), right))
-            list(pool.map(lambda pair: _note(benches, *pair), set(todo) - set(alone)))
-        for attack, gate in alone:
-            _note(benches, attack, gate)
+        late = [(a, g) for a, g in todo if a.endless or g in ("time", "confirm")]
+        list(pool.map(lambda pair: _note_honest(benches[pair[0]], pair[1]), right))
+        list(pool.map(lambda pair: _note(benches, *pair), set(todo) - set(late)))
+        with ThreadPoolExecutor(max(1, workers // 4)) as few:
+            list(few.map(lambda pair: _note(benches, *pair), late))
 
 
 def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
     bench = benches[attack.task]
     found = caught(bench, attack, gate)
     _keep(bench.device, "attacks", attack.id, gate, said=found.model_dump())
-    print(attack.id, gate, "caught" if found.caught else f"MISSED: {found.words}", flush=True)
+    _say(f"{attack.id} {gate} {'caught' if found.caught else f'MISSED: {found.words}'}")
 
 
 def _note_honest(bench: Bench, file: str) -> None:
     said = honest_words(bench, (HERE / "honest" / file).read_text())
     _keep(bench.device, "honest", file, said=said)
-    print(file, said, flush=True)
+    _say(f"{file} {said}")
+
+
+def _say(line: str) -> None:
+    """In one piece, beside other threads."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _keep(device: Device, *place: str, said: object) -> None:
