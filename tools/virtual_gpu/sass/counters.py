@@ -18,7 +18,7 @@ from astra_chat.tools.virtual_gpu.sass.disassembly import (
 )
 from astra_chat.tools.virtual_gpu.sass.execution_counts import Code, Executions
 from astra_chat.tools.virtual_gpu.sass.functional_units import unit_of
-from astra_chat.tools.virtual_gpu.sass.pipeline import timings
+from astra_chat.tools.virtual_gpu.sass.pipeline import Timing, timings
 from astra_chat.tools.virtual_gpu.sass.store_merging import follow
 from astra_chat.tools.virtual_gpu.types import Counters, LaunchReport, Visits
 
@@ -55,12 +55,12 @@ class KernelCode:
 
     def __init__(self, kernel: MachineKernel, ptx: Sequence[PtxBlock]) -> None:
         blocks = basic_blocks(kernel)
-        code = Code(blocks, tuple(loops(blocks)), place(blocks, ptx), tuple(ptx))
-        self._executions = Executions(code)
+        self._code = Code(blocks, tuple(loops(blocks)), place(blocks, ptx), tuple(ptx))
+        self._executions = Executions(self._code)
         self._units = [_units(block.instructions) for block in blocks]
         self._calls = [sum(map(_is_call, block.instructions)) for block in blocks]
         self._stores = [follow(block.instructions) for block in blocks]
-        self._timings = timings(code)
+        self._timings: dict[frozenset[int], list[Timing]] = {}
         self._sources = {line: text for block in ptx for line, text in block.sources.items()}
 
     def executed(self, visits: Visits) -> Executed:
@@ -75,7 +75,8 @@ class KernelCode:
         lines: _Sum[int] = _Sum()
         loads: _Sum[int] = _Sum()
         runs_of_longest = self._executions.of(visits.longest)
-        for block, (runs, timing) in enumerate(zip(runs_of_longest, self._timings, strict=True)):
+        costs = self._costs(runs_of_longest)
+        for block, (runs, timing) in enumerate(zip(runs_of_longest, costs, strict=True)):
             first = self._executions.entered(block, runs_of_longest)
             for often, cost in ((first, timing.first), (runs - first, timing.steady)):
                 cycles += often * cost.cycles
@@ -92,6 +93,13 @@ class KernelCode:
             units.rounded(), round(cycles), round(rounds), round(before), spent.rounded(),
             lines.by(self._sources).rounded(), loads.by(self._sources).rounded(), share,
         )  # fmt: skip
+
+    def _costs(self, runs: Sequence[float]) -> list[Timing]:
+        """Of each block on this way through the code; launches have few different ones."""
+        way = frozenset(block for block, often in enumerate(runs) if often)
+        if way not in self._timings:
+            self._timings[way] = timings(self._code, way)
+        return self._timings[way]
 
 
 Key = TypeVar("Key")

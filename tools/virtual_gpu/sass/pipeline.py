@@ -1,8 +1,9 @@
 """Cycles that a lone warp takes for each block of machine code, and how often it waits for memory.
 
-The code is simulated in the order of its text, each loop several times: an instruction issues once
-the stall cycles of the previous one have passed and the scoreboards that it waits for are released.
-Loads from global memory cost nothing here but a round: the longest chain of dependent waits.
+The blocks that it runs are simulated in the order of their text, each loop several times: an
+instruction issues once the stall cycles of the previous one have passed and the scoreboards that it
+waits for are released. Loads from global memory cost nothing here but a round: the longest chain of
+dependent waits. What another arm of a branch has waited for is not there for this one.
 """
 
 from __future__ import annotations
@@ -143,14 +144,14 @@ def _boards(instruction: MachineInstruction) -> Sequence[int]:
     return instruction.waits
 
 
-def timings(code: Code) -> list[Timing]:
-    """Of each block; rare ones take no time."""
-    return _Run(code).timings()
+def timings(code: Code, run: frozenset[int]) -> list[Timing]:
+    """Of each block, where the warp runs these; all others, and rare ones, take no time."""
+    return _Run(code, run).timings()
 
 
 class _Run:
-    def __init__(self, code: Code) -> None:
-        self._code = code
+    def __init__(self, code: Code, run: frozenset[int]) -> None:
+        self._code, self._runs = code, run
         self._heads = {loop.head: loop for loop in code.loops}
         self._warp = _Warp()
         self._first: dict[int, Cost] = {}
@@ -177,7 +178,8 @@ class _Run:
                 done |= self._turn(self._heads[number].members, inside | {number})
                 continue
             block = self._code.blocks[number]
-            cost = Cost(0.0, 0) if block.rare else self._warp.run(block.instructions)
+            taken = number in self._runs and not block.rare
+            cost = self._warp.run(block.instructions) if taken else Cost(0.0, 0)
             self._steady[number] = cost
             self._first.setdefault(number, cost)
 

@@ -14,9 +14,13 @@ from astra_chat.tools.virtual_gpu.sass.pipeline import Cost, Timing, timings
 from tests.tools.virtual_gpu.sass.code import instruction, kernel
 
 
-def timed(*items: str | MachineInstruction) -> Sequence[Timing]:
+def timed(
+    *items: str | MachineInstruction, without: frozenset[int] = frozenset()
+) -> Sequence[Timing]:
+    """Of a warp that runs all blocks but these."""
     blocks = basic_blocks(kernel(*items))
-    return timings(Code(blocks, tuple(loops(blocks)), place(blocks, ()), ()))
+    code = Code(blocks, tuple(loops(blocks)), place(blocks, ()), ())
+    return timings(code, frozenset(range(len(blocks))) - without)
 
 
 def straight(*items: MachineInstruction) -> Cost:
@@ -93,3 +97,16 @@ def test_a_loop_s_first_turn_waits_for_what_was_before() -> None:
 def test_rare_blocks_take_no_time() -> None:
     timing = timed("EXIT", instruction("FADD", stall=9), "EXIT")
     assert timing[1].steady == Cost(0, 0)
+
+
+def test_each_arm_of_a_branch_waits_for_what_was_loaded_before_it() -> None:
+    """An index is loaded, and both arms load what it says: two rounds, whichever arm is taken."""
+    load = instruction("LDG.E", result=0)
+    use, store = instruction("LDG.E", result=1, waits=(0,)), instruction("STG.E", waits=(1,))
+    code = (
+        load, instruction("@P0 BRA `(.L_1)"), use, store, instruction("EXIT"), ".L_1:", use, store,
+        instruction("EXIT"),
+    )  # fmt: skip
+    for other in (1, 2):
+        costs = [timing.steady for timing in timed(*code, without=frozenset({other}))]
+        assert sum(cost.rounds for cost in costs) == 2 and costs[other].rounds == 0
