@@ -104,6 +104,17 @@ def test_what_all_further_plans_can_gain_is_weighted_over_the_cases() -> None:
     assert "in every case" not in times_text(evaluation(VECTOR, alone), alone)
 
 
+def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
+    both = two_cases()
+    assert "below time_reachable" not in times_text(evaluation(VECTOR, both), both)
+    faster = both.model_copy(
+        update={"cases": (both.cases[0], both.cases[1].model_copy(update={"median_us": 0.97}))}
+    )
+    lines = times_text(evaluation(VECTOR, faster), faster).splitlines()
+    told = "case 2 is below time_reachable: the estimate missed something, do not build on it"
+    assert told in lines
+
+
 def launching(first: str, second: str) -> Evaluation:
     plans = tuple(CaseLaunches(case=case, launches=text, plan_sha256="0")
                   for case, text in ((CASE, first), (OTHER, second)))  # fmt: skip
