@@ -20,8 +20,13 @@ def example_source(task: Task) -> str:
         types=_types(task, case), scalars=pformat(_scalars(task, case)), absent=case.absent,
         indices="\n".join(_indices(arg, case) for arg in present if arg.index) or "    pass",
         tensors="\n".join(_tensor(arg, case) for arg in present),
-        arguments=", ".join(_arguments(task, case)), written=written,
+        arguments=call_arguments(task), written=written,
     )  # fmt: skip
+
+
+def call_arguments(task: Task) -> str:
+    """What the module's function is called with on that case, in `tensors`, as Python."""
+    return ", ".join(_arguments(task, task.bench[0][0]))
 
 
 def _types(task: Task, case: Case) -> str:
