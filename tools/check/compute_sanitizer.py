@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,9 +91,12 @@ def sanitize_cuda(
 def _named(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], program: Path, tool: str
 ) -> Found | None:
-    """The finding again, on the first case by itself that shows it."""
-    alone = (_run(runner, build, [oracle_case], program, tool) for oracle_case in oracle_cases)
-    return next((finding for finding in alone if finding is not None), None)
+    """The finding again, on the first case by itself that shows it; where the tool does not work,
+    it stays without a case."""
+    with suppress(MissingDependency):
+        alone = (_run(runner, build, [oracle_case], program, tool) for oracle_case in oracle_cases)
+        return next((finding for finding in alone if finding is not None), None)
+    return None
 
 
 def _run(
