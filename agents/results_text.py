@@ -61,8 +61,8 @@ BEST = {
 OF_THROUGHPUT = frozenset(("issue", "special_functions", "lsu", "shared", "tensor"))
 """Bottlenecks to which it matters what all warps execute."""
 IN_TABLE = frozenset((*TIME_PARTS.values(), REACHABLE, LEFT, TIME))
-BELOW = 0.02
-"""An estimate that is less below the floor says nothing."""
+FLOOR_TOLERANCE = 0.02
+"""Estimates this close below the floor are not told."""
 _ALONE = re.compile(r":? (take|takes)? ?\d[\d.]* us alone")
 """A term of the model, which does not add up with the parts."""
 _ONES = re.compile(r"(\d)(x1)+\b")
@@ -152,16 +152,17 @@ def times_text(evaluation: Evaluation, timed: Timed, *, short: bool = False) -> 
 
 
 def _below_the_floor(timed: Timed) -> list[str]:
-    """Cases whose estimate is better than the model's own best: something was not counted."""
+    """Cases whose estimate is better than the model's own best: one of the two is wrong."""
     told = [
         str(number)
         for number, time, profile in _profiled(timed)
-        if (floor := profile.metric(REACHABLE)) and time.median_us < (1 - BELOW) * floor.value
+        if (floor := profile.metric(REACHABLE))
+        and time.median_us < (1 - FLOOR_TOLERANCE) * floor.value
     ]
     if timed.basis != "estimated" or not told:
         return []
     cases = f"case {told[0]} is" if len(told) == 1 else f"cases {', '.join(told)} are"
-    return [f"{cases} below {REACHABLE}: the estimate missed something, do not build on it"]
+    return [f"{cases} below {REACHABLE}: estimate or floor is wrong there; do not build on it"]
 
 
 def _most_to_gain(timed: Timed) -> list[str]:

@@ -40,9 +40,8 @@ from astra_chat.tools.types import Metric, Timed
 from tests.chat_samples import CASE, VECTOR, WRONG_OUTCOME, evaluation, timed
 
 OTHER = CASE.model_copy(update={"dims": {"rows": 1, "d": 128}})
-SPLIT = split_metrics(
-    {"fixed": 0.5, "block_start": 0.1, "waits": 0.3, "instructions": 0.2, "bytes": 0.4}, 1.0
-)
+PARTS_US = {"fixed": 0.5, "block_start": 0.1, "waits": 0.3, "instructions": 0.2, "bytes": 0.4}
+SPLIT = split_metrics(PARTS_US, 1.0)
 
 
 def two_cases() -> Timed:
@@ -104,15 +103,19 @@ def test_what_all_further_plans_can_gain_is_weighted_over_the_cases() -> None:
     assert "in every case" not in times_text(evaluation(VECTOR, alone), alone)
 
 
+def with_floor(reachable_us: float) -> Timed:
+    """The second case's time is 1.5 us, in parts and in all."""
+    both, (other,) = two_cases(), two_cases().other_profiles
+    metrics = (*other.metrics[: -len(SPLIT)], *split_metrics(PARTS_US, reachable_us))
+    profile = other.model_copy(update={"metrics": metrics})
+    return both.model_copy(update={"other_profiles": (profile,)})
+
+
 def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
-    both = two_cases()
-    assert "below time_reachable" not in times_text(evaluation(VECTOR, both), both)
-    faster = both.model_copy(
-        update={"cases": (both.cases[0], both.cases[1].model_copy(update={"median_us": 0.97}))}
-    )
-    lines = times_text(evaluation(VECTOR, faster), faster).splitlines()
-    told = "case 2 is below time_reachable: the estimate missed something, do not build on it"
-    assert told in lines
+    told = "case 2 is below time_reachable: estimate or floor is wrong there; do not build on it"
+    for reachable_us, is_told in ((1.0, False), (1.52, False), (1.6, True)):
+        found = with_floor(reachable_us)
+        assert (told in times_text(evaluation(VECTOR, found), found).splitlines()) == is_told
 
 
 def launching(first: str, second: str) -> Evaluation:

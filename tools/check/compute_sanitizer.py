@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
@@ -29,9 +29,9 @@ from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-TOOL_TIMEOUT_S = 120.0
+TOOL_TIMEOUT_S = 180.0
 CONNECTIONS = 1000
-"""Ports that one of the tools may try, of its usual ten: several judges share a machine's."""
+"""Ports that each tool may try; its default is ten, which all tools of a machine share."""
 TRIES = 2
 CALLS = 3
 """Of each case (children/cuda_once.py)."""
@@ -69,8 +69,8 @@ def sanitize_cuda(
 
     In timing, arguments lie beside those of other launches, and a kernel that reads what is not
     its own may find something of use: here nothing is beside them. Raises MissingDependency without
-    the tools, and where one does not work or does not end, unless it does with `baseline`: then it
-    was the candidate.
+    the tools, and where one does not work or does not end, unless it does with `baseline`: then the
+    candidate is at fault.
     """
     program, findings = find_tool("compute-sanitizer"), list[Found]()
 
@@ -109,34 +109,55 @@ def _run(
 ) -> Found | None:
     """One process for all cases; the finding names the first of them.
 
-    A tool that fails once, or does not end, may have failed by itself.
+    A tool that fails or does not end may have failed by itself: it is tried again, then with the
+    baseline, and where that ends, once more.
     """
-    back = [_bytes(runner, oracle_case) <= HANDED_BACK_BYTES for oracle_case in oracle_cases]
-    command, output, late = _command(program, tool), "", None
+    failed = ""
     for _ in range(TRIES):
-        with watched(
-            runner, build, oracle_cases, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
-            ask=lambda asked: asked.extended(SanitizedRequest, handed_back=tuple(back)),
-        ) as seen:  # fmt: skip
-            if isinstance(seen, TimedOut):
-                late, output = seen, f"no end in {seen.limit_s:.0f} s"
-                continue
-            if not isinstance(seen, NvidiaToolRun):
-                return seen
-            if finding := first_finding(seen.log):
-                what, where = finding
-                return Unsafe(case=oracle_cases[0].case, what=f"{tool}: {what}", where=where)
-            pairs = list(zip(seen.runs, back, strict=True))
-            if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
-                judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
-                return next(filter(None, judged), None)
-            output = (seen.log + seen.output)[-300:]
-    if baseline is not None and _run(runner, baseline, oracle_cases, program, tool) is None:
-        if late:
-            return late
-        message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
-        return Crashed(case=oracle_cases[0].case, message=message)
-    raise MissingDependency(f"compute-sanitizer {tool} did not work: {output}")
+        found = _once(runner, build, oracle_cases, program, tool)
+        if not isinstance(found, _Failed):
+            return found
+        failed = found.how
+    if baseline is None or _run(runner, baseline, oracle_cases, program, tool) is not None:
+        raise MissingDependency(f"compute-sanitizer {tool} did not work: {failed}")
+    found = _once(runner, build, oracle_cases, program, tool)
+    if not isinstance(found, _Failed):
+        return found
+    if found.late:
+        return found.late
+    message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
+    return Crashed(case=oracle_cases[0].case, message=message)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A tool that said nothing about the kernel."""
+
+    how: str
+    late: TimedOut | None = None
+
+
+def _once(
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], program: Path, tool: str
+) -> Found | _Failed | None:
+    back = [_bytes(runner, oracle_case) <= HANDED_BACK_BYTES for oracle_case in oracle_cases]
+    with watched(
+        runner, build, oracle_cases, _command(program, tool), step="sanitize",
+        timeout_s=TOOL_TIMEOUT_S,
+        ask=lambda asked: asked.extended(SanitizedRequest, handed_back=tuple(back)),
+    ) as seen:  # fmt: skip
+        if isinstance(seen, TimedOut) and seen.step == "sanitize":
+            return _Failed(f"no end in {seen.limit_s:.0f} s, or too much memory", seen)
+        if not isinstance(seen, NvidiaToolRun):
+            return seen
+        if finding := first_finding(seen.log):
+            what, where = finding
+            return Unsafe(case=oracle_cases[0].case, what=f"{tool}: {what}", where=where)
+        pairs = list(zip(seen.runs, back, strict=True))
+        if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
+            judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
+            return next(filter(None, judged), None)
+        return _Failed((seen.log + seen.output)[-300:])
 
 
 def _command(program: Path, tool: str) -> list[str]:

@@ -247,13 +247,16 @@ def attributed(
 
 def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Metric]:
     """The parts of a time, the floor that is reachable, and what is left above it; as metrics that
-    a plan can name. The floor is at most the time itself: it is a model's."""
+    a plan can name. The floor is a model's: a time may be below it, and nothing is left then."""
     total = sum(parts_us.values())
-    floor = min(reachable_us, total)
     rows = [(TIME_PARTS[part], parts_us[part], f"of the time: {PARTS[part]}") for part in PARTS]
     rows += [
-        (REACHABLE, floor, "the model's floor: what copying the task's least bytes would take"),
-        (LEFT, total - floor, "of the time, what lies above time_reachable"),
+        (
+            REACHABLE,
+            reachable_us,
+            "the model's floor: what copying the task's least bytes would take",
+        ),
+        (LEFT, max(0.0, total - reachable_us), "of the time, what lies above time_reachable"),
     ]
     return [Metric(name=name, value=value, unit="us", words=words) for name, value, words in rows]
 

@@ -153,8 +153,12 @@ class MachineCode:
         code = self.kernel(report.launch.kernel, ptx) if report.visits is not None else None
         if code is None or report.visits is None:
             return report
-        counters = changed(report.counters, code.executed(report.visits))
-        return dataclasses.replace(report, counters=counters)
+        # As in _read: what is odd about the code shows here, too.
+        try:
+            executed = code.executed(report.visits)
+        except Exception:
+            return report
+        return dataclasses.replace(report, counters=changed(report.counters, executed))
 
 
 def changed(counters: Counters, executed: Executed) -> Counters:
