@@ -68,8 +68,10 @@ class Study:
     found: dict[str, SpaceStudy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.out.exists():
-            self.found = {one.space: one for one in read(self.out).spaces}
+        spaces = read(self.out).spaces if self.out.exists() else ()
+        self.found = {one.space: one for one in spaces}
+        if len(self.found) < len(spaces):
+            raise BadInput(f"{self.out} is of several devices: use one of a single device")
 
     def weighted(self, task: Task) -> Weighted:
         """The cases that are timed."""
@@ -252,7 +254,7 @@ def _say(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.research.measure_regret")
     parser.add_argument("spaces", nargs="*", metavar="SPACE", help=f"of {', '.join(SPACES)}")
-    parser.add_argument("-o", "--out", type=Path, default=Path("regret.json"))
+    parser.add_argument("-o", "--out", type=Path, help="regret.json, unless files are joined")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cases", choices=CASE_LISTS, default="demo")
     parser.add_argument("--points", type=int, default=300, help="of a space, at most")
@@ -268,12 +270,16 @@ def main() -> None:
         print(document(joined(map(read, given.document)).spaces))
         return
     if given.join:
-        both = joined(map(read, given.join))
-        write_whole(given.out, both.model_dump_json(indent=1).encode())
+        if given.out is None:
+            parser.error("--join needs -o FILE")
+        whole = joined(map(read, given.join))
+        write_whole(given.out, whole.model_dump_json(indent=1).encode())
         return
+    out = given.out or Path("regret.json")
+    deadline = time.monotonic() + given.budget_s
     study = Study(
-        given.out, given.device, given.cases, given.points, given.measurements,
-        time.monotonic() + given.budget_s, Entropy(given.seed), given.trust,
+        out, given.device, given.cases, given.points, given.measurements, deadline,
+        Entropy(given.seed), given.trust,
     )  # fmt: skip
     if given.rank:
         study.rank(given.spaces or list(SPACES), given.rank)

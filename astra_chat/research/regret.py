@@ -126,20 +126,27 @@ def read(path: Path) -> RegretStudy:
 
 
 def joined(studies: Iterable[RegretStudy]) -> RegretStudy:
-    """Each space of each device once, as far as one of these files knows it: GPUs that measure at
-    once write a file each. What is not timed yet stands back behind what is."""
+    """Each space of each device once, from the file that knows most of it: GPUs that measure at
+    once write a file each. A space without times is left out where another file has them. Raises
+    BadInput where two files time a space on other cases or points."""
     known = dict[tuple[str, str], SpaceStudy]()
     for one in chain.from_iterable(study.spaces for study in studies):
-        place = one.space, one.device
-        if place not in known or _told(known[place]) < _told(one):
-            known[place] = one
+        other = known.setdefault((one.space, one.device), one)
+        if _of(one) != _of(other):
+            raise BadInput(f"{one.space} is studied on other cases or points in these files")
+        known[one.space, one.device] = max(other, one, key=_told)
     timed = {space for space, device in known if device}
     kept = [one for one in known.values() if one.device or one.space not in timed]
     return RegretStudy(schema="astra-chat/regret/1", spaces=tuple(kept))
 
 
-def _told(one: SpaceStudy) -> tuple[int, int, bool]:
-    return len(one.again), sum(point.known for point in one.points), one.ranked
+def _of(one: SpaceStudy) -> tuple[tuple[str, ...], list[str]]:
+    return one.cases, [point.candidate for point in one.points]
+
+
+def _told(one: SpaceStudy) -> tuple[bool, bool, bool, int, bool]:
+    known = sum(point.known for point in one.points)
+    return one.done, bool(one.again), one.halving is not None, known, one.ranked
 
 
 def document(spaces: Sequence[SpaceStudy]) -> str:

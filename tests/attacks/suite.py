@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import re
 import sys
 import tomllib
@@ -37,6 +38,7 @@ from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.timing.verdict import judge_times, time_cases
 from astra_chat.tools.types import (
@@ -258,13 +260,12 @@ def outcome_words(outcome: Outcome) -> str:
 def record(kind: str, workers: int, only: str = "") -> None:
     """Run attacks and honest kernels, those whose id or file matches `only`; keep what was seen.
 
-    Several at once; those that end by a time limit, or are timed, last and fewer at once: the GPU
-    lock lets one of them measure at a time.
+    Several at once; those that are timed last and fewer at once, as the GPU lock lets one of them
+    measure at a time, and those that end by a time limit one by one, as they change the limits.
     """
     device = pick_device(kind)
     if not only:
-        _keep(device, "attacks", said={})
-        _keep(device, "honest", said={})
+        _keep(device, said={"device": device.name, "attacks": {}, "honest": {}})
     wanted = [a for a in attacks() if re.fullmatch(only or ".*", a.id)]
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
     names = sorted({a.task for a in wanted if a.task} | {t for t, _ in right})
@@ -280,11 +281,14 @@ def record(kind: str, workers: int, only: str = "") -> None:
 
         list(pool.map(prepare, names))
         todo = [(a, g) for a in wanted for g in a.gates_on(kind) if a.runs_on(kind)]
-        late = [(a, g) for a, g in todo if a.endless or g in ("time", "confirm")]
+        endless = [(a, g) for a, g in todo if a.endless]
+        late = [(a, g) for a, g in todo if not a.endless and g in ("time", "confirm")]
         list(pool.map(lambda pair: _note_honest(benches[pair[0]], pair[1]), right))
-        list(pool.map(lambda pair: _note(benches, *pair), set(todo) - set(late)))
+        list(pool.map(lambda pair: _note(benches, *pair), set(todo) - {*late, *endless}))
         with ThreadPoolExecutor(max(1, workers // 4)) as few:
             list(few.map(lambda pair: _note(benches, *pair), late))
+        for attack, gate in endless:
+            _note(benches, attack, gate)
 
 
 def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
@@ -308,17 +312,19 @@ def _say(line: str) -> None:
 
 def _keep(device: Device, *place: str, said: object) -> None:
     """At once, beside what others write: a run that is stopped leaves what it has seen."""
-    with RECORD.open("r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        known = json.load(file)
+    folder = os.open(HERE, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        known = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
         recorded_as = device.spec if device.kind == "cuda" else "virtual"
-        at = known.setdefault(recorded_as, {"device": device.name, "attacks": {}, "honest": {}})
-        for name in place[:-1]:
-            at = at.setdefault(name, {})
-        at[place[-1]] = said
-        file.seek(0)
-        file.write(json.dumps(known, indent=1, sort_keys=True) + "\n")
-        file.truncate()
+        known.setdefault(recorded_as, {"device": device.name, "attacks": {}, "honest": {}})
+        at, last = known, recorded_as
+        for name in place:
+            at, last = at.setdefault(last, {}), name
+        at[last] = said
+        write_whole(RECORD, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+    finally:
+        os.close(folder)
 
 
 def honest_words(bench: Bench, source: str) -> str:
@@ -340,7 +346,7 @@ def honest_words(bench: Bench, source: str) -> str:
 def document() -> str:
     """docs/research/attacks.md."""
     known = json.loads(RECORD.read_text())
-    on = [name for name in ("virtual", "h200", "h100") if name in known]
+    on = sorted(known, key=lambda name: (name != "virtual", name != "h200", name))
     lines = [
         "# Attacks",
         "",

@@ -40,13 +40,12 @@ def special_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
 
 
 def small_together(args: Sequence[Arg], rng: random.Random) -> Iterator[Families]:
-    """Small numbers in all of these arguments, and in all but each; the least of them differ."""
-    spare = (None, *args) if len(args) > 1 else (None,) if args else ()
-    for spared in spare:
-        for least in SMALL:
-            small = [arg for arg in args if arg is not spared]
-            first = rng.choice(small)
-            yield {
-                arg.name: least if arg is first else rng.choice(SMALL) if arg in small else "normal"
-                for arg in args
-            }
+    """Small numbers in all of these arguments, and in all but one, for each in turn: one of the
+    small ones takes each family of SMALL, the others any. None of a single argument, which gets
+    families of its own."""
+    for spared in (None, *args) if len(args) > 1 else ():
+        small = [arg for arg in args if arg is not spared]
+        for family in SMALL:
+            drawn = {arg.name: rng.choice(SMALL) for arg in small}
+            drawn[rng.choice(small).name] = family
+            yield drawn if spared is None else {**drawn, spared.name: "normal"}

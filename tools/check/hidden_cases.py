@@ -53,7 +53,7 @@ TOGETHER, SERVED, NEAR_SERVED = (1, 2, 6), (2, 12, 48), (0, 1, 5)
 of all evaluations of a judge and of a confirmation."""
 USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
-SMALL = (1, 12, 24)
+SMALL = (2, 16, 36)
 """The same of small numbers in several arguments."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
@@ -118,9 +118,11 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     for (name, padded), kind in rng.sample(places, min(LAYOUTS[which], len(places))):
         case = _case(task, kind, all_round(task, kind, rng, SHARED_BYTES), rng, "normal", name)
         yield aligned_but(task, case, name, padded, rng)
-    together = list(small_together([arg for arg in task.args if arg.has_families], rng))
-    for families in rng.sample(together, min(SMALL[which], len(together))):
-        kind = rng.choice(task.combinations)
+    args = [arg for arg in task.args if arg.has_families]
+    small = [
+        (kind, families) for kind in task.combinations for families in small_together(args, rng)
+    ]
+    for kind, families in rng.sample(small, min(SMALL[which], len(small))):
         case = _case(task, kind, odd(task, kind, rng, SHARED_BYTES), rng, "normal")
         there = {name: of for name, of in families.items() if name not in case.absent}
         yield case.model_copy(update={"families": there})

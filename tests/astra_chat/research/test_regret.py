@@ -68,6 +68,9 @@ def test_files_of_several_gpus_are_joined() -> None:
 
     found = joined([of(fresh, other), of(begun), of(whole, other), of(elsewhere), of(begun)])
     assert list(found.spaces) == [other, whole, elsewhere]
+    shorter = whole.model_copy(update={"cases": ("a",)})
+    with pytest.raises(BadInput, match="other cases or points"):
+        joined([of(whole), of(shorter)])
 
 
 def test_a_file_is_read_again_and_another_refused(tmp_path: Path) -> None:
