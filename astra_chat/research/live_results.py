@@ -221,16 +221,16 @@ def _beside_the_aims(
 ) -> Iterator[str]:
     """A row a task, each arm by the median of its runs."""
     arms = [arm for arm in ("team", "single") if any(run.arm[1] == arm for run in runs)]
-    last = ["least case of each"] if least else []
+    last = [f"least case, {arm}" for arm in arms] if least else []
     heads = [f"from `sglang`, {arm}" for arm in arms]
     yield table_row("task", "aim on an H200", *heads, *last)
     yield table_row(*["---"] * (2 + len(heads) + len(last)))
     for task in sorted({run.summary.task for run in runs}):
         some = [run for run in runs if run.summary.task == task]
         cells = [_median([ratios[run.path] for run in some if run.arm[1] == arm]) for arm in arms]
-        lows = [[least[run.path] for run in some if run.arm[1] == arm and least] for arm in arms]
-        lowest = [", ".join(f"{min(low):.2f}" for low in lows if low)] if least else []
-        yield table_row(task, f"{AIMS.get(task) or ''}", *cells, *lowest)
+        lows = [[least.get(run.path) for run in some if run.arm[1] == arm] for arm in arms]
+        lowest = [f"{min(filter(None, low)):.2f}" if any(low) else "" for low in lows]
+        yield table_row(task, f"{AIMS.get(task) or ''}", *cells, *lowest[: len(last)])
 
 
 def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:

@@ -55,7 +55,7 @@ class Function:
     """The kernel of a node, whether the runtime launched it as a function or as a kernel."""
 
     def __init__(self, params: Any) -> None:
-        self._params = params  # which the handle lies in
+        self._params = params  # keeps the memory of the handle alive
         self._is_kernel = not int(params.func)
         self._handle = params.kern if self._is_kernel else params.func
         of = "cuKernelGetName" if self._is_kernel else "cuFuncGetName"

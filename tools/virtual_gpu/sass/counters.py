@@ -95,11 +95,11 @@ class KernelCode:
         )  # fmt: skip
 
     def _costs(self, runs: Sequence[float]) -> list[Timing]:
-        """Of each block on this way through the code; launches have few different ones."""
-        way = frozenset(block for block, often in enumerate(runs) if often)
-        if way not in self._timings:
-            self._timings[way] = timings(self._code, way)
-        return self._timings[way]
+        """Of each block where these are executed; launches differ in few of them."""
+        executed = frozenset(block for block, often in enumerate(runs) if often)
+        if executed not in self._timings:
+            self._timings[executed] = timings(self._code, executed)
+        return self._timings[executed]
 
 
 Key = TypeVar("Key")

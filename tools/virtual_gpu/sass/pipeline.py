@@ -3,7 +3,8 @@
 The blocks that it runs are simulated in the order of their text, each loop several times: an
 instruction issues once the stall cycles of the previous one have passed and the scoreboards that it
 waits for are released. Loads from global memory cost nothing here but a round: the longest chain of
-dependent waits. What another arm of a branch has waited for is not there for this one.
+dependent waits. What an arm that the warp does not run would have waited for, another waits for;
+where it runs both by turns, in a loop, the first in the text does.
 """
 
 from __future__ import annotations
@@ -144,14 +145,14 @@ def _boards(instruction: MachineInstruction) -> Sequence[int]:
     return instruction.waits
 
 
-def timings(code: Code, run: frozenset[int]) -> list[Timing]:
-    """Of each block, where the warp runs these; all others, and rare ones, take no time."""
-    return _Run(code, run).timings()
+def timings(code: Code, executed: frozenset[int]) -> list[Timing]:
+    """Of each block, where the warp executes these; all others, and rare ones, take no time."""
+    return _Run(code, executed).timings()
 
 
 class _Run:
-    def __init__(self, code: Code, run: frozenset[int]) -> None:
-        self._code, self._runs = code, run
+    def __init__(self, code: Code, executed: frozenset[int]) -> None:
+        self._code, self._executed = code, executed
         self._heads = {loop.head: loop for loop in code.loops}
         self._warp = _Warp()
         self._first: dict[int, Cost] = {}
@@ -178,7 +179,7 @@ class _Run:
                 done |= self._turn(self._heads[number].members, inside | {number})
                 continue
             block = self._code.blocks[number]
-            taken = number in self._runs and not block.rare
+            taken = number in self._executed and not block.rare
             cost = self._warp.run(block.instructions) if taken else Cost(0.0, 0)
             self._steady[number] = cost
             self._first.setdefault(number, cost)
