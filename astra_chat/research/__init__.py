@@ -2,6 +2,7 @@
 
 measure_astra       start-up, turns, judge, noise
 measure_doors       a new user's first judged kernel, by command, Python, MCP and mailbox
+measure_calls       what a winner's call costs the host beside the GPU
 measure_reports     a report by the length of its run
 measure_transcripts long transcripts: read, exported, verified
 prompt_sizes        characters of prompts, by role

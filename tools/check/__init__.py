@@ -15,6 +15,7 @@ sweep                  on a GPU a thousand drawn cases, compared with the baseli
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
 drawn_together         several large dims at once, and extents near those of timed calls
 drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
+drawn_values           value families of arguments: each its own, or small ones together
 drawn_layouts          paddings and addresses of drawn cases
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls beyond 2^31 elements, for their addresses alone
