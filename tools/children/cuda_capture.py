@@ -100,12 +100,15 @@ def _kernel(captured: Captured, plan: KernelNode, addresses: dict[str, int]) -> 
     params = call("cuGraphKernelNodeGetParams", captured.node)
     function = Function(params)
     cluster, cooperative = launch_attributes(captured.node)
+    planned = plan.cluster or (0, 0, 0)
+    if cluster != planned:  # one of them may name what the kernel was compiled with
+        cluster, planned = function.cluster(cluster), function.cluster(planned)
     pairs: tuple[tuple[str, object, object], ...] = (
         ("kernel", function.name, plan.kernel),
         ("grid", (params.gridDimX, params.gridDimY, params.gridDimZ), plan.grid),
         ("block", (params.blockDimX, params.blockDimY, params.blockDimZ), plan.block),
         ("dynamic shared bytes", params.sharedMemBytes, plan.dynamic_shared_bytes),
-        ("cluster", cluster, plan.cluster or (0, 0, 0)),
+        ("cluster", cluster, planned),
         ("cooperative", cooperative, plan.cooperative),
         ("programmatic", captured.programmatic, plan.programmatic),
     )

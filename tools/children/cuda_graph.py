@@ -75,6 +75,15 @@ class Function:
             return int(call("cuKernelGetAttribute", of, self._handle, call("cuCtxGetDevice")))
         return int(call("cuFuncGetAttribute", of, self._handle))
 
+    def cluster(self, given: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Of a launch with this attribute: the one that it was compiled with, where that is 0."""
+        of = cuda.CUfunction_attribute
+        return given if all(given) else (
+            self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+            self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+            self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH),
+        )  # fmt: skip
+
     def variable(self, name: str) -> int:
         """Address of a module variable beside it."""
         if self._is_kernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -39,3 +40,21 @@ def test_the_attributes_of_a_launch_outlive_their_value(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(cuda_graph, "call", call)
     assert cuda_graph.launch_attributes("node") == ((4, 2, 1), True)
+
+
+def test_a_cluster_that_a_kernel_was_compiled_with_is_its_launchs() -> None:
+    compiled = {
+        "REQUIRED_CLUSTER_WIDTH": 2,
+        "REQUIRED_CLUSTER_HEIGHT": 1,
+        "REQUIRED_CLUSTER_DEPTH": 1,
+    }
+
+    class Compiled(cuda_graph.Function):
+        def __init__(self) -> None:
+            pass
+
+        def attribute(self, of: Any) -> int:
+            return compiled[of.name.removeprefix("CU_FUNC_ATTRIBUTE_")]
+
+    assert Compiled().cluster((0, 0, 0)) == (2, 1, 1) == Compiled().cluster((2, 1, 1))
+    assert Compiled().cluster((4, 1, 1)) == (4, 1, 1)
