@@ -227,10 +227,13 @@ def _beside_the_aims(
     yield table_row(*["---"] * (2 + len(heads) + len(last)))
     for task in sorted({run.summary.task for run in runs}):
         some = [run for run in runs if run.summary.task == task]
-        cells = [_median([ratios[run.path] for run in some if run.arm[1] == arm]) for arm in arms]
-        lows = [[least.get(run.path) for run in some if run.arm[1] == arm] for arm in arms]
-        lowest = [f"{min(filter(None, low)):.2f}" if any(low) else "" for low in lows]
-        yield table_row(task, f"{AIMS.get(task) or ''}", *cells, *lowest[: len(last)])
+        by_arm = [[run.path for run in some if run.arm[1] == arm] for arm in arms]
+        cells = [_median([ratios[path] for path in paths]) for paths in by_arm]
+        if least:
+            cells += [
+                f"{min(least[path] for path in paths):.2f}" if paths else "" for paths in by_arm
+            ]
+        yield table_row(task, f"{AIMS.get(task) or ''}", *cells)
 
 
 def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:

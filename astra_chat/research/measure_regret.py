@@ -22,12 +22,13 @@ from pathlib import Path
 
 from astra_chat.research.commands import one_line_errors
 from astra_chat.research.regret import (
-    RegretStudy,
     SpaceStudy,
     StudiedPoint,
     document,
     joined,
     read,
+    study_of,
+    write,
 )
 from astra_chat.research.tuning_spaces import SPACES, space_of
 from astra_chat.tools.build.nvcc import build_all
@@ -37,7 +38,6 @@ from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
-from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.halving import halved
@@ -91,8 +91,7 @@ class Study:
         labels = tuple(case.label for case, _ in self.weighted(task))
         new = SpaceStudy(space=name, cases=labels, measurements=self.measurements, points=studied)
         found = self.found.get(name, new)
-        held, asked = ((one.cases, [p.candidate for p in one.points]) for one in (found, new))
-        if held != asked:
+        if found.of != new.of:
             raise BadInput(f"{self.out} is of other cases or points: use another file")
         return found, sources
 
@@ -125,8 +124,7 @@ class Study:
     def keep(self, one: SpaceStudy) -> None:
         """Write what is known so far."""
         self.found[one.space] = one
-        study = RegretStudy(schema="astra-chat/regret/1", spaces=tuple(self.found.values()))
-        write_whole(self.out, study.model_dump_json(indent=1).encode())
+        write(study_of(self.found.values()), self.out)
 
     def left_s(self) -> float:
         return self.deadline - time.monotonic()
@@ -272,8 +270,7 @@ def main() -> None:
     if given.join:
         if given.out is None:
             parser.error("--join needs -o FILE")
-        whole = joined(map(read, given.join))
-        write_whole(given.out, whole.model_dump_json(indent=1).encode())
+        write(joined(map(read, given.join)), given.out)
         return
     out = given.out or Path("regret.json")
     deadline = time.monotonic() + given.budget_s

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Value
 
@@ -65,6 +66,11 @@ class SpaceStudy(Value):
             for point, estimate in zip(self.points, estimates, strict=True)
         )
         return self.model_copy(update={"points": points, "ranked": True})
+
+    @property
+    def of(self) -> tuple[tuple[str, ...], list[str]]:
+        """What it studies: cases and points. Figures of others are not comparable."""
+        return self.cases, [point.candidate for point in self.points]
 
     @property
     def done(self) -> bool:
@@ -125,6 +131,15 @@ def read(path: Path) -> RegretStudy:
         raise BadInput(f"{path} is no file of measure_regret") from None
 
 
+def study_of(spaces: Iterable[SpaceStudy]) -> RegretStudy:
+    return RegretStudy(schema="astra-chat/regret/1", spaces=tuple(spaces))
+
+
+def write(study: RegretStudy, path: Path) -> None:
+    """Replace the file at once. Raises BadInput."""
+    write_whole(path, study.model_dump_json(indent=1).encode())
+
+
 def joined(studies: Iterable[RegretStudy]) -> RegretStudy:
     """Each space of each device once, from the file that knows most of it: GPUs that measure at
     once write a file each. A space without times is left out where another file has them. Raises
@@ -132,16 +147,12 @@ def joined(studies: Iterable[RegretStudy]) -> RegretStudy:
     known = dict[tuple[str, str], SpaceStudy]()
     for one in chain.from_iterable(study.spaces for study in studies):
         other = known.setdefault((one.space, one.device), one)
-        if _of(one) != _of(other):
+        if one.of != other.of:
             raise BadInput(f"{one.space} is studied on other cases or points in these files")
         known[one.space, one.device] = max(other, one, key=_told)
     timed = {space for space, device in known if device}
     kept = [one for one in known.values() if one.device or one.space not in timed]
-    return RegretStudy(schema="astra-chat/regret/1", spaces=tuple(kept))
-
-
-def _of(one: SpaceStudy) -> tuple[tuple[str, ...], list[str]]:
-    return one.cases, [point.candidate for point in one.points]
+    return study_of(kept)
 
 
 def _told(one: SpaceStudy) -> tuple[bool, bool, bool, int, bool]:

@@ -105,7 +105,8 @@ def test_what_all_further_plans_can_gain_is_weighted_over_the_cases() -> None:
 
 def with_floor(reachable_us: float) -> Timed:
     """The second case's time is 1.5 us, in parts and in all."""
-    both, (other,) = two_cases(), two_cases().other_profiles
+    both = two_cases()
+    (other,) = both.other_profiles
     metrics = (*other.metrics[: -len(SPLIT)], *split_metrics(PARTS_US, reachable_us))
     profile = other.model_copy(update={"metrics": metrics})
     return both.model_copy(update={"other_profiles": (profile,)})

@@ -250,12 +250,9 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
     a plan can name. The floor is a model's: a time may be below it, and nothing is left then."""
     total = sum(parts_us.values())
     rows = [(TIME_PARTS[part], parts_us[part], f"of the time: {PARTS[part]}") for part in PARTS]
+    floor = "the model's floor: what copying the task's least bytes would take"
     rows += [
-        (
-            REACHABLE,
-            reachable_us,
-            "the model's floor: what copying the task's least bytes would take",
-        ),
+        (REACHABLE, reachable_us, floor),
         (LEFT, max(0.0, total - reachable_us), "of the time, what lies above time_reachable"),
     ]
     return [Metric(name=name, value=value, unit="us", words=words) for name, value, words in rows]
