@@ -41,6 +41,6 @@ def winner_fault(
     # It measures the host's time, so nothing runs beside it.
     if fault := launches_otherwise(runner, build, [*small, *large], baseline):
         return fault
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool, runner.stop.on_ctrl_c():
         virtual = pool.submit(sanitize_virtual, runner, build, oracle, [*check, *reaching])
         return sanitize_cuda(runner, build, small, large, on_tool, baseline) or virtual.result()

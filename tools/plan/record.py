@@ -170,7 +170,7 @@ class _Session:
     def plans(self) -> tuple[LaunchPlan, ...]:
         """Raises _Stopped."""
         made = [self._process(*drawn) for drawn in self._drawn()]
-        with ThreadPoolExecutor(len(made)) as pool:
+        with ThreadPoolExecutor(len(made)) as pool, self.stop.on_ctrl_c():
             waiting = [
                 pool.submit(self.recorder.run, p.variables, p.recordings, self.stop) for p in made
             ]

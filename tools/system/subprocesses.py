@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,15 @@ class Stop:
             self.beside.check()
         if self._event.is_set():
             raise Cancelled("stopped by the user")
+
+    @contextmanager
+    def on_ctrl_c(self) -> Iterator[None]:
+        """Ctrl-C sets it as well. Within a pool of threads, which else waits for their children."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.set()
+            raise
 
 
 @dataclass(frozen=True)

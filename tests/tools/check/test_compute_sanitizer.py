@@ -129,6 +129,33 @@ def watched_by(
         oracle.close()
 
 
+SYNCCHECK = """========= COMPUTE-SANITIZER
+========= Barrier error detected. Divergent thread(s) in {of}.
+=========     at two_sites(int *)+0x100 in kernel.cu:2
+=========     by thread (0,0,0) in block (1,0,0)
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========
+========= ERROR SUMMARY: 1 error
+"""
+
+
+def test_warps_may_come_to_a_barrier_by_different_instructions() -> None:
+    block, warp = (SYNCCHECK.format(of=of) for of in ("block", "warp"))
+    assert first_finding(block) is None
+    what, where = first_finding(block + warp) or ("", "")
+    assert what.endswith("thread(s) in warp.") and "kernel.cu:2" in where
+
+
+@pytest.mark.second_tier
+def test_what_a_kernel_left_after_barriers_at_several_places_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under synccheck it may have been ended there; the other tools look."""
+    monkeypatch.setattr(module, "TOOLS", ("synccheck",))
+    logged = f"open(log, 'w').write({SYNCCHECK.format(of='block')!r})\nsys.exit(0)"
+    assert watched_by(tmp_path, monkeypatch, logged) is None
+
+
 @pytest.mark.second_tier
 def test_who_does_nothing_where_it_is_watched_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -192,8 +219,9 @@ def test_a_tool_that_fails_is_tried_again_with_the_baseline_and_with_the_candida
     assert isinstance(tried(monkeypatch, LATE, LATE, None, ENDED), Crashed)
 
 
-def test_ports_are_shared_with_other_judges() -> None:
+def test_a_tool_waits_for_a_process_that_waits_and_shares_its_ports() -> None:
     command = module._command(Path("compute-sanitizer"), "memcheck")
+    assert command[command.index("--launch-timeout") + 1] == "0"
     assert command[command.index("--max-connections") + 1] == "1000"
 
 
@@ -208,7 +236,8 @@ def test_a_finding_stays_where_the_tool_does_not_work_again(
         module, "_once", lambda _, build, cases, *__: finding if len(cases) > 1 else ENDED
     )
     nothing: Any = None
-    assert sanitize_cuda(nothing, nothing, [nothing, nothing]) == finding
+    runner: Any = SimpleNamespace(stop=Stop())
+    assert sanitize_cuda(runner, nothing, [nothing, nothing]) == finding
 
 
 @pytest.mark.second_tier
@@ -259,3 +288,17 @@ def test_a_race_is_found(scalar: str) -> None:
     )
     outcome = sanitized(racy)
     assert isinstance(outcome, Unsafe) and "racecheck" in outcome.what
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("inside", ["warp", "block"])
+def test_barriers_at_two_places_divide_no_warp(scalar: str, inside: str) -> None:
+    """PTX lets warps meet by different instructions; the threads of one warp come together."""
+    part = "threadIdx.x & 1" if inside == "warp" else "threadIdx.x & 32"
+    meet = 'asm volatile("bar.sync 0;" ::: "memory");'
+    both = f"  if ({part}) {meet} else {meet}\n  out[i] ="
+    outcome = sanitized(scalar.replace("  out[i] =", both))
+    if inside == "block":
+        assert outcome is None
+    else:
+        assert isinstance(outcome, Unsafe) and "synccheck" in outcome.what

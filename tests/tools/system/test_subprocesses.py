@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,16 @@ def test_reports_made_just_before_the_end_are_not_lost(
         monkeypatch.setattr(worker._child, "poll", lambda: worker._child.wait(60))
         assert [report["kind"] for report in worker.reports()] == ["done"]
         worker.finish()
+
+
+def test_ctrl_c_ends_what_threads_wait_for(tmp_path: Path) -> None:
+    """A pool waits for its threads whatever is raised, and they for their children."""
+    stop = Stop()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ThreadPoolExecutor() as pool,
+        stop.on_ctrl_c(),
+    ):
+        waiting = pool.submit(run, tmp_path, "sleep 60", 60.0, stop)
+        raise KeyboardInterrupt
+    assert isinstance(waiting.exception(), Cancelled)
