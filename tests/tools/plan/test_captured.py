@@ -130,9 +130,9 @@ def capture(node: KernelNode, places: dict[str, int]) -> Capture:
     """The node as a graph holds it, with the arguments at these places."""
     from astra_chat.tools.children.cuda_plans import parameter_bytes
 
-    content = parameter_bytes(
-        defined(node), lambda to: places[to.name] + to.offset, random.Random(0)
-    )
+    bare = defined(node)
+    assert isinstance(bare, KernelNode)
+    content = parameter_bytes(bare, lambda to: places[to.name] + to.offset, random.Random(0))
     fields = node.model_dump(exclude={"kind", "parameters", "relocations", "undefined"})
     kernel = report.Kernel(kind="kernel", parameters=content, maps=(), **fields)
     return Capture(arguments=places, nodes=(kernel,))
