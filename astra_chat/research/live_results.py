@@ -159,7 +159,7 @@ def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from OPENING
     yield ""
     yield f"{len(runs)} runs. What a GPU says is over all timed cases; winners that a run estimated"
-    yield "were judged there after it."
+    yield "were judged there after it; `confirmed`: on fresh inputs, and by the sanitizers."
     yield "The paper's figures (arXiv 2509.07506) are its own: over its own start, by its own"
     yield "timing, on an H100. Beside them stand runs from that start, `paper`, and from SGLang's"
     yield "kernel of 2025, `sglang`."
@@ -324,7 +324,8 @@ def _on_gpu(found: Evaluation) -> str:
     if not isinstance(outcome, Timed):
         return f"**{outcome.kind}** on {name}"
     least = min(case.ratio for case in outcome.cases)
-    return f"{outcome.verdict}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
+    word = ", confirmed" if found.confirms and outcome.verdict == "accepted" else ""
+    return f"{outcome.verdict}{word}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ except NotImplementedError as error:
 print(json.dumps({
     "schema": str(operator.default._schema), "made": made, "refused": refused,
     "nodes": [str(node.target) for node in program.graph.nodes],
-    "words": torch_op.silu_and_mul._opoverload.__doc__ or torch_op.silu_and_mul._init_fn.__doc__,
+    "words": torch_op.silu_and_mul.__doc__,
 }))
 """
 RUN = """
