@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.building import Builder
+from astra_chat.tools.busy_machine import unhurried
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
@@ -146,6 +147,11 @@ class Judge:
         if self.device.kind == "cuda" and source != self.baseline:
             self.prepare()  # beside nvcc; a virtual GPU would take its cores
         found = self._evaluated(source, extra_cases, fresh_seeds)
+        if self.device.kind == "cuda" and source != self.baseline:
+            found = unhurried(
+                found, lambda: self.check(self.baseline),
+                lambda: self._evaluated(source, extra_cases, fresh_seeds),
+            )  # fmt: skip
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
