@@ -1,7 +1,7 @@
 """A limit of wall time that a candidate passed on a GPU: its own fault, or a busy machine's?
 
-Limits are many times what a step takes, but a machine with too many processes on it is as many times
-slower, and then a right kernel ran out of time. So the baseline is asked how long it takes now.
+Limits are many times what a step takes. But a machine with too many processes on it is as many
+times slower, and there a right kernel runs out of time. So the baseline's check is timed beside it.
 """
 
 from __future__ import annotations

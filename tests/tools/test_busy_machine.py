@@ -54,5 +54,5 @@ def test_on_a_busy_machine_the_second_verdict_counts() -> None:
 def test_where_the_baseline_has_no_time_either_nothing_is_judged() -> None:
     late = evaluation(LATE)
     assert unhurried(late, says(evaluation(LATE, 61.0)), says(evaluation(RIGHT))).outcome == RIGHT
-    with pytest.raises(AstraError, match="limit of 60 s twice.* took 61 s: this machine is busy"):
+    with pytest.raises(AstraError, match=r"limit of 60 s twice.* took 61 s: this machine is busy"):
         unhurried(late, says(evaluation(LATE, 61.0)), says(late))
