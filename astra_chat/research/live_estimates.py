@@ -23,7 +23,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import LiveRun, load
+from astra_chat.research.live_results import LiveRun, load, source_of
 from astra_chat.research.result_tables import table_row
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED
@@ -36,10 +36,8 @@ from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.ranking import estimated_times
-from astra_chat.tools.types import EstimatedTime, MeasuredTime, Timed, Value, candidate_id
+from astra_chat.tools.types import EstimatedTime, MeasuredTime, Timed, Value
 from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
-from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import texts
 
 
 class Winner(Value):
@@ -95,9 +93,7 @@ def estimate(runs: Sequence[LiveRun], out: Path) -> None:
             if (candidate, gpu) in done:
                 continue
             task, tier = find_task(run.summary.task), run.summary.options.tier
-            source = next(
-                t for t in texts(read(run.path).records).values() if candidate_id(t) == candidate
-            )
+            source = source_of(run.path, candidate)
             weighted = tuple((time.case, time.weight) for time in times)
             (found,) = estimated_times(
                 task, virtual_device(gpu), baseline_source(task, tier), [source], weighted, NO_SEED,

@@ -2,9 +2,10 @@
 `python -m astra_chat.research.live_results FILE... > docs/results.md`.
 
 FILE is a transcript, or a document of `astra-chat time TASK KERNEL --json` (.json or .json.gz): a
-run's winner, judged on a GPU after the run, known by its candidate; one for each kind of GPU. Where
-an estimate tells none from the baseline, the fastest candidate stands for it. A run that was judged
-on a GPU brings its own measurement. Run in the repository's root: links are made from docs/.
+run's winner, judged on a GPU after the run, known by its candidate. One counts for each kind of
+GPU, a confirmation before others (`judge_winners` makes them). Where an estimate tells none from
+the baseline, the fastest candidate stands for it. A run that was judged on a GPU brings its own
+measurement. Run in the repository's root: links are made from docs/.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from astra_chat.research.result_tables import table_row
 from astra_chat.research.results import read_evaluation
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.types import Timed
+from astra_chat.tools.types import Timed, candidate_id
 from astra_chat.transcript.events import EndReason, Judged, Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.summary import RunSummary, Speed, summarize
+from astra_chat.transcript.turns import texts
 
 COMMAND = "python -m astra_chat.research.live_results"
 PAPER = {
@@ -108,7 +110,9 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
     for path in paths:
         if path.name.endswith((".json", ".json.gz")):
             found = read_evaluation(path)
-            measured[found.candidate][found.device.name] = found
+            known = measured[found.candidate].get(found.device.name)
+            if not (known and known.confirms and not found.confirms):
+                measured[found.candidate][found.device.name] = found
             continue
         records = read(path).records
         calls = [r.event for r in records if isinstance(r.event, ModelCall)]
@@ -129,6 +133,13 @@ def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
     """That of a candidate which counts: the confirmation, where there is one."""
     found = (r.event.evaluation for r in records if isinstance(r.event, Judged))
     return [one for one in found if one.candidate == candidate][-1]
+
+
+def source_of(path: Path, candidate: str) -> str:
+    """The source of a run's candidate."""
+    return next(
+        text for text in texts(read(path).records).values() if candidate_id(text) == candidate
+    )
 
 
 def fastest(summary: RunSummary) -> Speed | None:

@@ -1,0 +1,78 @@
+"""Winners of live runs, judged as a confirmation judges: here on the virtual GPU."""
+
+from __future__ import annotations
+
+import fcntl
+import sys
+from pathlib import Path
+
+import pytest
+
+from astra_chat.research.judge_winners import judge_all, main, result_file, to_judge
+from astra_chat.research.live_results import fastest, load
+from astra_chat.research.results import read_evaluation
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.types import Device, Timed
+
+ROOT = Path(__file__).resolve().parents[3]
+LIVE = ROOT / "transcripts/live"
+H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+
+
+def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first() -> None:
+    further = LIVE / "further"
+    confirmed, estimated, timed = (
+        further / f"{name}.jsonl.gz"
+        for name in (
+            "rmsnorm-sglang-team-1", "moe_sum_reduce-sglang-team-2", "topk_softmax-sglang-team-1",
+        )
+    )  # fmt: skip
+    said = [further / "rmsnorm-h200.json.gz", further / "topk_softmax-h200.json.gz"]
+    runs = load([confirmed, timed, estimated, *said])
+    assert [run.path for run in to_judge(runs, H200)] == [estimated, timed]
+    h100 = H200.model_copy(update={"name": "NVIDIA H100 80GB HBM3"})
+    assert len(to_judge(runs, h100)) == 3
+
+
+def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
+    """Whatever the order of their files."""
+    run, said = "rmsnorm-sglang-team-1.jsonl.gz", LIVE / "further/rmsnorm-h200.json.gz"
+    found = read_evaluation(said)
+    assert found.confirms
+    later = tmp_path / "z.json"
+    unconfirmed = found.model_copy(update={"confirms": False}).model_dump_json()
+    later.write_text(f'{{"schema": "astra-chat/evaluation/1", "evaluation": {unconfirmed}}}')
+    for files in ([said, later], [later, said]):
+        (one,) = load([*files, LIVE / "further" / run])
+        assert one.measured["NVIDIA H200"].confirms
+
+
+@pytest.mark.second_tier
+def test_a_winner_is_judged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transcript = LIVE / "paper-table/silu_and_mul-sglang-single-1.jsonl.gz"
+    device = virtual_device("h200")
+    arguments = [str(transcript), "-o", str(tmp_path), "--device", "virtual", "--trust"]
+    monkeypatch.setattr(sys, "argv", ["judge_winners", *arguments])
+    with pytest.raises(SystemExit, match="False"):
+        main()
+    (run,) = load([transcript])
+    path, speed = result_file(run, device, tmp_path), fastest(run.summary)
+    found = read_evaluation(path)
+    assert speed and found.candidate == speed.candidate and found.confirms
+    assert isinstance(found.outcome, Timed) and path.name in capsys.readouterr().out
+    before = path.stat().st_mtime_ns
+    assert judge_all([run], device, tmp_path, None, True) == 0
+    assert path.stat().st_mtime_ns == before
+
+
+def test_what_another_process_is_at_is_left_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,) = load([LIVE / "silu_and_mul-single.jsonl"])
+    device = virtual_device("h200")
+    with result_file(run, device, tmp_path).with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert judge_all([run], device, tmp_path, None, True) == 0
+    assert capsys.readouterr().out == "" and not result_file(run, device, tmp_path).exists()
