@@ -43,12 +43,20 @@ def next_question(
             "--timeout", min=0, metavar="S", help="Wait so many seconds; default: without end."
         ),
     ] = None,
+    short: Annotated[
+        bool,
+        typer.Option(
+            "--brief", help="Leave out what an earlier question to the role said in the same words."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Wait for the next question without an answer, and print it.
 
     Exit code 4: there is none, or no run is left that could ask one.
     """
+    from astra_chat.mailbox.brief import brief
+    from astra_chat.mailbox.questions import questions
     from astra_chat.mailbox.runs import NoRunLeft, wait_for_question
 
     try:
@@ -58,10 +66,11 @@ def next_question(
     if question is None:
         note(f"no question in {box} waits for an answer{why}")
         raise typer.Exit(WAITING)
+    prompt = brief(question, questions(box)) if short else question.prompt
     if as_json:
-        print(json.dumps(question_document(question), indent=2))
+        print(json.dumps({**question_document(question), "prompt": prompt}, indent=2))
     else:
-        sys.stdout.write(question.prompt)
+        sys.stdout.write(prompt)
 
 
 @app.command()

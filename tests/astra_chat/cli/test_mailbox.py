@@ -51,8 +51,9 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
     box: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = open_question(box)
-    code, text = command("next", box)
-    assert code == 0 and text == question.prompt
+    for options in ([], ["--brief"]):  # the first has nothing that was said before
+        code, text = command("next", box, *options)
+        assert code == 0 and text == question.prompt
     code, text = command("next", box, "--json")
     document = json.loads(text)
     assert (document["id"], document["role"], document["state"]) == (question.id, "tester", "open")
