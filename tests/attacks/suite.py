@@ -2,7 +2,8 @@
 
 `python tests/attacks/suite.py` writes docs/research/attacks.md from attacks.toml, found.md,
 limits.md and what was recorded; `--record virtual` (or cuda) runs everything first, or what
-`--only` names, of which several GPUs may each do a part at once.
+`--only` names, of which several GPUs may each do a part at once. `--record sanitizers` runs the
+honest kernels under Compute Sanitizer, as a confirmation does.
 """
 
 from __future__ import annotations
@@ -291,6 +292,25 @@ def record(kind: str, workers: int, only: str = "") -> None:
             _note(benches, attack, gate)
 
 
+def record_sanitizers(workers: int, only: str = "") -> None:
+    """What Compute Sanitizer says of honest kernels, those whose file matches `only`."""
+    device = pick_device("cuda")
+    right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
+    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
+        benches = {t: stack.enter_context(Bench(task_of(t), device)) for t, _ in right}
+        for task, bench in benches.items():
+            bench.prepare([(HERE / "honest" / f).read_text() for t, f in right if t == task])
+
+        def note(pair: tuple[str, str]) -> None:
+            said = outcome_words(
+                benches[pair[0]].sanitized((HERE / "honest" / pair[1]).read_text())
+            )
+            _keep(device, "sanitized", pair[1], said=said[:400])
+            _say(f"{pair[1]} {said}")
+
+        list(pool.map(note, right))
+
+
 def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
     bench = benches[attack.task]
     found = caught(bench, attack, gate)
@@ -374,11 +394,14 @@ def _summary(name: str, seen: dict[str, Any]) -> str:
     states = list(seen["honest"].values())
     lacking = sum(state.startswith("unsupported") for state in states)
     good = sum(state.startswith("correct") for state in states)
+    watched = list(seen.get("sanitized", {}).values())
+    clean = f"; Compute Sanitizer finds nothing in {watched.count(CLEAN.kind)} of {len(watched)}"
     return (
         f"- `{name}` ({seen['device']}): {sum(whole)} of {len(whole)} attacks caught"
         f" ({sum(s['caught'] for s in gates)} of {len(gates)} gates, each by itself);"
         f" {good} of {len(states) - lacking} honest kernels accepted"
-        f"{f', {lacking} more need instructions that it lacks' if lacking else ''}."
+        f"{f', {lacking} more need instructions that it lacks' if lacking else ''}"
+        f"{clean if watched else ''}."
     )
 
 
@@ -405,11 +428,13 @@ def _mark(found: dict[str, Any] | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", choices=("virtual", "cuda"))
+    parser.add_argument("--record", choices=("virtual", "cuda", "sanitizers"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="pattern of ids and of honest kernels' files")
     options = parser.parse_args()
-    if options.record:
+    if options.record == "sanitizers":
+        record_sanitizers(options.workers, options.only)
+    elif options.record:
         record(options.record, options.workers, options.only)
     DOCUMENT.write_text(document())
 
