@@ -17,7 +17,8 @@ Place = tuple[int, tuple[int, ...]]
 
 def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
     """Labels and cells of the rows: the cycles of each of the costliest lines in each case, then
-    the lines of loads that the warp waits for, with the rounds. Nothing where no profile has lines.
+    the lines of loads that the warp waits for, with the rounds and where it waits.
+    Nothing where no profile has lines.
     """
     tables = [{_place(line): line for line in profile.lines} for profile in profiles]
     lines = {place: line for table in tables for place, line in table.items()}
@@ -32,7 +33,10 @@ def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
     ]
     waited = [place for place in lines if any(t[place].load_rounds for t in tables if place in t)]
     rows += [
-        (f"load_rounds of {_label(lines[place])}", _cells(tables, place, "load_rounds"))
+        (
+            f"load_rounds of {_label(lines[place])}{_waited_at(lines[place])}",
+            _cells(tables, place, "load_rounds"),
+        )
         for place in sorted(waited, key=_in_order)
     ]
     return rows
@@ -52,6 +56,10 @@ def _label(line: SourceLine) -> str:
     text = one_line(line.text)
     cut = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
     return f"{line.place} `{cut}`"
+
+
+def _waited_at(line: SourceLine) -> str:
+    return f", waited for at {line.waited_at}" if line.waited_at else ""
 
 
 def _cells(tables: Sequence[dict[Place, SourceLine]], place: Place, name: str) -> list[str]:

@@ -82,6 +82,11 @@ class Metric(Value):
     """What it says, for a reader who does not know the name."""
 
 
+def place_text(line: int, *calls: int) -> str:
+    """ "line 56, inlined at 104": a line, and those of the calls that it is inlined at."""
+    return f"line {line}" + "".join(f", inlined at {call}" for call in calls)
+
+
 class SourceLine(Value):
     """What a line of the source costs the longest warp of a block, by the machine code."""
 
@@ -93,11 +98,13 @@ class SourceLine(Value):
     """Of its longest chain of results that wait for each other."""
     load_rounds: float
     """How often the warp waits for a load of this line."""
+    waited_at: str = Field(default="", exclude_if=is_empty)
+    """Where it does, as `place` of another line; of several places the one with most rounds."""
 
     @property
     def place(self) -> str:
         """ "line 56, inlined at 104"."""
-        return f"line {self.line}" + "".join(f", inlined at {call}" for call in self.calls)
+        return place_text(self.line, *self.calls)
 
 
 class Profile(Value):

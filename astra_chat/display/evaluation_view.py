@@ -210,6 +210,8 @@ def source_lines(profile: Profile) -> Table:
     for line in profile.lines:
         rounds = f"{line.load_rounds:.0f}" if line.load_rounds else ""
         place = Text(f"{line.place}: ", style="dim").append(line.text, style="")
+        if line.waited_at:
+            place.append(f" (waited for at {line.waited_at})", style="dim")
         table.add_row(f"{line.chain_cycles:.0f}", rounds, place)
     return table
 

@@ -7,7 +7,7 @@ the source costs: beside what a GPU measured, these say what its times are made 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from astra_chat.tools.build.nvcc import Build
@@ -23,9 +23,9 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
-from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine
+from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine, place_text
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED, WAITED
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 COUNTING_S = 20.0
@@ -114,21 +114,44 @@ def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
 def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
     """What each line of `source` costs the longest warp, in the order of what calls them; nothing
     where the machine code is unknown."""
-    texts, found = source.splitlines(), {}
-    for place in (*estimate.chain_lines, *estimate.load_lines):
-        calls = [int(at.removeprefix(_IN_SOURCE)) for at in place.split(INLINED)
-                 if at.startswith(_IN_SOURCE)]  # fmt: skip
-        if calls and max(calls) <= len(texts):
-            found[place] = calls
+    texts, waits = source.splitlines(), _waits(estimate)
+    found = {
+        place: calls for place in (*estimate.chain_lines, *waits)
+        if (calls := _calls(place, len(texts)))
+    }  # fmt: skip
     return tuple(
         SourceLine(
             line=calls[0], calls=tuple(calls[1:]),
             text=texts[calls[0] - 1].strip()[:LONGEST_LINE] if calls[0] else NO_LINE,
             chain_cycles=estimate.chain_lines.get(place, 0.0),
-            load_rounds=estimate.load_lines.get(place, 0.0),
+            load_rounds=sum(waits.get(place, {}).values()),
+            waited_at=_waited_at(waits.get(place, {}), len(texts)),
         )
         for place, calls in sorted(found.items(), key=lambda item: item[1][::-1])
     )  # fmt: skip
+
+
+def _waits(estimate: Estimate) -> dict[str, dict[str, float]]:
+    """Rounds by the place of the load, then by that of what waits for it."""
+    waits: dict[str, dict[str, float]] = {}
+    for places, rounds in estimate.load_lines.items():
+        load, _, waiting = places.partition(WAITED)
+        waits.setdefault(load, {})[waiting] = rounds
+    return waits
+
+
+def _calls(place: str, lines: int) -> list[int]:
+    """The line of a place, and those that it is inlined at; none outside of the source."""
+    parts = [at for at in place.split(INLINED) if at.startswith(_IN_SOURCE)]
+    calls = [int(at.removeprefix(_IN_SOURCE)) for at in parts]
+    return calls if calls and max(calls) <= lines else []
+
+
+def _waited_at(rounds: Mapping[str, float], lines: int) -> str:
+    """The place in the source with most of these rounds; "" where it is not known."""
+    known = [(often, calls) for at, often in rounds.items() if (calls := _calls(at, lines))]
+    _, calls = max(known, default=(0.0, [0]))
+    return place_text(*calls) if calls[0] else ""
 
 
 def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:

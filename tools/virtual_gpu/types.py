@@ -161,7 +161,8 @@ class Counters:
     """The same cycles by the source line whose result or issue they are spent on, with the calls
     that it is inlined at (Instruction.own_lines); what comes from none is left out."""
     critical_path_load_lines: Counter[str] = field(default_factory=Counter)
-    """Rounds of global loads that the same warp waits for, by the source line of the load."""
+    """Rounds of global loads that the same warp waits for, by the source lines of the load and of
+    what waits for it (debug_lines.WAITED)."""
     issue_tenths: int = 0
     """Machine instructions that the warp instructions come to, about, times ten."""
     alu_tenths: int = 0

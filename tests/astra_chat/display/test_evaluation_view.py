@@ -64,11 +64,15 @@ def test_a_profile_without_figures_is_words() -> None:
 
 
 def test_what_each_line_costs_stands_below_the_metrics() -> None:
-    lines = [SourceLine(line=4, calls=(9,), text="x[red]y", chain_cycles=30, load_rounds=1),
+    lines = [SourceLine(line=4, calls=(9,), text="x[red]y", chain_cycles=30, load_rounds=1,
+                        waited_at="line 10"),
              SourceLine(line=10, text="z", chain_cycles=7, load_rounds=0)]  # fmt: skip
     profile = timed(1.9).profile.model_copy(update={"lines": tuple(lines)})
     rows = [" ".join(row.split()) for row in shown(profile_text(profile)).splitlines()]
-    assert "30 1 line 4, inlined at 9: x[red]y" in rows and "7 line 10: z" in rows
+    assert (
+        "30 1 line 4, inlined at 9: x[red]y (waited for at line 10)" in rows
+        and "7 line 10: z" in rows
+    )
     assert "chain cycles" not in shown(profile_text(timed(1.9).profile))
 
 

@@ -35,6 +35,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile, TimedOut
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import WAITED
 from astra_chat.tools.virtual_gpu.types import Counters
 
 PAGE = """==PROF== Connected to process 1
@@ -262,8 +263,24 @@ def test_the_chain_is_told_by_lines_of_the_source() -> None:
     ]  # fmt: skip
     assert [one.text for one in found] == ["x = f(p);", "load(p);", "load(p);"]
     assert source_lines(REPORT.estimated, "") == ()
+    assert [one.waited_at for one in found] == [""] * 3
     (added,) = source_lines(replace(estimate, chain_lines={"kernel.cu:0": 9.0}, load_lines={}), "}")
     assert (added.line, added.text) == (0, "code that nvcc adds, such as a 64-bit division")
+
+
+def test_a_load_s_rounds_are_told_with_the_place_that_waits_for_most_of_them() -> None:
+    loads = {
+        f"kernel.cu:1{WAITED}row.cuh:7": 4.0,
+        f"kernel.cu:1{WAITED}kernel.cu:2, inlined at kernel.cu:3": 3.0,
+        f"kernel.cu:1{WAITED}kernel.cu:3": 2.0,
+        "kernel.cu:2": 1.0,
+        f"kernel.cu:3{WAITED}kernel.cu:0": 1.0,
+    }
+    estimate = replace(REPORT.estimated, chain_lines={}, load_lines=loads)
+    found = source_lines(estimate, "x = p[i];\ny = f(x);\nz = y;\n")
+    assert [(one.line, one.load_rounds, one.waited_at) for one in found] == [
+        (1, 9.0, "line 2, inlined at 3"), (2, 1.0, ""), (3, 1.0, "")
+    ]  # fmt: skip
 
 
 def test_bytes_of_dram_stand_beside_the_least_of_the_task() -> None:

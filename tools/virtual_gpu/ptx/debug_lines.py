@@ -17,6 +17,8 @@ _MAX_FILES = 1 << 32
 Place = tuple[int, int, int]
 """Number of a file, line, column."""
 INLINED = ", inlined at "
+WAITED = ", waited for at "
+"""Between the place of a load and that of what waits for it."""
 _LIBRARIES = re.compile(
     r"^/(usr|opt)/|/site-packages/|/targets/[^/]+/include/"
     r"|/include/(cccl|cooperative_groups|crt|cub|cuda|nv|thrust)/"

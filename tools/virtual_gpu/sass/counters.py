@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from astra_chat.tools.virtual_gpu.ptx.debug_lines import WAITED
 from astra_chat.tools.virtual_gpu.sass.block_mapping import PtxBlock, place
 from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
 from astra_chat.tools.virtual_gpu.sass.disassembly import (
@@ -45,7 +46,7 @@ class Executed:
     cycles_by_line: Counter[str]
     """Of the cycles, by source line, where that is known."""
     rounds_by_line: Counter[str]
-    """Of the rounds, by the source line of the load."""
+    """Of the rounds, by the source lines of the load and of what waits for it."""
     close_stores: float
     """Of stores behind another to the same place, the share that comes right behind it."""
 
@@ -73,7 +74,7 @@ class KernelCode:
         cycles = rounds = before = 0.0
         spent: _Sum[str] = _Sum()
         lines: _Sum[int] = _Sum()
-        loads: _Sum[int] = _Sum()
+        loads: _Sum[tuple[int, int]] = _Sum()
         runs_of_longest = self._executions.of(visits.longest)
         costs = self._costs(runs_of_longest)
         for block, (runs, timing) in enumerate(zip(runs_of_longest, costs, strict=True)):
@@ -91,8 +92,16 @@ class KernelCode:
         share = close / behind if behind else 1.0
         return Executed(
             units.rounded(), round(cycles), round(rounds), round(before), spent.rounded(),
-            lines.by(self._sources).rounded(), loads.by(self._sources).rounded(), share,
+            lines.by(self._sources).rounded(), loads.by(self._waits(loads)).rounded(), share,
         )  # fmt: skip
+
+    def _waits(self, loads: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """The places of loads whose lines are known, with those of what waits for them."""
+        known = self._sources
+        return {
+            (load, waiting): known[load] + (f"{WAITED}{known[waiting]}" if waiting in known else "")
+            for load, waiting in loads if load in known
+        }  # fmt: skip
 
     def _costs(self, runs: Sequence[float]) -> list[Timing]:
         """Of each block where these are executed; launches differ in few of them."""

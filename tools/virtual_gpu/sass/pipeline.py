@@ -45,8 +45,8 @@ class Cost:
     """The cycles by the unit whose result, queue or issue they are spent on."""
     lines: Mapping[int, float] = field(default_factory=dict, compare=False)
     """The same by the line of the PTX of that instruction."""
-    load_lines: Mapping[int, int] = field(default_factory=dict, compare=False)
-    """The rounds by the line of the load that is waited for."""
+    load_lines: Mapping[tuple[int, int], int] = field(default_factory=dict, compare=False)
+    """The rounds by the lines of the load that is waited for, and of what waits for it."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class _Warp:
     before_load: float = 0.0
     spent: dict[_Holder, float] = field(default_factory=dict)
     """Cycles since `run` began, by what they are spent on."""
-    rounds: dict[int, int] = field(default_factory=dict)
-    """Of loads since `run` began, by line."""
+    rounds: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Of loads since `run` began, by the lines of the load and of what waits for it."""
 
     def run(self, code: Sequence[MachineInstruction]) -> Cost:
         start, waited, before = self.now, self.level, self.before_load
@@ -103,7 +103,7 @@ class _Warp:
     def _issue(self, i: MachineInstruction) -> None:
         for board in _boards(i):
             self._spend(self.free[board] - self.now, self.holders[board])
-            self._wait_for_load(board)
+            self._wait_for_load(board, i.line)
         unit = unit_of(i)
         own = _Holder(unit, i.line)
         busy = {"xu": XU_CYCLES, "tensor": TENSOR_CYCLES.get(i.name, _TENSOR_CYCLES)}.get(unit)
@@ -120,11 +120,11 @@ class _Warp:
         self._spend(max(1, i.stall) + (latency(i) if unit == "barrier" else 0), own)
         self._spend(BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0, own)
 
-    def _wait_for_load(self, board: int) -> None:
+    def _wait_for_load(self, board: int, waiting: int) -> None:
         if more := max(0, self.levels[board] - self.level):
             self.level += more
-            line = self.load_lines[board]
-            self.rounds[line] = self.rounds.get(line, 0) + more
+            lines = self.load_lines[board], waiting
+            self.rounds[lines] = self.rounds.get(lines, 0) + more
 
     def _spend(self, cycles: float, holder: _Holder) -> None:
         """No cycles where they are not more than 0: what is waited for is there."""

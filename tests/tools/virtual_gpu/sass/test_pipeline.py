@@ -76,7 +76,9 @@ def test_cycles_and_rounds_are_told_by_line() -> None:
         instruction("FADD", 6, stall=4, waits=(3,)),
     )  # fmt: skip
     cost = straight(*code)
-    assert cost.load_lines == {2: 1, 3: 1} and sum(cost.load_lines.values()) == cost.rounds
+    assert (
+        cost.load_lines == {(2, 3): 1, (3, 4): 1} and sum(cost.load_lines.values()) == cost.rounds
+    )
     assert cost.lines[1] == latency(code[0]) and cost.lines[4] == XU_CYCLES + 1
     assert cost.lines[5] == latency(code[5]) and cost.lines[6] == 4
     assert sum(cost.lines.values()) == sum(cost.units.values())
