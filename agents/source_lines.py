@@ -34,7 +34,7 @@ def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
     waited = [place for place in lines if any(t[place].load_rounds for t in tables if place in t)]
     rows += [
         (
-            f"load_rounds of {_label(lines[place])}{_waited_at(lines[place])}",
+            f"load_rounds of {_label(lines[place])}{_waited_at(tables, place)}",
             _cells(tables, place, "load_rounds"),
         )
         for place in sorted(waited, key=_in_order)
@@ -58,8 +58,10 @@ def _label(line: SourceLine) -> str:
     return f"{line.place} `{cut}`"
 
 
-def _waited_at(line: SourceLine) -> str:
-    return f", waited for at {line.waited_at}" if line.waited_at else ""
+def _waited_at(tables: Sequence[dict[Place, SourceLine]], place: Place) -> str:
+    """Of the case with most rounds."""
+    most = max((t[place] for t in tables if place in t), key=lambda line: line.load_rounds)
+    return f", waited for at {most.waited_at}" if most.waited_at else ""
 
 
 def _cells(tables: Sequence[dict[Place, SourceLine]], place: Place, name: str) -> list[str]:

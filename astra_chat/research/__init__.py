@@ -10,6 +10,7 @@ measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
 live_results        docs/results.md from live runs
+winners             a live run's winner: which it is, its source
 judge_winners       live winners on a GPU, as a confirmation judges
 live_estimates      estimates beside what a GPU said of live winners
 over_today          live winners over what is launched today

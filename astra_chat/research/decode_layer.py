@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import fastest, load
+from astra_chat.research.live_results import load
 from astra_chat.research.result_tables import table_row
+from astra_chat.research.winners import fastest
 from astra_chat.session.export import export_best
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device

@@ -4,9 +4,9 @@ with the sanitizers: `python -m astra_chat.research.judge_winners FILE... -o DIR
 FILE is what live_results takes: transcripts, and what GPUs have said of their winners. Where a run
 found none that is faster by its estimate, its fastest candidate stands for it. A winner that is
 confirmed on this kind of GPU among FILE, or whose result lies in DIR, is left out, and those that
-were never judged there come first. Each is written to DIR/RUN-GPU.json.gz at once. So the command
-goes on where it was stopped, and commands on several GPUs (`--device cuda:1`) share one DIR. What
-could not be judged is told, and ends with exit code 1; the same command judges it again.
+were never judged there come first. Each is written to DIR/TASK-CANDIDATE-GPU.json.gz at once. So
+the command goes on where it was stopped, and commands on several GPUs (`--device cuda:1`) share one
+DIR. What could not be judged is told, and ends with exit code 1; the same command judges it again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import LiveRun, fastest, load, source_of
+from astra_chat.research.live_results import LiveRun, load
 from astra_chat.research.results import EVALUATION_SCHEMA
+from astra_chat.research.winners import fastest, settled, source_of
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import Evaluation
@@ -39,13 +40,15 @@ def to_judge(runs: Sequence[LiveRun], device: Device) -> list[LiveRun]:
     found: dict[tuple[str, str], LiveRun] = {}
     for run in runs:
         speed, known = fastest(run.summary), run.measured.get(device.name)
-        if speed and not (known and known.confirms):
+        if speed and not (known and settled(known)):
             found.setdefault((run.summary.task, speed.candidate), run)
     return sorted(found.values(), key=lambda run: device.name in run.measured)
 
 
 def result_file(run: LiveRun, device: Device, out: Path) -> Path:
-    return out / f"{run.path.name.partition('.')[0]}-{device.spec}.json.gz"
+    speed = fastest(run.summary)
+    assert speed is not None
+    return out / f"{run.summary.task}-{speed.candidate}-{device.spec}.json.gz"
 
 
 def judge_winner(run: LiveRun, device: Device, cases: str | None, trust: bool) -> Evaluation:

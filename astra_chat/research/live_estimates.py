@@ -23,8 +23,9 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import LiveRun, load, source_of
+from astra_chat.research.live_results import LiveRun, load
 from astra_chat.research.result_tables import table_row
+from astra_chat.research.winners import source_of
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED
 from astra_chat.tools.errors import BadInput

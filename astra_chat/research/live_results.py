@@ -19,14 +19,14 @@ from pathlib import Path
 from astra_chat.research.commands import print_document
 from astra_chat.research.result_tables import table_row
 from astra_chat.research.results import read_evaluation
+from astra_chat.research.winners import fastest, settled
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.types import Timed, candidate_id
+from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import EndReason, Judged, Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
-from astra_chat.transcript.summary import RunSummary, Speed, summarize
-from astra_chat.transcript.turns import texts
+from astra_chat.transcript.summary import RunSummary, summarize
 
 COMMAND = "python -m astra_chat.research.live_results"
 PAPER = {
@@ -109,10 +109,7 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
     measured: dict[str, dict[str, Evaluation]] = defaultdict(dict)
     for path in paths:
         if path.name.endswith((".json", ".json.gz")):
-            found = read_evaluation(path)
-            known = measured[found.candidate].get(found.device.name)
-            if not (known and known.confirms and not found.confirms):
-                measured[found.candidate][found.device.name] = found
+            _keep(measured, read_evaluation(path))
             continue
         records = read(path).records
         calls = [r.event for r in records if isinstance(r.event, ModelCall)]
@@ -120,8 +117,7 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
             raise BadInput(f"{path}: no live model answered in this run")
         summary = summarize(records)
         if (speed := fastest(summary)) and summary.device.kind == "cuda":
-            last = _last_evaluation(records, speed.candidate)
-            measured[speed.candidate][last.device.name] = last
+            _keep(measured, _last_evaluation(records, speed.candidate))
         runs.append((path, summary, calls))
     winners = {speed.candidate for _, summary, _ in runs if (speed := fastest(summary))}
     if lost := sorted(set(measured) - winners):
@@ -129,26 +125,17 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
     return [_run(path, summary, calls, measured) for path, summary, calls in runs]
 
 
+def _keep(measured: dict[str, dict[str, Evaluation]], found: Evaluation) -> None:
+    """As what its GPU says of its candidate, unless a confirmation has said it."""
+    known = measured[found.candidate].get(found.device.name)
+    if not (known and settled(known)) or settled(found):
+        measured[found.candidate][found.device.name] = found
+
+
 def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
     """That of a candidate which counts: the confirmation, where there is one."""
     found = (r.event.evaluation for r in records if isinstance(r.event, Judged))
     return [one for one in found if one.candidate == candidate][-1]
-
-
-def source_of(path: Path, candidate: str) -> str:
-    """The source of a run's candidate."""
-    return next(
-        text for text in texts(read(path).records).values() if candidate_id(text) == candidate
-    )
-
-
-def fastest(summary: RunSummary) -> Speed | None:
-    """The winner; where there is none, the correct candidate with the highest ratio."""
-    if summary.best:
-        return summary.best
-    attempts = [one for found in summary.rounds for one in found.attempts if not one.failed]
-    speeds = [one.speed for one in attempts if one.speed]
-    return max(speeds, key=lambda one: one.ratio, default=None)
 
 
 def _run(

@@ -2,8 +2,9 @@
 
 Its schema names the arguments that it writes, and its fake kernel, which torch.compile and
 torch.export call, makes nothing, for it returns nothing. It is defined and implemented by
-torch.library.Library and not by torch.library.custom_op, which serves autograd and takes 20 us more
-a call. The module's binding checks each call against the contract.
+torch.library.Library and not by torch.library.custom_op, which serves autograd: an empty operator
+takes 1 us a call by the former and 27 by the latter (on a CPU, torch 2.13). The module's binding
+checks each call against the contract.
 """
 
 from __future__ import annotations

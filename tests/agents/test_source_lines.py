@@ -32,9 +32,10 @@ def test_rows_stand_in_the_order_in_which_the_kernel_runs_them() -> None:
 
 def test_where_a_load_is_waited_for_stands_beside_its_rounds() -> None:
     load = line(4, 30, 2).model_copy(update={"waited_at": "line 9, inlined at 20"})
-    _, (label, cells) = source_rows([with_lines(load)])
+    fewer = line(4, 30, 1).model_copy(update={"waited_at": "line 7"})
+    _, (label, cells) = source_rows([with_lines(load), with_lines(fewer)])
     assert label == "load_rounds of line 4 `x`, waited for at line 9, inlined at 20"
-    assert cells == ["2"]
+    assert cells == ["2", "1"]
 
 
 def test_of_many_lines_the_costliest_are_shown_and_long_ones_are_cut() -> None:

@@ -3,7 +3,8 @@
 `python tests/attacks/suite.py` writes docs/research/attacks.md from attacks.toml, found.md,
 limits.md and what was recorded; `--record virtual` (or cuda) runs everything first, or what
 `--only` names, of which several GPUs may each do a part at once. `--record sanitizers` runs the
-honest kernels under Compute Sanitizer, as a confirmation does.
+honest kernels through what a winner has to pass before it is confirmed: its launcher beside its
+plans, Compute Sanitizer, the virtual GPU's sanitizer.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.shipped_launcher import launches_otherwise
+from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
@@ -170,6 +172,20 @@ class Bench(AbstractContextManager["Bench"]):
         oracle_cases, timed = (self.oracle.oracle_cases(cases, Stop()) for cases in (small, bench))
         return sanitize_cuda(self.runner, built, oracle_cases, timed, baseline=baseline) or CLEAN
 
+    def confirmable(self, source: str) -> Outcome:
+        """What stands in a winner's way before it is timed anew (tools/check/winner.py)."""
+        built, baseline = self.build(source), self.build(self.task.baseline)
+        assert isinstance(built, Build) and isinstance(baseline, Build), built
+
+        def oracle_cases(cases: Sequence[Case]) -> list[OracleCase]:
+            return self.oracle.oracle_cases(cases, Stop())
+
+        timed = [case for case, _ in self.task.bench]
+        return winner_fault(
+            self.runner, built, baseline, self.oracle, self._cases(False), timed, oracle_cases,
+            NOBODY,
+        ) or CLEAN  # fmt: skip
+
     def shipped(self, source: str) -> Outcome:
         """Its launcher with NVIDIA's runtime beside its plans, as of a winner."""
         built, baseline = self.build(source), self.build(self.task.baseline)
@@ -293,7 +309,7 @@ def record(kind: str, workers: int, only: str = "") -> None:
 
 
 def record_sanitizers(workers: int, only: str = "") -> None:
-    """What Compute Sanitizer says of honest kernels, those whose file matches `only`."""
+    """What stands in the way of honest kernels as winners, those whose file matches `only`."""
     device = pick_device("cuda")
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
     with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
@@ -303,7 +319,7 @@ def record_sanitizers(workers: int, only: str = "") -> None:
 
         def note(pair: tuple[str, str]) -> None:
             said = outcome_words(
-                benches[pair[0]].sanitized((HERE / "honest" / pair[1]).read_text())
+                benches[pair[0]].confirmable((HERE / "honest" / pair[1]).read_text())
             )
             _keep(device, "sanitized", pair[1], said=said[:400])
             _say(f"{pair[1]} {said}")
@@ -395,7 +411,7 @@ def _summary(name: str, seen: dict[str, Any]) -> str:
     lacking = sum(state.startswith("unsupported") for state in states)
     good = sum(state.startswith("correct") for state in states)
     watched = list(seen.get("sanitized", {}).values())
-    clean = f"; Compute Sanitizer finds nothing in {watched.count(CLEAN.kind)} of {len(watched)}"
+    clean = f"; sanitizers find nothing in {watched.count(CLEAN.kind)} of {len(watched)}"
     return (
         f"- `{name}` ({seen['device']}): {sum(whole)} of {len(whole)} attacks caught"
         f" ({sum(s['caught'] for s in gates)} of {len(gates)} gates, each by itself);"

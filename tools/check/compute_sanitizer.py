@@ -31,20 +31,22 @@ from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_TIMEOUT_S = 180.0
 WAIT = ["--launch-timeout", "0"]
-"""A tool gives up a process that has not come to CUDA after 60 s, and the process then waits for it
-without end. Ours waits for its request as long as the check takes (`prepare_sanitizers`)."""
+"""By default a tool gives up a process that has not initialized CUDA after 60 s, and the process
+then waits for it without end. Ours waits for its request while the check runs
+(`prepare_sanitizers`)."""
 PORTS = ["--max-connections", "1000"]
-"""Of which a tool takes one; its default is ten, which all tools of a machine share."""
+"""A tool takes one of them; the default is ten, which all tools of a machine share."""
 TRIES = 2
 CALLS = 3
 """Of each case (children/cuda_once.py)."""
 HANDED_BACK_BYTES = 64 * 2**20
 """What the calls of a case leave is looked at where one of them leaves no more."""
 SITES = "Barrier error detected. Divergent thread(s) in block"
-"""Of synccheck, where warps of a block come to a barrier by different instructions. PTX allows that
-(only the threads of one warp have to come to it together), and warp-specialized kernels do it: seen
-on an H100 for bar.sync with and without a count, not for barrier.sync. The virtual GPU's sanitizer
-judges which warps meet."""
+"""synccheck's report where warps of a block come to a barrier by different instructions, or some do
+not come. PTX allows the former (only the threads of one warp have to come together), and
+warp-specialized kernels do it: seen on an H100 for bar.sync with and without a count, not for
+barrier.sync. A report of anything else counts before it."""
+ADVICE = "; barrier.sync, or one barrier instruction for all warps, has no such report"
 _PREFIX = "========= "
 _NOISE = re.compile(
     r"COMPUTE-SANITIZER|(ERROR|RACECHECK|LEAK) SUMMARY: |Saved host|Target application"
@@ -160,9 +162,8 @@ def _once(
             return seen
         if finding := first_finding(seen.log):
             what, where = finding
-            return Unsafe(case=oracle_cases[0].case, what=f"{tool}: {what}", where=where)
-        if any(line.startswith(f"{_PREFIX}{SITES}") for line in seen.log.splitlines()):
-            return None  # nobody says whether the kernel went on after it
+            words = f"{tool}: {what}{ADVICE if what.startswith(SITES) else ''}"
+            return Unsafe(case=oracle_cases[0].case, what=words, where=where)
         pairs = list(zip(seen.runs, back, strict=True))
         if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
             judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
@@ -195,19 +196,16 @@ def _wrong(runner: Runner, run: CaseRun, tool: str) -> Wrong | None:
 
 
 def first_finding(log: str) -> tuple[str, str] | None:
-    """What the first report of a log says, and where; None where there is none, or only SITES.
+    """What the first report of a log says, and where; None where there is none.
 
     What the summary counts is one, though no line should tell it.
     """
     counted = next((m for m in _SUMMARY.finditer(log) if int(m["count"])), None)
     lines = [line.removeprefix(_PREFIX) for line in log.splitlines() if line.startswith(_PREFIX)]
-    told = [i for i, line in enumerate(lines) if line[:1].strip() and not _NOISE.match(line)]
-    reports = [i for i in told if not lines[i].startswith(SITES)]
-    if told and not reports:
-        return None
+    reports = [i for i, line in enumerate(lines) if line[:1].strip() and not _NOISE.match(line)]
     if not reports:
         return (counted[0].removeprefix(_PREFIX), "place unknown") if counted else None
-    first = reports[0]
+    first = next((i for i in reports if not lines[i].startswith(SITES)), reports[0])
     details = []
     for line in lines[first + 1 :]:
         if not line.startswith(" "):

@@ -9,6 +9,7 @@ count here: what the virtual GPU lacks, or does not end in time, is no fault of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run.case_run import CaseRun
@@ -21,20 +22,32 @@ MAX_BYTES = 2**17
 """Larger cases would take the CPU seconds each."""
 
 
+@dataclass(frozen=True)
+class Watched:
+    """Nothing was found on the cases with these labels."""
+
+    labels: frozenset[str]
+
+
 def sanitize_virtual(
     runner: Runner, candidate: Build, oracle: Oracle, cases: Sequence[Case]
-) -> Unsafe | Refused | None:
-    """The first fault that it finds on the small ones of these cases. Raises Cancelled."""
+) -> Unsafe | Refused | Watched:
+    """The first fault that it finds on the small ones of these cases, or those that it watched: all
+    up to one that it could not run. Raises Cancelled."""
     small = [case for case in cases if runner.task.least_bytes(case) <= MAX_BYTES]
     device = virtual_device(runner.device.spec)
     other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     source = (candidate.folder / "kernel.cu").read_text()
     built = build(runner.task, source, device, runner.stop)
+    seen = set[str]()
     if not isinstance(built, Build):
-        return None
+        return Watched(frozenset())
     for run in other.run(built, oracle.oracle_cases(small, runner.stop), "check"):
         if isinstance(run, Unsafe):
             return run.model_copy(update={"what": f"{run.what} (found on the virtual GPU)"})
+        if isinstance(run, Refused):
+            return run
         if not isinstance(run, CaseRun):
-            return run if isinstance(run, Refused) else None
-    return None
+            break
+        seen.add(run.oracle_case.case.label)
+    return Watched(frozenset(seen))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from astra_chat.cli.exit_codes import WAITING, exit_code_of
 from astra_chat.cli.main import app
 from astra_chat.mailbox import runs
-from astra_chat.mailbox.questions import waiting
+from astra_chat.mailbox.questions import ask, waiting
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.reader import read
 from tests.astra_chat.mailbox_samples import open_question, run, scripted
@@ -51,9 +51,8 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
     box: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = open_question(box)
-    for options in ([], ["--brief"]):  # the first has nothing that was said before
-        code, text = command("next", box, *options)
-        assert code == 0 and text == question.prompt
+    code, text = command("next", box)
+    assert code == 0 and text == question.prompt
     code, text = command("next", box, "--json")
     document = json.loads(text)
     assert (document["id"], document["role"], document["state"]) == (question.id, "tester", "open")
@@ -93,6 +92,18 @@ def test_a_kernel_comes_with_words(
     assert code == 2 and "asks the tester for no kernel" in capsys.readouterr().err
     code, _ = command("answer", box, name, "-", "--words", "a", "--words-file", "b")
     assert code == 2 and "not both" in capsys.readouterr().err
+
+
+def test_next_briefly_leaves_out_what_was_said_before(box: Path) -> None:
+    first = open_question(box)
+    text = first.prompt.replace(first.id, "again")
+    meta = first.meta.model_copy(update={"id": "again", "asked": "2100-01-01"})
+    ask(box, meta, text, first.schema)
+    assert command("next", box) == (0, text)
+    _, short = command("next", box, "--brief")
+    assert len(short) < len(text) / 2 and str(first.folder / "prompt.md") in short
+    _, document = command("next", box, "--brief", "--json")
+    assert json.loads(document)["prompt"] == short
 
 
 @pytest.mark.parametrize(

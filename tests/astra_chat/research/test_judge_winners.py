@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from astra_chat.research.judge_winners import judge_all, main, result_file, to_judge
-from astra_chat.research.live_results import fastest, load
+from astra_chat.research.live_results import load
 from astra_chat.research.results import read_evaluation
+from astra_chat.research.winners import fastest
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.types import Device, Timed
 
@@ -45,6 +46,20 @@ def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
     for files in ([said, later], [later, said]):
         (one,) = load([*files, LIVE / "further" / run])
         assert one.measured["NVIDIA H200"].confirms
+
+
+def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Path) -> None:
+    """Of a run that was judged on a GPU, whose winner was not confirmed there."""
+    transcript = LIVE / "detached/merge_state_v2-sglang-team-2.jsonl.gz"
+    (run,) = load([transcript])
+    own = run.measured["NVIDIA H200"]
+    assert not own.confirms and to_judge([run], H200) == [run]
+    later = own.model_copy(update={"confirms": True}).model_dump_json()
+    confirmed = tmp_path / "confirmed.json"
+    confirmed.write_text(f'{{"schema": "astra-chat/evaluation/1", "evaluation": {later}}}')
+    for files in ([confirmed, transcript], [transcript, confirmed]):
+        (run,) = load(files)
+        assert run.measured["NVIDIA H200"].confirms and not to_judge([run], H200)
 
 
 @pytest.mark.second_tier

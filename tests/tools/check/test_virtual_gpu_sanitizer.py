@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.virtual_gpu_sanitizer import sanitize_virtual
+from astra_chat.tools.check.virtual_gpu_sanitizer import MAX_BYTES, Watched, sanitize_virtual
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import load_task
-from astra_chat.tools.types import Unsafe
+from astra_chat.tools.types import Refused, Unsafe
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
@@ -27,7 +27,7 @@ def oracle() -> Iterator[Oracle]:
     made.close()
 
 
-def opinion(oracle: Oracle, source: str) -> Unsafe | None:
+def opinion(oracle: Oracle, source: str) -> Unsafe | Refused | Watched:
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
     cases = [case for case in TASK.check if case.values == "normal"]
@@ -37,17 +37,18 @@ def opinion(oracle: Oracle, source: str) -> Unsafe | None:
 def test_a_race_between_blocks_is_told(oracle: Oracle) -> None:
     source = (ATTACKS / "kernels" / "x68_clears_while_it_adds.cu").read_text()
     found = opinion(oracle, source)
-    assert found is not None and "race between blocks" in found.what
+    assert isinstance(found, Unsafe) and "race between blocks" in found.what
     assert found.what.endswith("(found on the virtual GPU)")
 
 
 @pytest.mark.second_tier
 def test_of_an_honest_kernel_and_of_what_it_lacks_it_says_nothing(oracle: Oracle) -> None:
-    assert opinion(oracle, TASK.baseline) is None
+    small = [c for c in TASK.check if c.values == "normal" and TASK.least_bytes(c) <= MAX_BYTES]
+    assert opinion(oracle, TASK.baseline) == Watched(frozenset(case.label for case in small))
     lacking = (ATTACKS / "honest" / "row_sum_cluster.cu").read_text()
-    assert opinion(oracle, lacking) is None
+    assert opinion(oracle, lacking) == Watched(frozenset())
 
 
 def test_wrong_results_are_for_the_real_gpu_to_tell(oracle: Oracle) -> None:
     wrong = TASK.baseline.replace("out[blockIdx.x] = total;", "out[blockIdx.x] = total + 1.0f;")
-    assert wrong != TASK.baseline and opinion(oracle, wrong) is None
+    assert wrong != TASK.baseline and isinstance(opinion(oracle, wrong), Watched)

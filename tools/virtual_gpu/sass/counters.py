@@ -92,7 +92,7 @@ class KernelCode:
         share = close / behind if behind else 1.0
         return Executed(
             units.rounded(), round(cycles), round(rounds), round(before), spent.rounded(),
-            lines.by(self._sources).rounded(), loads.by(self._waits(loads)).rounded(), share,
+            lines.by(self._sources).rounded(), _rounds(loads.by(self._waits(loads))), share,
         )  # fmt: skip
 
     def _waits(self, loads: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
@@ -132,6 +132,20 @@ class _Sum(dict[Key, float]):
     def rounded(self) -> Counter[Key]:
         """Without what rounds to 0."""
         return Counter({key: round(some) for key, some in self.items() if round(some)})
+
+
+def _rounds(by_places: Mapping[str, float]) -> Counter[str]:
+    """Whole rounds of each load: where it is waited for at several places, what is left of their
+    sum is the first's with most."""
+    by_load: dict[str, dict[str, float]] = {}
+    for places, some in by_places.items():
+        by_load.setdefault(places.partition(WAITED)[0], {})[places] = some
+    found: Counter[str] = Counter()
+    for parts in by_load.values():
+        most = max(parts, key=lambda places: parts[places])
+        found.update({places: int(some) for places, some in parts.items()})
+        found[most] += round(sum(parts.values())) - sum(map(int, parts.values()))
+    return +found
 
 
 class MachineCode:

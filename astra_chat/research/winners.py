@@ -1,0 +1,32 @@
+"""A live run's winner: which candidate it is, its source, and whether a GPU has settled it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import Refused, Timed, Unsafe, Wrong, candidate_id
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.summary import RunSummary, Speed
+from astra_chat.transcript.turns import texts
+
+
+def fastest(summary: RunSummary) -> Speed | None:
+    """The winner; where there is none, the correct candidate with the highest ratio."""
+    if summary.best:
+        return summary.best
+    attempts = [one for found in summary.rounds for one in found.attempts if not one.failed]
+    speeds = [one.speed for one in attempts if one.speed]
+    return max(speeds, key=lambda one: one.ratio, default=None)
+
+
+def source_of(path: Path, candidate: str) -> str:
+    """The source of a run's candidate."""
+    return next(
+        text for text in texts(read(path).records).values() if candidate_id(text) == candidate
+    )
+
+
+def settled(found: Evaluation) -> bool:
+    """A confirmation with a verdict, of whatever kind."""
+    return found.confirms and isinstance(found.outcome, Timed | Wrong | Unsafe | Refused)
