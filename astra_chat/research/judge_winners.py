@@ -6,7 +6,8 @@ found none that is faster by its estimate, its fastest candidate stands for it. 
 confirmed on this kind of GPU among FILE, or whose result lies in DIR, is left out, and those that
 were never judged there come first. Each is written to DIR/TASK-CANDIDATE-GPU.json.gz at once. So
 the command goes on where it was stopped, and commands on several GPUs (`--device cuda:1`) share one
-DIR. What could not be judged is told, and ends with exit code 1; the same command judges it again.
+DIR, each with all winners of one task and start at a time. What could not be judged is told, and
+ends with exit code 1; the same command judges it again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import fcntl
 import gzip
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.research.commands import one_line_errors
@@ -26,7 +29,6 @@ from astra_chat.research.results import EVALUATION_SCHEMA
 from astra_chat.research.winners import fastest, settled, source_of
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.errors import AstraError
-from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.whole_file import write_whole
@@ -34,42 +36,45 @@ from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device
 
 
-def to_judge(runs: Sequence[LiveRun], device: Device) -> list[LiveRun]:
-    """Runs with a candidate that no GPU of this kind has confirmed, one a candidate, those never
-    judged there first."""
-    found: dict[tuple[str, str], LiveRun] = {}
+@dataclass(frozen=True)
+class Winner:
+    """A candidate that no GPU of this kind has confirmed."""
+
+    task: str
+    tier: str
+    candidate: str
+    transcript: Path
+    judged_there: bool
+    """A GPU of this kind has judged it, if not as a winner."""
+
+    def result(self, device: Device, out: Path) -> Path:
+        return out / f"{self.task}-{self.candidate}-{device.spec}.json.gz"
+
+
+def to_judge(runs: Sequence[LiveRun], device: Device) -> list[list[Winner]]:
+    """Winners of one task from one start together, which one judge serves; first where one was
+    never judged there."""
+    groups: dict[tuple[str, str], dict[str, Winner]] = defaultdict(dict)
     for run in runs:
         speed, known = fastest(run.summary), run.measured.get(device.name)
         if speed and not (known and settled(known)):
-            found.setdefault((run.summary.task, speed.candidate), run)
-    return sorted(found.values(), key=lambda run: device.name in run.measured)
-
-
-def result_file(run: LiveRun, device: Device, out: Path) -> Path:
-    speed = fastest(run.summary)
-    assert speed is not None
-    return out / f"{run.summary.task}-{speed.candidate}-{device.spec}.json.gz"
-
-
-def judge_winner(run: LiveRun, device: Device, cases: str | None, trust: bool) -> Evaluation:
-    """Raises AstraError where the machine or we are at fault."""
-    speed = fastest(run.summary)
-    assert speed is not None
-    task, tier = find_task(run.summary.task), run.summary.options.tier
-    with Judge(task, device, tier=tier, cases=cases, trust=trust) as judge:
-        return judge.evaluate(source_of(run.path, speed.candidate), fresh_seeds=True)
+            task, tier = run.summary.task, run.summary.options.tier
+            one = Winner(task, tier, speed.candidate, run.path, known is not None)
+            groups[task, tier].setdefault(one.candidate, one)
+    found = [sorted(some.values(), key=lambda one: one.judged_there) for some in groups.values()]
+    return sorted(found, key=lambda some: some[0].judged_there)
 
 
 @contextmanager
 def _claimed(path: Path) -> Iterator[bool]:
-    """Whether it is ours to make: no result is there, and no other process is at it."""
-    with path.with_suffix(".lock").open("w") as lock:
+    """Whether no other process is at it; none comes until this one is done."""
+    with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
-        yield not path.exists()
+        yield True
 
 
 def judge_all(
@@ -78,21 +83,30 @@ def judge_all(
     """How many could not be judged."""
     out.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for run in to_judge(runs, device):
-        path = result_file(run, device, out)
-        with _claimed(path) as ours:
-            if not ours:
-                continue
-            try:
-                found = judge_winner(run, device, cases, trust)
-            except AstraError as error:
-                failed += 1
-                print(f"{path.name}: not judged: {error}", file=sys.stderr, flush=True)
-                continue
-            document = {"schema": EVALUATION_SCHEMA, "evaluation": found.model_dump(mode="json")}
-            write_whole(path, gzip.compress(json.dumps(document).encode(), mtime=0))
-            print(f"{path.name}: {describe(found.outcome)}", flush=True)
+    for some in to_judge(runs, device):
+        lock = out / f"{some[0].task}-{some[0].tier}-{device.spec}.lock"
+        with _claimed(lock) as ours:
+            left = [one for one in some if ours and not one.result(device, out).exists()]
+            if left:
+                task, tier = find_task(left[0].task), left[0].tier
+                with Judge(task, device, tier=tier, cases=cases, trust=trust) as judge:
+                    failed += sum(not _judge(judge, one, out) for one in left)
     return failed
+
+
+def _judge(judge: Judge, winner: Winner, out: Path) -> bool:
+    """Write what is found; False where the machine or we are at fault."""
+    path = winner.result(judge.device, out)
+    try:
+        source = source_of(winner.transcript, winner.candidate)
+        found = judge.evaluate(source, fresh_seeds=True)
+    except AstraError as error:
+        print(f"{path.name}: not judged: {error}", file=sys.stderr, flush=True)
+        return False
+    document = {"schema": EVALUATION_SCHEMA, "evaluation": found.model_dump(mode="json")}
+    write_whole(path, gzip.compress(json.dumps(document).encode(), mtime=0))
+    print(f"{path.name}: {describe(found.outcome)}", flush=True)
+    return True
 
 
 @one_line_errors()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.research.judge_winners import judge_all, main, result_file, to_judge
+from astra_chat.research.judge_winners import judge_all, main, to_judge
 from astra_chat.research.live_results import load
 from astra_chat.research.results import read_evaluation
 from astra_chat.research.winners import fastest
@@ -30,9 +30,18 @@ def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
     )  # fmt: skip
     said = [further / "rmsnorm-h200.json.gz", further / "topk_softmax-h200.json.gz"]
     runs = load([confirmed, timed, estimated, *said])
-    assert [run.path for run in to_judge(runs, H200)] == [estimated, timed]
+    (first,), (second,) = to_judge(runs, H200)
+    assert (first.transcript, first.judged_there) == (estimated, False)
+    assert (second.transcript, second.judged_there) == (timed, True)
     h100 = H200.model_copy(update={"name": "NVIDIA H100 80GB HBM3"})
     assert len(to_judge(runs, h100)) == 3
+
+
+def test_winners_of_one_task_and_start_stand_together() -> None:
+    found = to_judge(load(sorted((LIVE / "paper-table").glob("merge*.jsonl.gz"))), H200)
+    assert sorted((some[0].tier, len(some)) for some in found) == [("paper", 4), ("sglang", 2)]
+    assert all({(one.task, one.tier) for one in some} == {("merge_state_v2", some[0].tier)}
+               for some in found)  # fmt: skip
 
 
 def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
@@ -53,7 +62,8 @@ def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Pat
     transcript = LIVE / "detached/merge_state_v2-sglang-team-2.jsonl.gz"
     (run,) = load([transcript])
     own = run.measured["NVIDIA H200"]
-    assert not own.confirms and to_judge([run], H200) == [run]
+    ((winner,),) = to_judge([run], H200)
+    assert not own.confirms and winner.judged_there
     later = own.model_copy(update={"confirms": True}).model_dump_json()
     confirmed = tmp_path / "confirmed.json"
     confirmed.write_text(f'{{"schema": "astra-chat/evaluation/1", "evaluation": {later}}}')
@@ -73,7 +83,8 @@ def test_a_winner_is_judged_once(
     with pytest.raises(SystemExit, match="False"):
         main()
     (run,) = load([transcript])
-    path, speed = result_file(run, device, tmp_path), fastest(run.summary)
+    ((winner,),) = to_judge([run], device)
+    path, speed = winner.result(device, tmp_path), fastest(run.summary)
     found = read_evaluation(path)
     assert speed and found.candidate == speed.candidate and found.confirms
     assert isinstance(found.outcome, Timed) and path.name in capsys.readouterr().out
@@ -86,8 +97,7 @@ def test_what_another_process_is_at_is_left_to_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (run,) = load([LIVE / "silu_and_mul-single.jsonl"])
-    device = virtual_device("h200")
-    with result_file(run, device, tmp_path).with_suffix(".lock").open("w") as lock:
+    with (tmp_path / "silu_and_mul-sglang-h200.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert judge_all([run], device, tmp_path, None, True) == 0
-    assert capsys.readouterr().out == "" and not result_file(run, device, tmp_path).exists()
+        assert judge_all([run], virtual_device("h200"), tmp_path, None, True) == 0
+    assert capsys.readouterr().out == "" and not list(tmp_path.glob("*.gz"))
