@@ -9,7 +9,10 @@ prompt_sizes        characters of prompts, by role
 measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
-live_results        docs/results.md from live runs
+live_runs           live runs, with what GPUs say of their winners
+live_results        docs/results.md from them
+overview            its table of all tasks
+task_pages          docs/results/: a page a task
 winners             a live run's winner: which it is, its source
 judge_winners       live winners on a GPU, as a confirmation judges
 live_estimates      estimates beside what a GPU said of live winners

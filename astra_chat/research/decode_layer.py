@@ -4,7 +4,7 @@ graph, with SGLang's kernels and with the winners of live runs.
     python -m astra_chat.research.decode_layer measure FILE... -o LAYER.json    # on a GPU
     python -m astra_chat.research.decode_layer show LAYER.json                  # the table
 
-FILE: transcripts, as of live_results. Six tasks of ours run in the layer (decode_step.py) in
+FILE: transcripts, as of live_runs. Six tasks of ours run in the layer (decode_step.py) in
 serving order; all else, matrix products and attention above all, is torch's. A third graph has
 torch's part alone: what is left is what kernels can win.
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import load
+from astra_chat.research.live_runs import load
 from astra_chat.research.result_tables import table_row
 from astra_chat.research.winners import fastest
 from astra_chat.session.export import export_best

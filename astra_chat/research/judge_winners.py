@@ -1,7 +1,7 @@
 """Judges the winners of live runs on this machine's GPU as a confirmation does, on fresh inputs and
 with the sanitizers: `python -m astra_chat.research.judge_winners FILE... -o DIR --device cuda`.
 
-FILE is what live_results takes: transcripts, and what GPUs have said of their winners. Where a run
+FILE is what live_runs takes: transcripts, and what GPUs have said of their winners. Where a run
 found none that is faster by its estimate, its fastest candidate stands for it. A winner that is
 confirmed on this kind of GPU among FILE, or whose result lies in DIR, is left out, and those that
 were never judged there come first. Each is written to DIR/TASK-CANDIDATE-GPU.json.gz at once. So
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.research.results import EVALUATION_SCHEMA
 from astra_chat.research.winners import fastest, settled, source_of
 from astra_chat.tools.descriptions import describe

@@ -3,7 +3,7 @@
     python -m astra_chat.research.live_estimates estimate FILE... -o ESTIMATES.json
     python -m astra_chat.research.live_estimates show ESTIMATES.json FILE...
 
-FILE as of live_results.py. A winner and the baseline that its run started from are estimated for
+FILE as of live_runs.py. A winner and the baseline that its run started from are estimated for
 the GPU that measured them, on the same cases. `estimate` writes as it goes; given again, it goes
 on. `show` prints the table of docs/research/estimate.md. A pair is two kernels of a task on one
 case and GPU whose measured times are more than 10 % apart, in order if the estimates are.
@@ -23,7 +23,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.research.result_tables import table_row
 from astra_chat.research.winners import source_of
 from astra_chat.tools.descriptions import describe

@@ -1,32 +1,26 @@
 """docs/results.md: what live models found, from the transcripts of their runs alone:
 `python -m astra_chat.research.live_results FILE... > docs/results.md`.
 
-FILE is a transcript, or a document of `astra-chat time TASK KERNEL --json` (.json or .json.gz): a
-run's winner, judged on a GPU after the run, known by its candidate. One counts for each kind of
-GPU, a confirmation before others (`judge_winners` makes them). Where an estimate tells none from
-the baseline, the fastest candidate stands for it. A run that was judged on a GPU brings its own
-measurement. Run in the repository's root: links are made from docs/.
+FILE is what live_runs takes: transcripts, and what GPUs say of their winners. Run in the
+repository's root: links are made from docs/.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from astra_chat.research.commands import print_document
+from astra_chat.research.live_runs import LiveRun, load
+from astra_chat.research.overview import overview
 from astra_chat.research.result_tables import table_row
-from astra_chat.research.results import read_evaluation
-from astra_chat.research.winners import fastest, settled
-from astra_chat.tools.errors import BadInput
+from astra_chat.research.winners import fastest
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed
-from astra_chat.transcript.events import EndReason, Judged, Record
-from astra_chat.transcript.reader import read
-from astra_chat.transcript.spending import ModelCall
-from astra_chat.transcript.summary import RunSummary, summarize
+from astra_chat.transcript.events import EndReason
+from astra_chat.transcript.summary import RunSummary
 
 COMMAND = "python -m astra_chat.research.live_results"
 PAPER = {
@@ -67,90 +61,8 @@ ENDS: dict[EndReason, str] = {
 """Reasons of the last line of a transcript, as who or what ended the run."""
 
 
-@dataclass(frozen=True)
-class LiveRun:
-    """A run with what it spent on models' answers."""
-
-    path: Path
-    summary: RunSummary
-    answers: int
-    refused: int
-    """By the mailbox at once, and replies that the chat sent back."""
-    measured: Mapping[str, Evaluation]
-    """The winner on GPUs, by name: judged there in the run or after it."""
-
-    @property
-    def arm(self) -> tuple[str, str]:
-        options = self.summary.options
-        return options.tier, "single" if options.strategy.kind == "single" else "team"
-
-    @property
-    def ratio(self) -> float:
-        """Of the winner over the start; 1 where nothing was faster."""
-        return self.summary.best.ratio if self.summary.best else 1.0
-
-    def ratio_on(self, gpu: str) -> float | None:
-        found = self.timed_on(gpu)
-        return found.ratio if found else None
-
-    def least_on(self, gpu: str) -> float | None:
-        """The lowest ratio of a case."""
-        found = self.timed_on(gpu)
-        return min(case.ratio for case in found.cases) if found else None
-
-    def timed_on(self, gpu: str) -> Timed | None:
-        outcome = self.measured[gpu].outcome if gpu in self.measured else None
-        return outcome if isinstance(outcome, Timed) else None
-
-
-def load(paths: Iterable[Path]) -> list[LiveRun]:
-    """Raises BadInput for a file that is neither, or a measurement of no run's winner."""
-    runs = list[tuple[Path, RunSummary, list[ModelCall]]]()
-    measured: dict[str, dict[str, Evaluation]] = defaultdict(dict)
-    for path in paths:
-        if path.name.endswith((".json", ".json.gz")):
-            _keep(measured, read_evaluation(path))
-            continue
-        records = read(path).records
-        calls = [r.event for r in records if isinstance(r.event, ModelCall)]
-        if not calls:
-            raise BadInput(f"{path}: no live model answered in this run")
-        summary = summarize(records)
-        if (speed := fastest(summary)) and summary.device.kind == "cuda":
-            _keep(measured, _last_evaluation(records, speed.candidate))
-        runs.append((path, summary, calls))
-    winners = {speed.candidate for _, summary, _ in runs if (speed := fastest(summary))}
-    if lost := sorted(set(measured) - winners):
-        raise BadInput(f"{lost[0]} is no winner of these runs")
-    return [_run(path, summary, calls, measured) for path, summary, calls in runs]
-
-
-def _keep(measured: dict[str, dict[str, Evaluation]], found: Evaluation) -> None:
-    """As what its GPU says of its candidate, unless a confirmation has said it."""
-    known = measured[found.candidate].get(found.device.name)
-    if not (known and settled(known)) or settled(found):
-        measured[found.candidate][found.device.name] = found
-
-
-def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
-    """That of a candidate which counts: the confirmation, where there is one."""
-    found = (r.event.evaluation for r in records if isinstance(r.event, Judged))
-    return [one for one in found if one.candidate == candidate][-1]
-
-
-def _run(
-    path: Path, summary: RunSummary, calls: Sequence[ModelCall],
-    measured: Mapping[str, Mapping[str, Evaluation]],
-) -> LiveRun:  # fmt: skip
-    unusable = sum(role.unusable for role in summary.spent.roles)
-    found = fastest(summary)
-    winner = found.candidate if found else ""
-    refused = sum(call.refused for call in calls) + unusable
-    return LiveRun(path, summary, len(calls), refused, measured.get(winner, {}))
-
-
 def document(runs: Sequence[LiveRun]) -> str:
-    return "\n".join([*_opening(runs), *_tables(runs), *_each(runs)])
+    return "\n".join([*_opening(runs), *_tables(runs), *overview(runs), *_each(runs)])
 
 
 def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:

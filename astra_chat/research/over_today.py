@@ -1,7 +1,7 @@
 """Live winners over what SGLang and FlashInfer launch today:
 `python -m astra_chat.research.over_today RUN... --baselines FILE... > docs/research/over-today.md`.
 
-RUN is what live_results takes, FILE a file of research.baselines. Neither times a winner beside
+RUN is what live_runs takes, FILE a file of research.baselines. Neither times a winner beside
 today's kernels: each is timed beside our `sglang` baseline on the same kind of GPU, and the ratio
 of a case is the quotient of both. Of today's kernels the fastest of each case counts, also where
 its results miss the task's contract. Comparisons with an earlier version of our baseline are left
@@ -18,7 +18,7 @@ from pathlib import Path
 from astra_chat.research.baselines.evidence import Comparison, Evidence
 from astra_chat.research.baselines.evidence import read as read_evidence
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_results import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.research.result_tables import geomean, table_row
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.comparison import BETWEEN_EVALUATIONS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.research.judge_winners import judge_all, main, to_judge
-from astra_chat.research.live_results import load
+from astra_chat.research.live_runs import load
 from astra_chat.research.results import read_evaluation
 from astra_chat.research.winners import fastest
 from astra_chat.tools.system.devices import virtual_device

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from astra_chat.research import live_estimates
-from astra_chat.research.live_results import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Unsupported
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.research.live_results import document, load
+from astra_chat.research.live_results import document
+from astra_chat.research.live_runs import load
 from astra_chat.tools.errors import BadInput
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.research.baselines.evidence import Evidence, read
-from astra_chat.research.live_results import load
+from astra_chat.research.live_runs import load
 from astra_chat.research.over_today import document, fastest_today, over_today
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import candidate_id
