@@ -86,6 +86,9 @@ def _illegal_cases(suite: TestSuite, task: Task) -> str | None:
         if sorted(names) != sorted(task.dims):
             problems.append(f"case {number}: its dims are {names}, not {list(task.dims)}")
             continue
+        if len({one.name for one in test.scalars}) < len(test.scalars):
+            problems.append(f"case {number}: a scalar has two values")
+            continue
         try:
             task.require_legal(test.case())
             task.require_small(test.case())

@@ -64,6 +64,13 @@ class TypeChoice(Value):
     dtype: DTypeName
 
 
+class ScalarChoice(Value):
+    """What a scalar that varies is in a case; of a bool 0 or 1."""
+
+    name: str
+    value: float
+
+
 class TestCase(Value):
     """A case that the tester proposes. No mappings: strict JSON schemas allow lists only."""
 
@@ -76,11 +83,16 @@ class TestCase(Value):
     """What could fail here."""
     types: tuple[TypeChoice, ...] = Field(default=(), exclude_if=lambda types: not types)
     """Of type variables beside T, where the task has some."""
+    scalars: tuple[ScalarChoice, ...] = Field(default=(), exclude_if=lambda some: not some)
+    """Of those that vary; others are as usual."""
+    pad: int = Field(default=0, exclude_if=lambda pad: not pad)
+    """Elements between the rows of every strided argument."""
 
     def case(self) -> Case:
         return Case(
             dims={dim.name: dim.value for dim in self.dims}, dtype=self.dtype, values=self.values,
             types={choice.name: choice.dtype for choice in self.types},
+            scalars={choice.name: choice.value for choice in self.scalars}, pad=self.pad,
         )  # fmt: skip
 
 
@@ -275,15 +287,18 @@ def reply_type(role: RoleName, task: Task, acts_as: RoleName | None = None) -> t
     if role != "tester":
         return REPLY_TYPES[acts_as or role]
     several = any(len(types) > 1 for types in task.types)
-    return _tester_reply(tuple(task.dims), tuple(task.dtypes), several)
+    scalars = tuple(scalar.name for scalar in task.scalars if scalar.varies)
+    strided = any(arg.strided for arg in task.args)
+    return _tester_reply(tuple(task.dims), tuple(task.dtypes), several, scalars, strided)
 
 
 @lru_cache
 def _tester_reply(
-    dims: tuple[str, ...], dtypes: tuple[str, ...], several: bool
-) -> type[TesterReply]:
-    """A reply whose schema names the task's dims and dtypes, and has `types` only for several type
-    variables."""
+    dims: tuple[str, ...], dtypes: tuple[str, ...], several: bool, scalars: tuple[str, ...],
+    strided: bool,
+) -> type[TesterReply]:  # fmt: skip
+    """A reply whose schema names the task's dims, dtypes and scalars that vary, and has only what
+    the task has: `types` for several type variables, `scalars`, and `pad` for strided arguments."""
 
     class TesterReplyOfTask(TesterReply):
         @classmethod
@@ -295,6 +310,13 @@ def _tester_reply(
             named["Extent"]["properties"]["name"] = {"enum": list(dims), "type": "string"}
             if not several:
                 del case["types"], named["TypeChoice"]
+            if scalars:
+                name = {"enum": list(scalars), "type": "string"}
+                named["ScalarChoice"]["properties"]["name"] = name
+            else:
+                del case["scalars"], named["ScalarChoice"]
+            if not strided:
+                del case["pad"]
             return schema
 
     return TesterReplyOfTask

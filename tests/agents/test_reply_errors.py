@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from pydantic import ValidationError
 
@@ -11,12 +13,13 @@ from astra_chat.agents.turns import (
     KernelReply,
     Pass,
     PlannerReply,
+    ScalarChoice,
     Source,
     TestCase,
     TesterReply,
     TestSuite,
 )
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, find_task
 from tests.chat_samples import plan, suite
 
 
@@ -74,6 +77,31 @@ def test_no_json_at_all() -> None:
 def test_illegal_cases_go_back(task: Task, tests: TestSuite, said: str) -> None:
     reason = objection(TesterReply(reply=tests), task)
     assert reason is not None and said in reason
+
+
+@pytest.mark.parametrize(
+    ("scalars", "pad", "said"),
+    [
+        ([("is_neox", 1), ("is_neox", 0)], 0, "a scalar has two values"),
+        ([("is_neox", 2)], 0, "is_neox = 2 is outside its range"),
+        ([("is_neox", 0.5)], 0, "is_neox = 0.5 is outside its range"),
+        ([("eps", 1)], 0, "only these scalars vary: ['is_neox']"),
+        ([("is_neox", 0)], -1, "pad"),
+        ([("is_neox", 0)], 2**40, "are too many for a check"),
+        ([("is_neox", 0)], 8, ""),
+    ],
+)
+def test_scalars_and_pads_are_legal(
+    scalars: Sequence[tuple[str, float]], pad: int, said: str
+) -> None:
+    rotary = find_task("rotary_embedding")
+    dims = tuple(Extent(name=n, value=v) for n, v in rotary.check[0].dims.items())
+    case = TestCase(
+        dims=dims, dtype=rotary.check[0].dtype, values="normal", why="", pad=pad,
+        scalars=tuple(ScalarChoice(name=name, value=value) for name, value in scalars),
+    )  # fmt: skip
+    reason = objection(TesterReply(reply=TestSuite(words="", cases=(case,))), rotary)
+    assert (reason or "").count("case 1") == bool(said) and said in (reason or "")
 
 
 def test_a_doubled_dim_is_illegal(task: Task) -> None:

@@ -336,6 +336,8 @@ class Scalar(Value):
 
     def allows(self, value: float) -> bool:
         """Whether a caller may give this value."""
+        if self.type != "float" and not float(value).is_integer():
+            return False
         if self.values:
             return value in self.values
         if self.type == "bool":
