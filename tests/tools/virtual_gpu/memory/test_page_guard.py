@@ -33,8 +33,8 @@ def test_a_machine_without_mappings_is_told_in_a_line() -> None:
     memory = GuardedMemory(MagicMock())
     memory.allocate(100, "buffer")
     address = next(iter(memory._maps))
-    # A range that ends before it begins is refused at once. One that is merely too long would change
-    # whatever lies behind the buffer first: that could end this process.
+    # A range that ends before it begins is refused at once. One that is merely too long would first
+    # change whatever lies behind the buffer: that could end this process.
     memory._maps[address] = memory._maps[address][0], 2**64 - mmap.PAGESIZE
     with pytest.raises(MappingsExhausted, match="device memory in 1 buffers at once"):
         memory.open(True)
