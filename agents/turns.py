@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field
 
 from astra_chat.agents.strategy import Strategy
+from astra_chat.tools.case import is_empty
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.profiling.metrics import BOTTLENECKS
@@ -81,11 +82,11 @@ class TestCase(Value):
     values: ValueFamily
     why: str
     """What could fail here."""
-    types: tuple[TypeChoice, ...] = Field(default=(), exclude_if=lambda types: not types)
+    types: tuple[TypeChoice, ...] = Field(default=(), exclude_if=is_empty)
     """Of type variables beside T, where the task has some."""
-    scalars: tuple[ScalarChoice, ...] = Field(default=(), exclude_if=lambda some: not some)
+    scalars: tuple[ScalarChoice, ...] = Field(default=(), exclude_if=is_empty)
     """Of those that vary; others are as usual."""
-    pad: int = Field(default=0, exclude_if=lambda pad: not pad)
+    pad: int = Field(default=0, exclude_if=is_empty)
     """Elements between the rows of every strided argument."""
 
     def case(self) -> Case:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 from astra_chat.mailbox.questions import PROMPT, Question
 
@@ -15,12 +15,28 @@ _HEADING, _FENCE = re.compile(r"#{1,6} "), re.compile(r"`{3,}|~{3,}")
 def brief(question: Question, others: Iterable[Question]) -> str:
     """The prompt; a section that an earlier question of the run to the same role had in the same
     words is its heading and where it stands: in the first such question among `others`."""
-    before = [
-        other for other in others
-        if (other.meta.run, other.meta.role) == (question.meta.run, question.meta.role)
-        and other.meta.asked < question.meta.asked
-    ]  # fmt: skip
-    return "".join(_briefly(section, before) for section in sections(question.prompt))
+    places: dict[str, str] = {}
+    for other in others:
+        same = (other.meta.run, other.meta.role) == (question.meta.run, question.meta.role)
+        if same and other.meta.asked < question.meta.asked:
+            for section, place in _places(other).items():
+                places.setdefault(section, place)
+    return "".join(
+        f"{section.splitlines()[0]}\n\n(as before: {places[section]})\n\n"
+        if len(section) >= WORTH and section in places
+        else section
+        for section in sections(question.prompt)
+    )
+
+
+def _places(question: Question) -> dict[str, str]:
+    """Of its sections: file and lines."""
+    places, line = dict[str, str](), 1
+    for section in sections(question.prompt):
+        last = line + section.rstrip().count("\n")
+        places.setdefault(section, f"{question.folder / PROMPT}, lines {line} to {last}")
+        line += section.count("\n")
+    return places
 
 
 def sections(text: str) -> list[str]:
@@ -37,19 +53,3 @@ def sections(text: str) -> list[str]:
                 fence = ""
         parts[-1] += line
     return [part for part in parts if part]
-
-
-def _briefly(section: str, before: Sequence[Question]) -> str:
-    if len(section) < WORTH:
-        return section
-    heading = section.partition("\n")[0]
-    return next(_told(section, heading, before), section)
-
-
-def _told(section: str, heading: str, before: Sequence[Question]) -> Iterator[str]:
-    """Where the section stands, in the words that take its place."""
-    for other in before:
-        if section in other.prompt and section in sections(other.prompt):
-            first = other.prompt[: other.prompt.index(section)].count("\n") + 1
-            last = first + section.rstrip().count("\n")
-            yield f"{heading}\n\n(as before: {other.folder / PROMPT}, lines {first} to {last})\n\n"

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import gzip
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,13 +23,12 @@ from pathlib import Path
 
 from astra_chat.research.commands import one_line_errors
 from astra_chat.research.live_runs import LiveRun, load
-from astra_chat.research.results import EVALUATION_SCHEMA
+from astra_chat.research.results import write_evaluation
 from astra_chat.research.winners import fastest, settled, source_of
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device
 
@@ -103,8 +100,7 @@ def _judge(judge: Judge, winner: Winner, out: Path) -> bool:
     except AstraError as error:
         print(f"{path.name}: not judged: {error}", file=sys.stderr, flush=True)
         return False
-    document = {"schema": EVALUATION_SCHEMA, "evaluation": found.model_dump(mode="json")}
-    write_whole(path, gzip.compress(json.dumps(document).encode(), mtime=0))
+    write_evaluation(path, found)
     print(f"{path.name}: {describe(found.outcome)}", flush=True)
     return True
 

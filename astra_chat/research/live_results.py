@@ -16,7 +16,7 @@ from astra_chat.research.commands import print_document
 from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.research.overview import overview
 from astra_chat.research.result_tables import table_row
-from astra_chat.research.winners import fastest
+from astra_chat.research.winners import fastest, verdict_of
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import EndReason
@@ -234,8 +234,7 @@ def _on_gpu(found: Evaluation) -> str:
     if not isinstance(outcome, Timed):
         return f"**{outcome.kind}** on {name}"
     least = min(case.ratio for case in outcome.cases)
-    word = ", confirmed" if found.confirms and outcome.verdict == "accepted" else ""
-    return f"{outcome.verdict}{word}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
+    return f"{verdict_of(found)}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
 
 
 def main() -> None:

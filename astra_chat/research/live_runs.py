@@ -38,6 +38,10 @@ class LiveRun:
     """The winner on GPUs, by name: judged there in the run or after it."""
 
     @property
+    def name(self) -> str:
+        return self.path.name.partition(".")[0]
+
+    @property
     def arm(self) -> tuple[str, str]:
         options = self.summary.options
         return options.tier, "single" if options.strategy.kind == "single" else "team"
@@ -81,6 +85,17 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
     if lost := sorted(set(measured) - winners):
         raise BadInput(f"{lost[0]} is no winner of these runs")
     return [_run(path, summary, calls, measured) for path, summary, calls in runs]
+
+
+def gpus_of(runs: Iterable[LiveRun]) -> list[str]:
+    """Those that judged a winner, the newest kind first."""
+    return sorted({gpu for run in runs for gpu in run.measured}, reverse=True)
+
+
+def fastest_run(runs: Iterable[LiveRun], task: str, gpu: str) -> LiveRun | None:
+    """Of those of a task from `sglang`, by what this GPU says."""
+    some = [r for r in runs if (r.summary.task, r.arm[0]) == (task, "sglang") and r.timed_on(gpu)]
+    return max(some, key=lambda run: run.ratio_on(gpu) or 0.0, default=None)
 
 
 def _keep(measured: dict[str, dict[str, Evaluation]], found: Evaluation) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from astra_chat.research.baselines.evidence import Comparison, Evidence
 from astra_chat.research.baselines.evidence import read as read_evidence
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_runs import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, fastest_run, load
 from astra_chat.research.result_tables import geomean, table_row
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.comparison import BETWEEN_EVALUATIONS
@@ -82,8 +82,8 @@ def over_today(runs: Sequence[LiveRun], evidence: Iterable[Evidence], gpu: str) 
     some = [run for run in runs if run.arm[0] == "sglang" and run.timed_on(gpu)]
     found = []
     for name in sorted({run.summary.task for run in some}):
-        own = [run for run in some if run.summary.task == name]
-        run = max(own, key=lambda one: one.ratio_on(gpu) or 0.0)
+        run = fastest_run(some, name, gpu)
+        assert run is not None
         now = candidate_id(find_task(name).baseline)
         today = fastest_today((c for c in known if c.task == name), now)
         timed = run.timed_on(gpu)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from astra_chat.research.live_runs import LiveRun
+from astra_chat.research.live_runs import LiveRun, fastest_run, gpus_of
 from astra_chat.research.result_tables import table_row
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import Timed
@@ -17,14 +17,8 @@ WORDS = (
 )
 
 
-def fastest_run(runs: Sequence[LiveRun], task: str, gpu: str) -> LiveRun | None:
-    """Of those of a task from `sglang`, by what this GPU says."""
-    some = [r for r in runs if (r.summary.task, r.arm[0]) == (task, "sglang") and r.timed_on(gpu)]
-    return max(some, key=lambda run: run.ratio_on(gpu) or 0.0, default=None)
-
-
 def overview(runs: Sequence[LiveRun]) -> Iterator[str]:
-    gpus = sorted({gpu for run in runs for gpu in run.measured}, reverse=True)
+    gpus = gpus_of(runs)
     tasks = sorted({run.summary.task for run in runs if run.measured})
     if not gpus:
         return

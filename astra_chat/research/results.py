@@ -26,6 +26,7 @@ from astra_chat.research.result_tables import Published
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
 from astra_chat.transcript.events import Judged, Record
@@ -276,6 +277,12 @@ def read_evaluation(path: Path) -> Evaluation:
         return Evaluation.model_validate(found["evaluation"])
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise BadInput(f"{path} is not an evaluation: {type(error).__name__}") from None
+
+
+def write_evaluation(path: Path, evaluation: Evaluation) -> None:
+    """What `read_evaluation` reads, compressed by gzip; the file is there whole or not at all."""
+    found = {"schema": EVALUATION_SCHEMA, "evaluation": evaluation.model_dump(mode="json")}
+    write_whole(path, gzip.compress(json.dumps(found).encode(), mtime=0))
 
 
 def _task_of(evaluation: Evaluation, runs: Sequence[Run]) -> str:

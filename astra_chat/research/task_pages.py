@@ -13,16 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.research.baselines.evidence import Comparison, Evidence
+from astra_chat.research.baselines.evidence import Comparison, Evidence, of_task
 from astra_chat.research.baselines.evidence import read as read_evidence
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_runs import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, fastest_run, gpus_of, load
 from astra_chat.research.over_today import fastest_today
-from astra_chat.research.overview import fastest_run
 from astra_chat.research.result_tables import large_cases, table_row
-from astra_chat.research.winners import fastest
+from astra_chat.research.winners import fastest, verdict_of
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, Timed, candidate_id
 from astra_chat.transcript.summary import AttemptSummary, RoundSummary
@@ -74,7 +74,7 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
     yield "Live runs of this task ([all tasks](../results.md)), written by"
     yield "`python -m astra_chat.research.task_pages`. A run's sources, prompts and answers:"
     yield f"`astra-chat report {runs[0].path.as_posix()} -o report.html`, with its own file."
-    gpus = sorted({gpu for run in runs for gpu in run.measured}, reverse=True)
+    gpus = gpus_of(runs)
     yield ""
     yield table_row("run", "start", "winner", "found by estimate", *gpus)
     yield table_row(*["---"] * (4 + len(gpus)))
@@ -83,7 +83,7 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
         guess = f"{speed.ratio:.2f} ({speed.low:.2f} to {speed.high:.2f})" if speed else ""
         estimated = guess if run.summary.device.kind == "virtual" else ""
         yield table_row(
-            f"[{run.path.name.partition('.')[0]}](../../{run.path.as_posix()})",
+            f"[{run.name}](../../{run.path.as_posix()})",
             f"`{run.arm[0]}`", f"`{speed.candidate}`" if speed else "none",
             estimated if best or not estimated else f"{estimated}, a tie",
             *(_said(run, gpu) for gpu in gpus),
@@ -91,24 +91,25 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
 
 
 def _said(run: LiveRun, gpu: str) -> str:
-    found, timed = run.measured.get(gpu), run.timed_on(gpu)
+    if gpu not in run.measured:
+        return ""
+    found, timed = run.measured[gpu], run.timed_on(gpu)
     if timed is None:
-        return f"**{found.outcome.kind}**" if found else ""
+        return f"**{found.outcome.kind}**"
     low, high = mean_interval(timed.cases)
-    word = ", confirmed" if found and found.confirms and timed.verdict == "accepted" else ""
-    return f"{timed.ratio:.3f} ({low:.3f} to {high:.3f}), {timed.verdict}{word}"
+    return f"{timed.ratio:.3f} ({low:.3f} to {high:.3f}), {verdict_of(found)}"
 
 
 def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[str]:
     yield from ("", *WORDS)
-    for gpu in sorted({gpu for run in runs for gpu in run.measured}, reverse=True):
+    for gpu in gpus_of(runs):
         if run := fastest_run(runs, task.name, gpu):
-            found = [c for e in evidence if e.device.name == gpu for c in e.comparisons]
-            known = floors(task, [one for one in found if one.task == task.name])
+            there = [one for one in evidence if one.device.name == gpu]
+            known = floors(task, of_task(there, task.name))
             timed, speed = run.timed_on(gpu), fastest(run.summary)
             assert timed is not None and speed is not None
             yield from ("", f"## The fastest from `sglang` on {gpu}", "")
-            yield from (f"`{speed.candidate}` of {run.path.name.partition('.')[0]}.", "")
+            yield from (f"`{speed.candidate}` of {run.name}.", "")
             yield from _cases(task, timed, known, run.measured[gpu].device.spec)
 
 
@@ -149,9 +150,9 @@ def _how(runs: Sequence[LiveRun]) -> Iterator[str]:
 
 
 def _round(run: LiveRun, one: RoundSummary) -> Iterator[str]:
-    yield run.path.name.partition(".")[0]
+    yield run.name
     yield f"{one.number}"
-    yield one.title.replace("|", "\\|").replace("\n", " ")
+    yield one_line(one.title).replace("|", "\\|")
     yield f"{one.predicted_ratio:.2f}"
     yield "; ".join(map(_attempt, one.attempts)) or "none"
 

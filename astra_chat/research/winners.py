@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Refused, Timed, Unsafe, Wrong, candidate_id
 from astra_chat.transcript.reader import read
@@ -25,6 +26,12 @@ def source_of(path: Path, candidate: str) -> str:
     return next(
         text for text in texts(read(path).records).values() if candidate_id(text) == candidate
     )
+
+
+def verdict_of(found: Evaluation) -> str:
+    """ "accepted, confirmed" where a confirmation accepted it."""
+    words = verdict(found.outcome)
+    return f"{words}, confirmed" if found.confirms and words == "accepted" else words
 
 
 def settled(found: Evaluation) -> bool:

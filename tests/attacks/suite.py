@@ -121,6 +121,10 @@ def honest() -> list[tuple[str, str]]:
     return [(next(n for n in names if p.name.startswith(n)), p.name) for p in found]
 
 
+def honest_source(file: str) -> str:
+    return (HERE / "honest" / file).read_text()
+
+
 class Bench(AbstractContextManager["Bench"]):
     """One task on one device, with the truth of its own cases and the baseline's errors."""
 
@@ -173,7 +177,7 @@ class Bench(AbstractContextManager["Bench"]):
         return sanitize_cuda(self.runner, built, oracle_cases, timed, baseline=baseline) or CLEAN
 
     def confirmable(self, source: str) -> Outcome:
-        """What stands in a winner's way before it is timed anew (tools/check/winner.py)."""
+        """What a winner has to pass before it is timed again (tools/check/winner.py)."""
         built, baseline = self.build(source), self.build(self.task.baseline)
         assert isinstance(built, Build) and isinstance(baseline, Build), built
 
@@ -291,9 +295,7 @@ def record(kind: str, workers: int, only: str = "") -> None:
 
         def prepare(name: str) -> None:
             sources = [a.source for a in wanted if a.task == name and not a.endless]
-            sources += [
-                (HERE / "honest" / file).read_text() for task, file in right if task == name
-            ]
+            sources += [honest_source(file) for task, file in right if task == name]
             benches[name].prepare(sources)
 
         list(pool.map(prepare, names))
@@ -309,18 +311,16 @@ def record(kind: str, workers: int, only: str = "") -> None:
 
 
 def record_sanitizers(workers: int, only: str = "") -> None:
-    """What stands in the way of honest kernels as winners, those whose file matches `only`."""
+    """What honest kernels would have to pass as winners, those whose file matches `only`."""
     device = pick_device("cuda")
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
     with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
         benches = {t: stack.enter_context(Bench(task_of(t), device)) for t, _ in right}
         for task, bench in benches.items():
-            bench.prepare([(HERE / "honest" / f).read_text() for t, f in right if t == task])
+            bench.prepare([honest_source(f) for t, f in right if t == task])
 
         def note(pair: tuple[str, str]) -> None:
-            said = outcome_words(
-                benches[pair[0]].confirmable((HERE / "honest" / pair[1]).read_text())
-            )
+            said = outcome_words(benches[pair[0]].confirmable(honest_source(pair[1])))
             _keep(device, "sanitized", pair[1], said=said[:400])
             _say(f"{pair[1]} {said}")
 
@@ -335,7 +335,7 @@ def _note(benches: dict[str, Bench], attack: Attack, gate: str) -> None:
 
 
 def _note_honest(bench: Bench, file: str) -> None:
-    said = honest_words(bench, (HERE / "honest" / file).read_text())
+    said = honest_words(bench, honest_source(file))
     _keep(bench.device, "honest", file, said=said)
     _say(f"{file} {said}")
 

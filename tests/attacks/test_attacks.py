@@ -103,7 +103,7 @@ def test_an_attack_is_caught_when_it_runs(
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize(("task", "file"), suite.honest(), ids=[f for _, f in suite.honest()])
 def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
-    said = suite.honest_words(bench(task), (suite.HERE / "honest" / file).read_text())
+    said = suite.honest_words(bench(task), suite.honest_source(file))
     if device.kind == "virtual" and said.startswith("unsupported"):
         pytest.skip(said)
     assert said == "correct"

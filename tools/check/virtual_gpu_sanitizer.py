@@ -39,9 +39,9 @@ def sanitize_virtual(
     other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     source = (candidate.folder / "kernel.cu").read_text()
     built = build(runner.task, source, device, runner.stop)
-    seen = set[str]()
     if not isinstance(built, Build):
         return Watched(frozenset())
+    seen = set[str]()
     for run in other.run(built, oracle.oracle_cases(small, runner.stop), "check"):
         if isinstance(run, Unsafe):
             return run.model_copy(update={"what": f"{run.what} (found on the virtual GPU)"})

@@ -317,12 +317,13 @@ class Scalar(Value):
         named = (self.value, *self.others, *self.values)
         if self.values and (self.range or self.others):
             raise ValueError(f"{self.name}: values are all that is legal: no range, no others")
-        if not all(map(self.allows, named)):
-            raise ValueError(f"{self.name}: a value lies outside its range or its values")
         if self.type != "float" and not all(
-            value == int(value) and abs(value) <= 2**53 for value in (*named, *(self.range or ()))
+            float(value).is_integer() and abs(value) <= 2**53
+            for value in (*named, *(self.range or ()))
         ):
             raise ValueError(f"{self.name}: values of {self.type} are integers up to 2^53")
+        if not all(map(self.allows, named)):
+            raise ValueError(f"{self.name}: a value lies outside its range or its values")
         return self
 
     @property
