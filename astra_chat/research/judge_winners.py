@@ -50,7 +50,7 @@ class Winner:
 
 def to_judge(runs: Sequence[LiveRun], device: Device) -> list[list[Winner]]:
     """Winners of one task from one start together, which one judge serves; first where one was
-    never judged there."""
+    never judged there, then where there are most."""
     groups: dict[tuple[str, str], dict[str, Winner]] = defaultdict(dict)
     for run in runs:
         speed, known = fastest(run.summary), run.measured.get(device.name)
@@ -59,7 +59,7 @@ def to_judge(runs: Sequence[LiveRun], device: Device) -> list[list[Winner]]:
             one = Winner(task, tier, speed.candidate, run.path, known is not None)
             groups[task, tier].setdefault(one.candidate, one)
     found = [sorted(some.values(), key=lambda one: one.judged_there) for some in groups.values()]
-    return sorted(found, key=lambda some: some[0].judged_there)
+    return sorted(found, key=lambda some: (some[0].judged_there, -len(some)))
 
 
 @contextmanager

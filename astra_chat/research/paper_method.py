@@ -1,4 +1,6 @@
-"""The Astra paper's timing on its twelve cases: `python -m astra_chat.research.paper_method`.
+"""The Astra paper's timing on its twelve cases: `python -m astra_chat.research.paper_method RUN...`.
+
+Times the tiers `paper` and `sglang`, the scripted run's winner, and those of the live runs RUN.
 
 20 launches to warm up, then 100 launches with an event pair round each, their mean. Launches come
 from a C loop on the same buffers, so a small call costs the event pair (about 5 us on an H200) and
@@ -44,7 +46,7 @@ class EventTime(Value):
     task: str
     case: Case
     kernel: str
-    """A tier of baseline, or "best"."""
+    """A tier of baseline, "best", or a live run's name."""
     content: str
     mean_us: float
     median_us: float
@@ -147,22 +149,31 @@ def read(path: Path) -> PaperMethod:
 @one_line_errors()
 def main() -> None:
     from astra_chat.research.baselines.beside import best_side, tier_side
+    from astra_chat.research.live_runs import load
+    from astra_chat.research.winners import fastest, source_of
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task
 
     parser = argparse.ArgumentParser(
         prog="python -m astra_chat.research.paper_method", description=__doc__
     )
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="transcripts")
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
     device = pick_device(asked.device)
     if device.kind != "cuda":
         raise BadInput("event pairs are measured on a GPU: --device cuda")
+    live = [(run, found) for run in load(asked.runs) if (found := fastest(run.summary))]
     times: list[EventTime] = []
     for name in PAPER_SHAPES:
         task = find_task(name)
         sides = [tier_side(task, "paper"), tier_side(task, "sglang"), best_side(task)]
-        times += measure(task, device, [(side.kernel.name, side.source) for side in sides])
+        kernels = [(side.kernel.name, side.source) for side in sides]
+        kernels += [
+            (run.name, source_of(run.path, found.candidate))
+            for run, found in live if run.summary.task == name
+        ]  # fmt: skip
+        times += measure(task, device, kernels)
     dumped = PaperMethod(device=device, times=tuple(times)).model_dump(mode="json")
     print(json.dumps({"schema": SCHEMA, **dumped}))
 

@@ -8,7 +8,7 @@ count here: what the virtual GPU lacks, or does not end in time, is no fault of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build, build
@@ -16,10 +16,14 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Refused, Unsafe
 
 MAX_BYTES = 2**17
-"""Larger cases would take the CPU seconds each."""
+"""Of a check case: there are many."""
+MAX_REACHING_BYTES = 2**27
+"""Of the cases that reach what timed plans launch, together: some 10 s of a CPU, beside Compute
+Sanitizer, which takes longer."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,13 @@ class Watched:
 
 
 def sanitize_virtual(
-    runner: Runner, candidate: Build, oracle: Oracle, cases: Sequence[Case]
-) -> Unsafe | Refused | Watched:
-    """The first fault that it finds on the small ones of these cases, or those that it watched: all
-    up to one that it could not run. Raises Cancelled."""
-    small = [case for case in cases if runner.task.least_bytes(case) <= MAX_BYTES]
+    runner: Runner, candidate: Build, oracle: Oracle, check: Sequence[Case],
+    reaching: Sequence[Case] = (),
+) -> Unsafe | Refused | Watched:  # fmt: skip
+    """The first fault that it finds on the small check cases and on those `reaching` what is timed,
+    smallest first, or what it watched: all up to one that it could not run. Raises Cancelled."""
+    small = [case for case in check if runner.task.least_bytes(case) <= MAX_BYTES]
+    small += _together(runner.task, reaching)
     device = virtual_device(runner.device.spec)
     other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     source = (candidate.folder / "kernel.cu").read_text()
@@ -51,3 +57,13 @@ def sanitize_virtual(
             break
         seen.add(run.oracle_case.case.label)
     return Watched(frozenset(seen))
+
+
+def _together(task: Task, cases: Sequence[Case]) -> Iterator[Case]:
+    """The first ones, up to MAX_REACHING_BYTES."""
+    left = MAX_REACHING_BYTES
+    for case in cases:
+        left -= task.least_bytes(case)
+        if left < 0:
+            return
+        yield case

@@ -45,7 +45,7 @@ def winner_fault(
         return otherwise
     ctrl_c = runner.stop.on_ctrl_c  # also while the pool waits for its threads
     with ctrl_c(), ThreadPoolExecutor() as pool, ctrl_c():
-        virtual = pool.submit(sanitize_virtual, runner, build, oracle, [*check, *reaching])
+        virtual = pool.submit(sanitize_virtual, runner, build, oracle, check, reaching)
         fault = sanitize_cuda(runner, build, small, large, on_tool, baseline)
         if fault and not _two_sites(fault):
             return fault

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check import virtual_gpu_sanitizer as module
 from astra_chat.tools.check.virtual_gpu_sanitizer import MAX_BYTES, Watched, sanitize_virtual
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
@@ -47,6 +48,21 @@ def test_of_an_honest_kernel_and_of_what_it_lacks_it_says_nothing(oracle: Oracle
     assert opinion(oracle, TASK.baseline) == Watched(frozenset(case.label for case in small))
     lacking = (ATTACKS / "honest" / "row_sum_cluster.cu").read_text()
     assert opinion(oracle, lacking) == Watched(frozenset())
+
+
+def test_what_reaches_the_timed_kernels_is_watched_beyond_the_size_of_a_check_case(
+    oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The winner of fused_add_rmsnorm_quant_fp8 had a covering case of MAX_BYTES and 8 bytes: what
+    synccheck said of it stood, though nothing was wrong."""
+    built = build(TASK, TASK.baseline, DEVICE)
+    assert isinstance(built, Build)
+    first, second = sorted(
+        (case for case, _ in TASK.bench if TASK.least_bytes(case) > MAX_BYTES), key=TASK.least_bytes
+    )[:2]
+    monkeypatch.setattr(module, "MAX_REACHING_BYTES", TASK.least_bytes(first) + 1)
+    seen = sanitize_virtual(Runner(TASK, DEVICE), built, oracle, [], [first, second])
+    assert seen == Watched(frozenset([first.label]))
 
 
 def test_wrong_results_are_for_the_real_gpu_to_tell(oracle: Oracle) -> None:

@@ -35,13 +35,16 @@ def built(source: str, device: Device) -> Build:
 
 def defined(node: Node, recorded: Node | None = None) -> Node:
     """Without the bytes that no kernel reads, which the recorder knows, of `node` itself or of
-    another: a capture has there what the host happened to leave."""
+    another: a capture has there what the host happened to leave, also an argument's address."""
     if not isinstance(node, KernelNode):
         return node
     content, own = bytearray(node.parameters), recorded or node
+    relocations = node.relocations
     for start, length in own.undefined if isinstance(own, KernelNode) else ():
         content[start : start + length] = bytes(length)
-    return node.model_copy(update={"parameters": bytes(content), "undefined": ()})
+        relocations = tuple(r for r in relocations if not start <= r.at < start + length)
+    kept = {"parameters": bytes(content), "undefined": (), "relocations": relocations}
+    return node.model_copy(update=kept)
 
 
 @pytest.mark.gpu
