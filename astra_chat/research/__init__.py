@@ -11,6 +11,7 @@ results             docs/research/results.md from recorded runs
 result_tables       its tables
 live_runs           live runs, with what GPUs say of their winners
 live_results        docs/results.md from them
+beside_paper        its tables beside the paper's figures
 overview            its table of all tasks
 task_pages          docs/results/: a page a task
 winners             a live run's winner: which it is, its source

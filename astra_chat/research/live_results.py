@@ -1,20 +1,30 @@
 """docs/results.md: what live models found, from the transcripts of their runs alone:
-`python -m astra_chat.research.live_results FILE... > docs/results.md`.
+`python -m astra_chat.research.live_results FILE... [--paper-method FILE...] > docs/results.md`.
 
-FILE is what live_runs takes: transcripts, and what GPUs say of their winners. Run in the
-repository's root: links are made from docs/.
+FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
+what research.paper_method printed of them. Run in the repository's root: links are made from docs/.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
-from astra_chat.research.commands import print_document
+from astra_chat.research.beside_paper import (
+    PAPER,
+    beside_the_paper,
+    by_its_method,
+    middle_and_range,
+    tasks_of,
+)
+from astra_chat.research.commands import one_line_errors
 from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.research.overview import overview
+from astra_chat.research.paper_method import PaperMethod, read
 from astra_chat.research.result_tables import table_row
 from astra_chat.research.winners import fastest, verdict_of
 from astra_chat.tools.evaluation import Evaluation
@@ -23,13 +33,6 @@ from astra_chat.transcript.events import EndReason
 from astra_chat.transcript.summary import RunSummary
 
 COMMAND = "python -m astra_chat.research.live_results"
-PAPER = {
-    "merge_state_v2": ("1.26", "0.73"),
-    "fused_add_rmsnorm": ("1.25", "1.18"),
-    "silu_and_mul": ("1.46", "1.48"),
-}
-"""Team and single agent in the paper (arXiv 2509.07506, table 3), over its own start, on an H100 by
-its own timing."""
 AIMS = {
     "rmsnorm": 1.2, "gelu_tanh_and_mul": 1.3, "rotary_embedding": 2.0, "qk_rmsnorm_rope": 1.6,
     "rope_and_kv_write": 1.6, "per_token_quant_fp8": 1.25, "per_token_group_quant_fp8": 1.3,
@@ -37,7 +40,6 @@ AIMS = {
     "moe_align_block_size": 2.0, "moe_sum_reduce": 1.7,
 }  # fmt: skip
 """What we set out to reach over `sglang`, on an H200."""
-ARMS = [(start, arm) for start in ("paper", "sglang") for arm in ("team", "single")]
 OPENING = (
     "# Results",
     "",
@@ -61,8 +63,9 @@ ENDS: dict[EndReason, str] = {
 """Reasons of the last line of a transcript, as who or what ended the run."""
 
 
-def document(runs: Sequence[LiveRun]) -> str:
-    return "\n".join([*_opening(runs), *_tables(runs), *overview(runs), *_each(runs)])
+def document(runs: Sequence[LiveRun], methods: Sequence[PaperMethod] = ()) -> str:
+    by_events = chain.from_iterable(by_its_method(runs, method) for method in methods)
+    return "\n".join([*_opening(runs), *_tables(runs), *by_events, *overview(runs), *_each(runs)])
 
 
 def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
@@ -97,7 +100,7 @@ def _table(
     papers = _papers(runs)
     further = [run for run in runs if run.summary.task not in PAPER]
     if papers:
-        yield from _beside_the_paper(papers, ratios)
+        yield from beside_the_paper(papers, ratios)
     if papers and further:
         yield ""
     if further:
@@ -138,7 +141,7 @@ def _beside_the_aims(
     for task in sorted({run.summary.task for run in runs}):
         some = [run for run in runs if run.summary.task == task]
         by_arm = [[run.path for run in some if run.arm[1] == arm] for arm in arms]
-        cells = [_median([ratios[path] for path in paths]) for paths in by_arm]
+        cells = [middle_and_range([ratios[path] for path in paths]) for paths in by_arm]
         if least:
             cells += [
                 f"{min(least[path] for path in paths):.2f}" if paths else "" for paths in by_arm
@@ -148,33 +151,6 @@ def _beside_the_aims(
 
 def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:
     return [run for run in runs if run.summary.task in PAPER]
-
-
-def _beside_the_paper(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
-    heads = [f"from `{start}`, {arm}" for start, arm in ARMS]
-    yield table_row("task", "paper, H100: team", "paper, H100: single", *heads)
-    yield table_row(*["---"] * (3 + len(heads)))
-    for task in _tasks(runs):
-        cells = []
-        for arm in ARMS:
-            some = [ratios[run.path] for run in runs if (run.summary.task, run.arm) == (task, arm)]
-            cells.append(_median(some))
-        yield table_row(task, *PAPER.get(task, ("", "")), *cells)
-
-
-def _tasks(runs: Sequence[LiveRun]) -> list[str]:
-    """The paper's first, in its order."""
-    there = {run.summary.task for run in runs}
-    return [*(task for task in PAPER if task in there), *sorted(there - set(PAPER))]
-
-
-def _median(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    middle = f"{statistics.median(values):.2f}"
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({min(values):.2f} to {max(values):.2f}, {len(values)} runs)"
 
 
 def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
@@ -188,7 +164,7 @@ def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
         "tokens", "min", "ratio by round", "winner", "the same on a GPU", "ended by",
     )  # fmt: skip
     yield table_row(*["---"] * 12)
-    for task in _tasks(runs):
+    for task in tasks_of(runs):
         for run in runs:
             if run.summary.task == task:
                 yield table_row(*_cells(run))
@@ -237,8 +213,13 @@ def _on_gpu(found: Evaluation) -> str:
     return f"{verdict_of(found)}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
 
 
+@one_line_errors()
 def main() -> None:
-    print_document(lambda paths: document(load(paths)))
+    parser = argparse.ArgumentParser(prog=COMMAND)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--paper-method", nargs="+", type=Path, metavar="FILE", default=[])
+    given = parser.parse_args()
+    print(document(load(given.files), [read(path) for path in given.paper_method]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The Astra paper's timing on its twelve cases: `python -m astra_chat.research.paper_method RUN...`.
+"""The Astra paper's timing on its twelve cases:
+`python -m astra_chat.research.paper_method RUN... > paper-method.json`.
 
 Times the tiers `paper` and `sglang`, the scripted run's winner, and those of the live runs RUN.
 

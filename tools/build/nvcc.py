@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
+from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
@@ -31,6 +33,10 @@ from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha
 from astra_chat.tools.virtual_gpu.sass.disassembly import OPTIONS
 
 BUILD_TIMEOUT_S = 180.0
+"""Processor time of each of a build's processes: an overloaded machine takes longer over it."""
+WAITING = 3
+"""Limits of time till a graph ends that does not work so much."""
+OUT_OF_TIME = 128 + signal.SIGXCPU
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
 COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
@@ -176,49 +182,72 @@ def _build_missing(
     stop: Stop,
 ) -> dict[Path, BuildFailed | TimedOut]:
     """One graph for all; successful builds move into the cache, failures are returned. `after`
-    writes the text of the machine code."""
+    writes the text of the machine code. Where the graph as a whole takes too long or too much
+    memory, what it left is built one by one: one candidate takes nothing from the others."""
     scratch = sandbox.write[0]
-    call, sass = (
-        " ".join(shlex.quote(word) for word in words).replace("$", "$$")
-        for words in (command, after)
-    )
-    sass = f" && {{ {sass} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}"
-    graph = [
-        "rule nvcc",
-        # __TIME__ is the same at any hour: the same source gives the same kernel.
-        f"  command = cd $dir && SOURCE_DATE_EPOCH=0 {call}"
-        f" -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1{sass}",
-    ]
-    for index, source in enumerate(missing.values()):
-        entry = scratch / str(index)
-        entry.mkdir()
-        for name, text in {**headers, "kernel.cu": source}.items():
-            (entry / name).parent.mkdir(exist_ok=True)
-            (entry / name).write_text(text)
-        graph += [f"build {index}/kernel.so: nvcc {index}/kernel.cu", f"  dir = {index}"]
-    (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
-    timed_out = False
+    entries = _write_graph(scratch, missing, headers, command, after)
+    rounds, ended = -(-len(missing) // cores()), True
     try:
         done = run_limited(
             [str(find_ninja()), "-k", "0", "--quiet"],
-            timeout_s=BUILD_TIMEOUT_S, sandbox=sandbox, cwd=scratch, stop=stop,
+            timeout_s=WAITING * rounds * BUILD_TIMEOUT_S, sandbox=sandbox, cwd=scratch, stop=stop,
         )  # fmt: skip
     except (StepTimeout, StepMemory):
-        timed_out = True
-    failures: dict[Path, BuildFailed | TimedOut] = {}
-    for index, (final, source) in enumerate(missing.items()):
-        entry = scratch / str(index)
+        ended = False
+    late = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
+    failures, left = dict[Path, BuildFailed | TimedOut](), dict[Path, str]()
+    for final, entry in entries.items():
+        status = entry / "status"
         if (entry / "kernel.so").is_file():
             _publish(entry, final)
-        elif timed_out:
-            failures[final] = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
-        else:
+        elif status.is_file() and status.read_text().strip() == str(OUT_OF_TIME):
+            failures[final] = late
+        elif ended:
             log = entry / "nvcc.log"
             text = _log(log) if log.is_file() else done.output
             if shutil.disk_usage(scratch).free < MIN_FREE_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            failures[final] = BuildFailed(log=readable_log(text, source))
+            failures[final] = BuildFailed(log=readable_log(text, missing[final]))
+        else:
+            left[final] = missing[final]
+        shutil.rmtree(entry)
+    if len(missing) == 1:
+        return failures | dict.fromkeys(left, late)
+    for final, source in left.items():
+        failures |= _build_missing({final: source}, headers, command, after, sandbox, stop)
     return failures
+
+
+def _write_graph(
+    scratch: Path,
+    missing: dict[Path, str],
+    headers: dict[str, str],
+    command: list[str],
+    after: list[str],
+) -> dict[Path, Path]:
+    """A build.ninja, and a folder for each candidate."""
+    call, sass = (
+        " ".join(shlex.quote(word) for word in words).replace("$", "$$")
+        for words in (command, after)
+    )
+    sass = f"{{ {sass} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}"
+    graph = [
+        "rule nvcc",
+        # __TIME__ is the same at any hour: the same source gives the same kernel.
+        f"  command = cd $dir && ulimit -S -t {BUILD_TIMEOUT_S:.0f} &&"
+        f" if SOURCE_DATE_EPOCH=0 {call} -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1;"
+        f" then {sass}; else echo $$? >status; false; fi",
+    ]
+    entries = {final: scratch / str(index) for index, final in enumerate(missing)}
+    for entry, source in zip(entries.values(), missing.values(), strict=True):
+        entry.mkdir()
+        for name, text in {**headers, "kernel.cu": source}.items():
+            (entry / name).parent.mkdir(exist_ok=True)
+            (entry / name).write_text(text)
+        graph += [f"build {entry.name}/kernel.so: nvcc {entry.name}/kernel.cu"]
+        graph += [f"  dir = {entry.name}"]
+    (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
+    return entries
 
 
 def compiler_sandbox(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:

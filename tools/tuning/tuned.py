@@ -57,18 +57,27 @@ class Tuning(Value):
     @property
     def words(self) -> str:
         """What came of it, in one line."""
-        failed = sum(point.estimated_ratio is None for point in self.points)
         tried = f"{len(self.points)} of {self.combinations} points ranked on the virtual GPU"
-        tried += f", {failed} of them failed" if failed else ""
+        tried += self._failed()
         tried += f", {self.measured} measured" if self.measured else ""
         if not self.changed:
-            return f"{tried}: none is faster than what {self.candidate} holds{self._nearest()}"
+            return (
+                f"{tried}: none is faster than what {self.candidate} holds by more than the"
+                f" resolution{self._nearest()}"
+            )
         chosen = ", ".join(
             f"{name} = {value} (was {self.start[name]})"
             for name, value in self.best.items()
             if value != self.start[name]
         )
         return f"{tried}: {chosen}"
+
+    def _failed(self) -> str:
+        """How many, how, and one of each kind."""
+        failed = [point for point in self.points if point.estimated_ratio is None]
+        first = {point.failed: assignments(point.values) for point in reversed(failed)}
+        hows = "; ".join(f"{kind}, as {values}" for kind, values in sorted(first.items()))
+        return f", {len(failed)} of them failed ({hows})" if failed else ""
 
     def _nearest(self) -> str:
         """What it holds and what came next to it, by estimate, and which values were tried."""

@@ -12,6 +12,7 @@ from astra_chat.research.judge_winners import judge_all, main, to_judge
 from astra_chat.research.live_runs import load
 from astra_chat.research.results import read_evaluation
 from astra_chat.research.winners import fastest
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.types import Device, Timed
 
@@ -19,8 +20,19 @@ ROOT = Path(__file__).resolve().parents[3]
 LIVE = ROOT / "transcripts/live"
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
+RMSNORM = "rmsnorm-71ab7f3a9bf6-h200.json.gz"
 
-def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first() -> None:
+
+def said_of(evaluation: Evaluation, path: Path, confirms: bool) -> Path:
+    """A GPU's document about a winner, as a confirmation or not."""
+    dumped = evaluation.model_copy(update={"confirms": confirms}).model_dump_json()
+    path.write_text(f'{{"schema": "astra-chat/evaluation/1", "evaluation": {dumped}}}')
+    return path
+
+
+def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
+    tmp_path: Path,
+) -> None:
     further = LIVE / "further"
     confirmed, estimated, timed = (
         further / f"{name}.jsonl.gz"
@@ -28,7 +40,8 @@ def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
             "rmsnorm-sglang-team-1", "moe_sum_reduce-sglang-team-2", "topk_softmax-sglang-team-1",
         )
     )  # fmt: skip
-    said = [further / "rmsnorm-h200.json.gz", further / "topk_softmax-h200.json.gz"]
+    topk = read_evaluation(further / "topk_softmax-d35cef595bc2-h200.json.gz")
+    said = [further / RMSNORM, said_of(topk, tmp_path / "timed.json", confirms=False)]
     runs = load([confirmed, timed, estimated, *said])
     (first,), (second,) = to_judge(runs, H200)
     assert (first.transcript, first.judged_there) == (estimated, False)
@@ -46,12 +59,10 @@ def test_winners_of_one_task_and_start_stand_together() -> None:
 
 def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
     """Whatever the order of their files."""
-    run, said = "rmsnorm-sglang-team-1.jsonl.gz", LIVE / "further/rmsnorm-h200.json.gz"
+    run, said = "rmsnorm-sglang-team-1.jsonl.gz", LIVE / "further" / RMSNORM
     found = read_evaluation(said)
     assert found.confirms
-    later = tmp_path / "z.json"
-    unconfirmed = found.model_copy(update={"confirms": False}).model_dump_json()
-    later.write_text(f'{{"schema": "astra-chat/evaluation/1", "evaluation": {unconfirmed}}}')
+    later = said_of(found, tmp_path / "z.json", confirms=False)
     for files in ([said, later], [later, said]):
         (one,) = load([*files, LIVE / "further" / run])
         assert one.measured["NVIDIA H200"].confirms
@@ -64,9 +75,7 @@ def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Pat
     own = run.measured["NVIDIA H200"]
     ((winner,),) = to_judge([run], H200)
     assert not own.confirms and winner.judged_there
-    later = own.model_copy(update={"confirms": True}).model_dump_json()
-    confirmed = tmp_path / "confirmed.json"
-    confirmed.write_text(f'{{"schema": "astra-chat/evaluation/1", "evaluation": {later}}}')
+    confirmed = said_of(own, tmp_path / "confirmed.json", confirms=True)
     for files in ([confirmed, transcript], [transcript, confirmed]):
         (run,) = load(files)
         assert run.measured["NVIDIA H200"].confirms and not to_judge([run], H200)

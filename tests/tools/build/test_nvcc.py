@@ -21,7 +21,7 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, load_task
-from astra_chat.tools.types import BuildFailed, Device
+from astra_chat.tools.types import BuildFailed, Device, TimedOut
 
 TASK = find_task("silu_and_mul")
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
@@ -61,6 +61,37 @@ def test_good_and_broken_in_one_graph_and_then_from_the_cache(own_cache: Path) -
     assert isinstance(again, Build) and again.cached and again.folder == good.folder
     leftovers = [p.name for p in (own_cache / "astra-chat" / "builds").iterdir()]
     assert leftovers == [good.folder.name]
+
+
+SLOW = "".join(
+    f"  x[{i}] = sin(x[{i + 3}]) * pow(x[{i + 1}], 1.37) + lgamma(x[{i + 7}]);\n"
+    for i in range(9000)
+)
+BOMB = (
+    "template <int N> struct Bomb { Bomb<N - 1> left; Bomb<N - 2> right; };\n"
+    "template <> struct Bomb<0> { char c; };\ntemplate <> struct Bomb<1> { char c; };\n"
+    "int size[sizeof(Bomb<800>) % 7];\n"
+)
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize(
+    ("limit", "value", "bad", "kinds"),
+    [
+        ("BUILD_TIMEOUT_S", 4.0, f"__global__ void slow(double* x) {{\n{SLOW}}}\n", "timed_out"),
+        ("BUILD_MEMORY_BYTES", 2**30, BOMB, "timed_out or build_failed"),
+    ],
+    ids=["time", "memory"],
+)
+def test_one_that_takes_too_much_takes_nothing_from_the_others(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, bad: str, kinds: str
+) -> None:
+    """Whatever else is compiled beside them, and on an overloaded machine."""
+    monkeypatch.setattr(module, limit, value)
+    good = [KERNEL + f"// {i}\n" for i in range(5)]
+    late, *others = build_all(TASK, [KERNEL + bad, *good], H200)
+    assert isinstance(late, BuildFailed | TimedOut) and late.kind in kinds
+    assert all(isinstance(one, Build) for one in others)
 
 
 @pytest.mark.parametrize("device", [VIRTUAL, H200])

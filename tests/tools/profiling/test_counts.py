@@ -22,7 +22,8 @@ from astra_chat.tools.types import Device, Timed
 
 TASK = find_task("silu_and_mul")
 DEVICE = Device(kind="cuda", index=0, name="NVIDIA H200", arch="sm_90", spec="h200")
-MEASURED = Path(__file__).parents[3] / "transcripts/live/further/rmsnorm-h100.json.gz"
+LIVE = Path(__file__).parents[3] / "transcripts/live"
+MEASURED = LIVE / "further/rmsnorm-71ab7f3a9bf6-h100.json.gz"
 
 
 @pytest.fixture(scope="module")

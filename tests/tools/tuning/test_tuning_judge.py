@@ -39,4 +39,5 @@ def test_the_point_that_is_faster_is_found_and_failures_are_said(tmp_path: Path)
     assert {point.values["kThreads"] for point in failed} == {4096}
     assert all(point.failed for point in failed) and len(failed) == 2
     assert found.halving is None and found.measured == 0 and found.seconds > 0
-    assert "kBlocks = 256 (was 1)" in found.words and "2 of them failed" in found.words
+    told = f"2 of them failed ({failed[0].failed}, as kBlocks = "
+    assert "kBlocks = 256 (was 1)" in found.words and told in found.words

@@ -1,0 +1,90 @@
+"""Live runs beside the figures of the Astra paper (arXiv 2509.07506): tables of docs/results.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from astra_chat.research.live_runs import LiveRun
+from astra_chat.research.paper_method import PaperMethod
+from astra_chat.research.result_tables import geomean, table_row
+from astra_chat.research.winners import fastest
+
+PAPER = {
+    "merge_state_v2": ("1.26", "0.73"),
+    "fused_add_rmsnorm": ("1.25", "1.18"),
+    "silu_and_mul": ("1.46", "1.48"),
+}
+"""Team and single agent in the paper (table 3), over its own start, on an H100 by its own
+timing."""
+ARMS = [(start, arm) for start in ("paper", "sglang") for arm in ("team", "single")]
+
+
+def tasks_of(runs: Sequence[LiveRun]) -> list[str]:
+    """The paper's first, in its order."""
+    there = {run.summary.task for run in runs}
+    return [*(task for task in PAPER if task in there), *sorted(there - set(PAPER))]
+
+
+def middle_and_range(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    middle = f"{statistics.median(values):.2f}"
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({min(values):.2f} to {max(values):.2f}, {len(values)} runs)"
+
+
+def beside_the_paper(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+    """A row a task of the paper, each arm by the median of its runs."""
+    heads = [f"from `{start}`, {arm}" for start, arm in ARMS]
+    yield table_row("task", "paper, H100: team", "paper, H100: single", *heads)
+    yield table_row(*["---"] * (3 + len(heads)))
+    for task in tasks_of(runs):
+        cells = (middle_and_range(of_arm(runs, task, arm, ratios)) for arm in ARMS)
+        yield table_row(task, *PAPER.get(task, ("", "")), *cells)
+
+
+def of_arm(
+    runs: Sequence[LiveRun], task: str, arm: tuple[str, str], ratios: Mapping[Path, float]
+) -> list[float]:
+    some = [run for run in runs if (run.summary.task, run.arm) == (task, arm)]
+    return [ratios[run.path] for run in some if run.path in ratios]
+
+
+def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]:
+    """The same by the paper's timing: every winner over the paper's start, on its twelve cases."""
+    papers = [run for run in runs if run.summary.task in PAPER]
+    ratios = {run.path: ratio for run in papers if (ratio := _by_events(run, method))}
+    yield from ("", f"## By the paper's timing, on {method.device.name}", "")
+    yield "Winners over the paper's start, whatever their own, on the paper's twelve cases: 20"
+    yield "launches to warm up, then the mean of 100 event pairs, from a C loop. A small call costs"
+    yield "the event pair, some 4 us, so that this says less than the times above."
+    yield ""
+    yield from beside_the_paper(papers, ratios)
+    medians = [
+        statistics.median(some)
+        for task in PAPER
+        if (some := of_arm(papers, task, ("paper", "team"), ratios))
+    ]
+    if len(medians) == len(PAPER):
+        yield ""
+        mean = geomean(medians)
+        yield f"From `paper` as a team, geometric mean: **{mean:.2f}** (1.32 in the paper)."
+
+
+def _by_events(run: LiveRun, method: PaperMethod) -> float | None:
+    """Geometric mean over the cases that its winner and the paper's start were timed on."""
+    speed = fastest(run.summary)
+    its = {
+        time.case.label: time.mean_us
+        for time in method.times
+        if speed and (time.task, time.content) == (run.summary.task, speed.candidate)
+    }
+    ratios = [
+        time.mean_us / its[time.case.label]
+        for time in method.times
+        if (time.task, time.kernel) == (run.summary.task, "paper") and time.case.label in its
+    ]
+    return geomean(ratios) if ratios else None
