@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Profile, SourceLine
 
-MOST_LINES = 8
-"""The costliest are shown, in the order of the source."""
+MOST_LINES = 12
+"""The costliest are shown, in the order of the source, and all others in one row."""
 LONGEST_TEXT = 50
 """Characters of a line's text."""
 Place = tuple[int, tuple[int, ...]]
@@ -16,9 +16,9 @@ Place = tuple[int, tuple[int, ...]]
 
 
 def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
-    """Labels and cells of the rows: the cycles of each of the costliest lines in each case, then
-    the lines of loads that the warp waits for, with the rounds and where it waits.
-    Nothing where no profile has lines.
+    """Labels and cells of the rows: the cycles of each of the costliest lines in each case and
+    those of the others together, then the lines of loads that the warp waits for, with the rounds
+    and where it waits. Nothing where no profile has lines.
     """
     tables = [{_place(line): line for line in profile.lines} for profile in profiles]
     lines = {place: line for table in tables for place, line in table.items()}
@@ -26,11 +26,16 @@ def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
         place: max(table[place].chain_cycles for table in tables if place in table)
         for place in lines
     }
-    costliest = sorted(costs, key=lambda place: -costs[place])[:MOST_LINES]
+    by_cost = sorted(costs, key=lambda place: -costs[place])
+    costliest, others = by_cost[:MOST_LINES], [one for one in by_cost[MOST_LINES:] if costs[one]]
     rows = [
         (f"chain_cycles of {_label(lines[place])}", _cells(tables, place, "chain_cycles"))
         for place in sorted(costliest, key=_in_order)
     ]
+    if others:
+        sums = [sum(t[one].chain_cycles for one in others if one in t) for t in tables]
+        cells = [f"{cycles:.0f}" if t else "-" for cycles, t in zip(sums, tables, strict=True)]
+        rows.append((f"chain_cycles of {len(others)} other lines", cells))
     waited = [place for place in lines if any(t[place].load_rounds for t in tables if place in t)]
     rows += [
         (

@@ -40,8 +40,11 @@ def test_where_a_load_is_waited_for_stands_beside_its_rounds() -> None:
 
 def test_of_many_lines_the_costliest_are_shown_and_long_ones_are_cut() -> None:
     many = with_lines(*(line(number, number, text="y" * 99) for number in range(1, 21)))
-    rows = source_rows([many])
-    assert [cells for _, cells in rows] == [[str(n)] for n in range(21 - MOST_LINES, 21)]
+    *rows, rest = source_rows([many, with_lines(line(2, 5)), with_lines()])
+    assert [cells for _, cells in rows] == [[str(n), "0", "-"] for n in range(21 - MOST_LINES, 21)]
+    others = 20 - MOST_LINES
+    assert rest == (f"chain_cycles of {others} other lines",
+                    [str(sum(range(1, others + 1))), "5", "-"])  # fmt: skip
     assert rows[0][0].partition("`")[2] == "y" * (LONGEST_TEXT - 3) + "...`"
 
 
