@@ -82,7 +82,7 @@ class Executor(UserProxyAgent):
     async def _work(
         self, state: RunState, token: CancellationToken
     ) -> BuildReport | Evaluation | CaseScores | Tuning | Kernel | Pass:
-        judge, cases, mutants = self._judge, state.extra_cases, state.limits.mutants
+        judge, cases, mutants = self._judge, state.cases, state.limits.mutants
         work: Callable[[], BuildReport | Evaluation | CaseScores | Tuning]
         match next_step(state):
             case Score(cases=proposed):

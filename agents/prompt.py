@@ -107,6 +107,7 @@ def _headers(context: ChatContext, state: RunState) -> Section | None:
 def _tests(context: ChatContext, state: RunState) -> Section | None:
     dims = " x ".join(context.task.dims)
     lines = [*_by_kind(context.task.check), *(f"testers': {c.label}" for c in state.extra_cases)]
+    lines += [f"drawn, an earlier candidate failed on it: {c.label}" for c in state.failed_cases]
     return Section(f"Cases that every candidate must pass, {dims}", _bullets(lines), 3)
 
 

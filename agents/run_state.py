@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from astra_chat.agents.evaluations import accepting, faster
+from astra_chat.agents.failed_cases import with_failed
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.rounds import Round, tried
 from astra_chat.agents.strategy import Strategy, Tried, choose_parent, named
@@ -53,6 +54,8 @@ class RunState:
     rounds: tuple[Round, ...] = ()
     extra_cases: tuple[Case, ...] = ()
     """The tester's cases without duplicates and without those that kill no seeded bug."""
+    failed_cases: tuple[Case, ...] = ()
+    """Drawn ones on which candidates failed (failed_cases.py)."""
     scores: CaseScores | None = None
     """Of the tester's last cases."""
     analysis: Analysis | None = None
@@ -114,6 +117,7 @@ class RunState:
             "last": turn, "shown": name, "confirmations": self.confirmations + 1,
             "confirmed": {**self.confirmed, name: evaluation}, "before_confirmation": None,
             "evaluations": self.evaluations + 1,
+            "failed_cases": with_failed(self.failed_cases, evaluation),
         }  # fmt: skip
         at_once = isinstance(before, Evaluation) and not before.confirms
         if at_once and isinstance(before, Evaluation) and before.candidate == name:
@@ -134,6 +138,11 @@ class RunState:
             kept = {name: one for name, one in self.accepted.items() if one is not old}
             changes["accepted"] = accepting(kept, new)
         return changes
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """What a candidate is checked on beside the task's own cases and those drawn for it."""
+        return (*self.extra_cases, *self.failed_cases)
 
     @property
     def strategy(self) -> Strategy:
@@ -284,6 +293,7 @@ class RunState:
         name = evaluation.candidate
         changes: dict[str, Any] = {
             "evaluated": evaluation, "shown": name, "evaluations": self.evaluations + 1,
+            "failed_cases": with_failed(self.failed_cases, evaluation),
         }  # fmt: skip
         if self.baseline is None:
             return changes | {"baseline": evaluation}

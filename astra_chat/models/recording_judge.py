@@ -74,9 +74,7 @@ class RecordedJudge:
             elif isinstance(payload, Tuning):
                 self._recording.place(WHO, self._tuning_of(sha))
             else:
-                self._recording.place(
-                    WHO, self._evaluation_of(sha, before.extra_cases, payload.confirms)
-                )
+                self._recording.place(WHO, self._evaluation_of(sha, before.cases, payload.confirms))
 
     def _build_of(self, sha: str) -> Json:
         return {"step": "build", "source": sha, **self._about}

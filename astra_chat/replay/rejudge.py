@@ -151,7 +151,7 @@ def recorded(transcript: Transcript) -> list[Recorded]:
     """The last word on each candidate, and on each that was confirmed its confirmation, in the
     order of the chat. Raises BadInput where there is none, or a source is missing."""
     sources = {sha[:12]: text for sha, text in texts(transcript.records).items()}
-    extra = state_of(transcript.records).extra_cases
+    extra = state_of(transcript.records).cases
     found: dict[tuple[str, bool], Recorded] = {}
     for candidate, outcome, evaluation in _outcomes(transcript):
         if candidate not in sources:

@@ -10,6 +10,7 @@ from astra_chat.agents.run_state import RunState, state_of, states
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turn_order import Ask, Stop, next_step
 from astra_chat.agents.turns import Approval, Kernel, Pass, Position, Turn
+from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.types import Timed, candidate_id
@@ -109,6 +110,24 @@ def test_extra_cases_are_collected_once_each() -> None:
         {"rows": 7, "d": 12},
         {"rows": 9, "d": 8},
     ]
+
+
+def test_a_drawn_case_that_met_a_fault_is_one_of_every_later_check() -> None:
+    """That of the winner's confirmation, too: its own draw may have spared the best candidate."""
+    drawn = WRONG_OUTCOME.case.model_copy(update={"dims": {"rows": 3, "d": 252}, "seed": 7})
+    check = CheckRecord(
+        visible=(), hidden=(drawn,), calls=1, how={}, elements=1, guard_bytes=0, read_bytes=0,
+        repeats=0,
+    )  # fmt: skip
+    own = evaluation(WRONG, WRONG_OUTCOME).model_copy(update={"check": check})
+    met = own.model_copy(update={"outcome": WRONG_OUTCOME.model_copy(update={"case": drawn})})
+    begun = [*baseline_turns(), Turn("planner", plan()), kernel("coder", WRONG)]
+    state = state_of([*begun, Turn("executor", met), Turn("tester", suite((7, 12)))])
+    assert state.failed_cases == (drawn,)
+    assert [case.dims["d"] for case in state.cases] == [12, 252]
+    assert state_of([*begun, Turn("executor", own)]).failed_cases == (), "all are checked on it"
+    turns = [*two_rounds(), Turn("executor", met.model_copy(update={"confirms": True}))]
+    assert state_of(turns).failed_cases == (drawn,)
 
 
 @pytest.mark.parametrize(
