@@ -22,7 +22,7 @@ from astra_chat.research.beside_paper import (
     tasks_of,
 )
 from astra_chat.research.commands import one_line_errors
-from astra_chat.research.live_runs import LiveRun, load
+from astra_chat.research.live_runs import LiveRun, gpus_of, load
 from astra_chat.research.overview import overview
 from astra_chat.research.paper_method import PaperMethod, read
 from astra_chat.research.result_tables import table_row
@@ -80,9 +80,8 @@ def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
 
 def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
     """What GPUs say of the winners, then what was estimated while they were sought."""
-    gpus = {gpu for run in runs for gpu in run.measured}
-    by_gpu = {gpu: [one for one in runs if one.timed_on(gpu)] for gpu in gpus}
-    for gpu, some in sorted(by_gpu.items(), key=lambda one: (not _papers(one[1]), one[0])):
+    by_gpu = {gpu: [one for one in runs if one.timed_on(gpu)] for gpu in gpus_of(runs)}
+    for gpu, some in sorted(by_gpu.items(), key=lambda one: not _papers(one[1])):
         ratios = {run.path: ratio for run in some if (ratio := run.ratio_on(gpu))}
         least = {run.path: found for run in some if (found := run.least_on(gpu))}
         yield from _table(f"Measured on {gpu}", some, ratios, least)
