@@ -131,7 +131,8 @@ class View:
         self._wrapped(Text(f"on {header.device.name}; {versions}", "dim"))
         if header.repeats is not None:
             own = header.options.models == "transcript"
-            self._wrapped(Text(repeated_text(header.repeats, own), "bold"))
+            scripted = own and any(name.startswith("script/") for name in header.task.files)
+            self._wrapped(Text(repeated_text(header.repeats, scripted), "bold"))
         if (origin := header.origin) is not None:
             words = f"branched off run {origin.run} after turn {origin.turn}, round {origin.rounds}"
             self._out.print(Text(words, "bold"))

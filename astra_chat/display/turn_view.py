@@ -70,11 +70,12 @@ def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: in
             return [Text(f"passes: {words}", "italic")]
 
 
-def repeated_text(one: RepeatedRun, own: bool) -> str:
-    """Whose replies a run repeats. `own`: of the task's own recorded run; a script is beside it."""
+def repeated_text(one: RepeatedRun, scripted: bool) -> str:
+    """Whose replies a run repeats. `scripted`: it is the task's own recorded run, and a script is
+    beside it."""
     kind = f"live run {one.run}" if one.answered_by else f"run {one.run}"
     who = one.answered_by or one.models
-    script = "; --models scripted plays the task's script" if own else ""
+    script = "; --models scripted plays the task's script" if scripted else ""
     return (
         f"replies recorded: {kind} of {one.started[:10]} ({who}); every kernel is judged now, on"
         f" this machine{script}"

@@ -67,15 +67,25 @@ KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
 of its kind."""
 
 
-def default_models(task: Task, options: RunOptions) -> str:
-    """Of a run that names none: the recorded run in the task's folder, if it had the same baseline
-    and strategy, else the task's script."""
-    path = task.folder / TRANSCRIPT
-    if not path.is_file():
-        return "scripted"
-    recorded = read(path).options
-    fits = (recorded.tier, recorded.strategy) == (options.tier, options.strategy)
-    return "transcript" if fits else "scripted"
+DECIDING = ("tier", "strategy")
+"""Options with other values of which a recorded run's replies make no sense."""
+REPEATED = (
+    "rounds", "repairs", "cases", "budget", "confirmations", "mutants", "tune", "stop_at_percent",
+    "patience",
+)  # fmt: skip
+
+
+def by_default(task: Task, options: RunOptions) -> RunOptions:
+    """The options of a run that names no models: where the task's folder holds a recorded run that
+    had the same baseline and strategy, or none is given, it is repeated with its own options but
+    for those that are given; else the task's script is played."""
+    path, given = task.folder / TRANSCRIPT, options.model_fields_set
+    if path.is_file():
+        recorded = read(path).options
+        if all(getattr(recorded, n) == getattr(options, n) for n in DECIDING if n in given):
+            taken = {n: getattr(recorded, n) for n in (*DECIDING, *REPEATED) if n not in given}
+            return options.model_copy(update={"models": "transcript", **taken})
+    return options.model_copy(update={"models": "scripted"})
 
 
 def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:

@@ -16,7 +16,8 @@ from astra_chat.tools.timing.verdict import MIN_GAIN
 from astra_chat.tools.types import Basis, Timed
 from astra_chat.transcript.events import BROKEN_OFF, Deviation, Ended, EndReason
 
-BUILD_OUTCOMES = ("refused", "build_failed")
+AT_BUILD = "build_failed"
+"""Shows there, and nowhere else: what is refused may be so by its launches."""
 
 
 class Expecting(Protocol):
@@ -46,7 +47,7 @@ def deviation(state: RunState, models: Expecting) -> Deviation | None:
 
 def _found(state: RunState, expected: str) -> str | None:
     """The last turn's result as the expectation names it; None if it has none of that kind."""
-    at_build = expected in BUILD_OUTCOMES
+    at_build = expected == AT_BUILD
     match state.last.payload if state.last else None:
         case BuildReport() as report:
             return verdict(report.result) if at_build or failed(report) else None

@@ -8,7 +8,7 @@ from typing import Literal
 
 from astra_chat.agents.limits import Limits
 from astra_chat.detached.carrying import Place, place_of
-from astra_chat.models.open_models import default_models, open_models
+from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.entropy import Entropy
@@ -95,9 +95,9 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
     parse_budget(options.budget)
     task = find_task(str(session.task))
-    given = "models" in options.model_fields_set
-    named = options.models if given else default_models(task, options)
-    models = open_models(named, task, session.base_url)
+    if "models" not in options.model_fields_set:
+        options = by_default(task, options)
+    models = open_models(options.models, task, session.base_url)
     return Request(
         task=task,
         device=_device(session, models, options),

@@ -20,13 +20,14 @@ from astra_chat.agents.turns import (
     RoleName,
     Source,
 )
-from astra_chat.models.open_models import default_models, open_models
+from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import TRANSCRIPT, Task, find_task
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, timed
 
@@ -102,12 +103,14 @@ def test_beside_other_models(task: Task, path: Path) -> None:
 
 
 def test_a_task_may_have_a_recorded_run_of_its_own(task: Task, path: Path, tmp_path: Path) -> None:
-    asked = run_options()
-    assert default_models(task, asked) == "scripted"
+    asked, recorded = RunOptions(), read(path).options
+    assert by_default(task, asked).models == "scripted"
     (task.folder / TRANSCRIPT).write_bytes(gzip.compress(path.read_bytes()))
-    assert default_models(task, asked) == "transcript"
-    assert default_models(task, run_options(strategy="beam:2")) == "scripted", "another chat"
-    assert default_models(task, run_options(tier="paper")) == "scripted", "another baseline"
+    assert by_default(task, asked) == recorded.model_copy(update={"models": "transcript"})
+    longer = by_default(task, RunOptions.given(rounds=9))
+    assert (longer.rounds, longer.mutants) == (9, recorded.mutants), "what is given counts"
+    other = (RunOptions.given(strategy="beam:2"), RunOptions.given(tier="paper"))
+    assert [by_default(task, one).models for one in other] == ["scripted", "scripted"]
     models = open_models("transcript", task)
     assert (models.name, models.typed) == ("transcript", "transcript")
     beside = open_models("transcript,coder=scripted", task)
@@ -134,6 +137,6 @@ def test_the_header_names_the_run_whose_replies_are_repeated(
 def test_a_shipped_task_restored_from_a_transcript_finds_its_recorded_run(tmp_path: Path) -> None:
     shipped = find_task("silu_and_mul")
     restored = shipped.model_copy(update={"folder": tmp_path})
-    assert default_models(restored, run_options()) == "scripted", "the folder has none"
+    assert by_default(restored, RunOptions()).models == "scripted", "the folder has none"
     repeats = open_models("transcript", restored).repeats
     assert repeats is not None and "Claude" in repeats.answered_by

@@ -8,7 +8,7 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Payload, Position, Turn
 from astra_chat.session.final_message import deviation, ended
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.types import Basis
+from astra_chat.tools.types import Basis, Finding, Refused
 from astra_chat.transcript.events import EndReason
 from tests.chat_samples import (
     BROKEN,
@@ -39,6 +39,9 @@ def chat(source: str, *found: Payload) -> list[Turn]:
     return [*baseline_turns(), Turn("planner", plan()), kernel, *turns]
 
 
+REFUSED = Refused(gate="plan", findings=(Finding(line=1, what="launches nothing"),))
+
+
 @pytest.mark.parametrize(
     ("expected", "thread", "found"),
     [
@@ -51,6 +54,9 @@ def chat(source: str, *found: Payload) -> list[Turn]:
         ("accepted", chat(VECTOR, build(VECTOR), evaluation(VECTOR, WRONG_OUTCOME)), "wrong"),
         ("wrong", chat(VECTOR, build(VECTOR), evaluation(VECTOR, timed(1.0, "tie"))), "tie"),
         ("wrong", chat(VECTOR), None),
+        ("refused", chat(VECTOR, build(VECTOR)), None),
+        ("refused", chat(VECTOR, build(VECTOR), evaluation(VECTOR, REFUSED)), None),
+        ("refused", chat(VECTOR, build(VECTOR), evaluation(VECTOR, timed(1.5))), "accepted"),
     ],
 )
 def test_deviations_are_said_once_where_they_show(
