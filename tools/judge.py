@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.building import Builder
-from astra_chat.tools.busy_machine import unhurried
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
@@ -19,6 +18,7 @@ from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.evidence import evidence
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
+from astra_chat.tools.overloaded_machine import unhurried
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.counts import counted, counted_reports
 from astra_chat.tools.profiling.ncu_cross_check import cross_check

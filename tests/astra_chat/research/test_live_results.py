@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 
 from astra_chat.research.live_results import document
 from astra_chat.research.live_runs import load
+from astra_chat.research.paper_method import read
 from astra_chat.tools.errors import BadInput
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -74,3 +76,23 @@ def test_what_is_no_live_run_or_no_winner_is_refused() -> None:
         load([ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl"])
     with pytest.raises(BadInput, match="4047a7a0ece7 is no winner of these runs"):
         load([TEAM, MEASURED])
+
+
+def test_the_papers_timing_has_a_table_of_its_own() -> None:
+    """Winners over the paper's start, whatever the run began with: here with the times of the
+    scripted run's winner."""
+    runs = load([TEAM, SINGLE])
+    winner = runs[0].summary.best
+    assert winner is not None
+    recorded = read(ROOT / "transcripts/examples/h200/paper-method.json")
+    mine = [one for one in recorded.times if one.task == "silu_and_mul"]
+    times = [
+        one.model_copy(update={"content": winner.candidate}) if one.kernel == "best" else one
+        for one in mine
+    ]
+    text = document(runs, [recorded.model_copy(update={"times": tuple(times)})])
+    _, found = text.split("## By the paper's timing, on NVIDIA H200")
+    paper, best = ([t.mean_us for t in mine if t.kernel == name] for name in ("paper", "best"))
+    ratio = geometric_mean(start / end for start, end in zip(paper, best, strict=True))
+    assert rows_of(found)[2] == ["silu_and_mul", "1.46", "1.48", "", "", f"{ratio:.2f}", ""]
+    assert "## By the paper's timing" not in document(runs)
