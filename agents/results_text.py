@@ -51,7 +51,7 @@ MOST_UNITS = 2
 """Of the counts of instructions by unit, the largest are shown."""
 MOST_CHAIN_UNITS = 3
 """So of the cycles of the longest chain."""
-MOST_CASES = 8
+MOST_CASES = 16
 """With metrics; of more cases, those where most is left."""
 BEST = {
     LANES: (95, 100), TURNS: (1, 1), SHARED_WAVEFRONTS_EACH: (1, 1), OVER_LEAST: (0, 1.01),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.agents.results_text import (
+    MOST_CASES,
     cases_list,
     judge_report,
     launched,
@@ -229,7 +230,9 @@ def test_of_the_chain_the_largest_units_are_shown_in_the_place_of_counts() -> No
 
 def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:
     one = two_cases()
-    cases = [CASE.model_copy(update={"dims": {"rows": n, "d": 64}}) for n in range(1, 12)]
+    cases = [
+        CASE.model_copy(update={"dims": {"rows": n, "d": 64}}) for n in range(1, MOST_CASES + 4)
+    ]
     profiles = [one.profile.model_copy(update={
         "case": case, "metrics": (Metric(name=LEFT, value=n / 100, unit="us", words=""),
                                   Metric(name="a", value=n, unit="", words=""))})
@@ -239,8 +242,9 @@ def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:
         update={"cases": times, "profile": profiles[0], "other_profiles": tuple(profiles[1:])}
     )
     head, row = metrics_text(many).splitlines()
-    assert head == "metric of case | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11"
-    assert row == "a | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10"
+    shown = range(4, MOST_CASES + 4)
+    assert head == f"metric of case | {' | '.join(map(str, shown))}"
+    assert row == f"a | {' | '.join(str(number - 1) for number in shown)}"
 
 
 def test_only_kernels_that_ran_are_named() -> None:
