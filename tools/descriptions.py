@@ -97,7 +97,8 @@ def describe_resources(resources: tuple[Resources, ...]) -> str:
     for used in resources:
         spills = f", {used.spill_bytes} B spilled" if used.spill_bytes else ""
         shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
-        use = f"{used.registers} registers{shared}{spills}"
+        local = f", {used.stack_bytes} B a thread in local memory" if used.stack_bytes else ""
+        use = f"{used.registers} registers{shared}{local}{spills}"
         arguments = by_use.setdefault((kernel_name(used.kernel), use), [])
         arguments.append(template_arguments(used.kernel))
     parts = (

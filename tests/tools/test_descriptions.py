@@ -98,6 +98,9 @@ def test_metrics_and_resources() -> None:
     used = Resources(kernel="k", registers=32, static_shared_bytes=64, spill_bytes=8, stack_bytes=0)
     told = "k 32 registers, 64 B shared, 8 B spilled"
     assert descriptions.describe_resources((used, used)) == told
+    array = used.model_copy(update={"stack_bytes": 40, "spill_bytes": 0})
+    held = "k 32 registers, 64 B shared, 40 B a thread in local memory"
+    assert descriptions.describe_resources((array,)) == held
     half = used.model_copy(update={"kernel": "_Z4siluI6__halfEvPT_", "spill_bytes": 0})
     whole = half.model_copy(update={"kernel": "_Z4siluIfEvPT_", "registers": 30})
     assert descriptions.describe_resources((used, half, whole)) == (
