@@ -54,10 +54,8 @@ class RunState:
     rounds: tuple[Round, ...] = ()
     extra_cases: tuple[Case, ...] = ()
     """The tester's cases without duplicates and without those that kill no seeded bug."""
-    failed_cases: tuple[Case, ...] = ()
-    """Drawn ones on which candidates failed (failed_cases.py)."""
-    scores: CaseScores | None = None
-    """Of the tester's last cases."""
+    failed_cases: tuple[Case, ...] = ()  # drawn, and candidates failed on them
+    scores: CaseScores | None = None  # of the tester's last cases
     analysis: Analysis | None = None
     analysed: Evaluation | None = None
     """What the last analysis is about."""

@@ -11,8 +11,8 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_BYTES = 5_000_000
-"""Of all files, 4.0 MB now; developers' data would add a third."""
+MAX_BYTES = 6_000_000
+"""Of all files, 5.4 MB now, recorded runs among them; developers' data would add more than is left."""
 
 
 @pytest.fixture(scope="module")

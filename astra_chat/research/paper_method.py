@@ -150,10 +150,11 @@ def read(path: Path) -> PaperMethod:
 @one_line_errors()
 def main() -> None:
     from astra_chat.research.baselines.beside import best_side, tier_side
-    from astra_chat.research.live_runs import load
     from astra_chat.research.winners import fastest, source_of
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task
+    from astra_chat.transcript.reader import read as read_transcript
+    from astra_chat.transcript.summary import summarize
 
     parser = argparse.ArgumentParser(
         prog="python -m astra_chat.research.paper_method", description=__doc__
@@ -164,15 +165,16 @@ def main() -> None:
     device = pick_device(asked.device)
     if device.kind != "cuda":
         raise BadInput("event pairs are measured on a GPU: --device cuda")
-    live = [(run, found) for run in load(asked.runs) if (found := fastest(run.summary))]
+    summaries = [(path, summarize(read_transcript(path).records)) for path in asked.runs]
+    live = [(path, one.task, found) for path, one in summaries if (found := fastest(one))]
     times: list[EventTime] = []
     for name in PAPER_SHAPES:
         task = find_task(name)
         sides = [tier_side(task, "paper"), tier_side(task, "sglang"), best_side(task)]
         kernels = [(side.kernel.name, side.source) for side in sides]
         kernels += [
-            (run.name, source_of(run.path, found.candidate))
-            for run, found in live if run.summary.task == name
+            (path.name.partition(".")[0], source_of(path, found.candidate))
+            for path, of, found in live if of == name
         ]  # fmt: skip
         times += measure(task, device, kernels)
     dumped = PaperMethod(device=device, times=tuple(times)).model_dump(mode="json")

@@ -25,7 +25,7 @@ def test_a_kernel_beside_itself_and_beside_another() -> None:
 
 
 def test_the_pages_figures_are_of_the_recorded_runs() -> None:
-    text = document(sorted(LIVE.glob("detached/*.gz")))
+    text = document(sorted(LIVE.glob("detached/*.jsonl.gz")))
     page = (ROOT / "docs/research/measurements.md").read_text()
     assert all(line in page for line in text.splitlines())
 
