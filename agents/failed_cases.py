@@ -1,7 +1,8 @@
 """Drawn cases on which candidates of a run failed: every later check of the run has them, too.
 
-Most hidden cases are drawn anew for each check. One that met a fault says nothing of the best
-candidate, which may have the same fault and was lucky in its draw: its confirmation has the case.
+Many hidden cases are drawn anew for each check, and all of them where a run goes on in another
+process. One that met a fault says nothing of the best candidate, which may have the same fault and
+was lucky in its draw: its confirmation has the case.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ MOST = 16
 
 
 def with_failed(known: tuple[Case, ...], evaluation: Evaluation) -> tuple[Case, ...]:
-    """`known`, and the case on which this candidate failed where it was drawn for its check."""
-    outcome, check = evaluation.outcome, evaluation.check
-    if not isinstance(outcome, Wrong | Unsafe | Crashed) or check is None:
+    """`known`, and the case on which this candidate failed where it was drawn."""
+    case = evaluation.check.failed if evaluation.check else None
+    if (
+        case is None
+        or case in known
+        or not isinstance(evaluation.outcome, Wrong | Unsafe | Crashed)
+    ):
         return known
-    if outcome.case in known or outcome.case not in check.hidden:
-        return known
-    return (*known, outcome.case)[-MOST:]
+    return (*known, case)[-MOST:]

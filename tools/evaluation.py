@@ -76,6 +76,8 @@ class CheckRecord(Value):
     """The task's own cases and the tester's that ran, with their seeds."""
     hidden: tuple[Case, ...]
     """Those of them that were drawn for this check."""
+    failed: Case | None = Field(default=None, exclude_if=lambda case: case is None)
+    """The drawn case that ended it."""
     shared: int = 0
     """Further cases that ran: drawn once for all checks of a judge, from the first half of the
     evaluation's seed."""

@@ -15,7 +15,7 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import TRANSCRIPT, Task
+from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 
@@ -70,21 +70,24 @@ of its kind."""
 DECIDING = ("tier", "strategy")
 """Options with other values of which a recorded run's replies make no sense."""
 REPEATED = (
-    "rounds", "repairs", "cases", "budget", "confirmations", "mutants", "tune", "stop_at_percent",
-    "patience",
+    "rounds", "repairs", "cases", "confirmations", "mutants", "tune", "stop_at_percent", "patience",
 )  # fmt: skip
+"""Not its budget: on a GPU what is tuned counts there, on the virtual one it did not."""
 
 
 def by_default(task: Task, options: RunOptions) -> RunOptions:
-    """The options of a run that names no models: where the task's folder holds a recorded run that
-    had the same baseline and strategy, or none is given, it is repeated with its own options but
-    for those that are given; else the task's script is played."""
+    """The options of a run that names no models: a recorded run in the task's folder is repeated if
+    it had the same baseline and strategy, else the task's script is played.
+
+    That of a task which comes with Astra brings its own options for those that are not given.
+    """
     path, given = task.folder / TRANSCRIPT, options.model_fields_set
     if path.is_file():
-        recorded = read(path).options
-        if all(getattr(recorded, n) == getattr(options, n) for n in DECIDING if n in given):
-            taken = {n: getattr(recorded, n) for n in (*DECIDING, *REPEATED) if n not in given}
-            return options.model_copy(update={"models": "transcript", **taken})
+        recorded, ours = read(path).options, task.folder == BUILTIN / task.name
+        asked = [name for name in DECIDING if name in given or not ours]
+        if all(getattr(recorded, name) == getattr(options, name) for name in asked):
+            own = {n: getattr(recorded, n) for n in (*DECIDING, *REPEATED) if n not in given}
+            return options.model_copy(update={"models": "transcript", **(own if ours else {})})
     return options.model_copy(update={"models": "scripted"})
 
 

@@ -151,7 +151,7 @@ def recorded(transcript: Transcript) -> list[Recorded]:
     """The last word on each candidate, and on each that was confirmed its confirmation, in the
     order of the chat. Raises BadInput where there is none, or a source is missing."""
     sources = {sha[:12]: text for sha, text in texts(transcript.records).items()}
-    extra = state_of(transcript.records).cases
+    extra = state_of(transcript.records).extra_cases
     found: dict[tuple[str, bool], Recorded] = {}
     for candidate, outcome, evaluation in _outcomes(transcript):
         if candidate not in sources:
@@ -258,10 +258,11 @@ def _outcomes(transcript: Transcript) -> Iterator[tuple[str, Outcome, Evaluation
 
 
 def _cases(extra: Sequence[Case], evaluation: Evaluation | None) -> tuple[Case, ...]:
-    """The tester's cases, and those that the judge had drawn."""
-    hidden = evaluation.check.hidden if evaluation and evaluation.check else ()
+    """The tester's cases, and those that the judge had drawn, that on which it failed included."""
+    check = evaluation.check if evaluation else None
+    drawn = (*check.hidden, *([check.failed] if check.failed else ())) if check else ()
     cases: list[Case] = []
-    for case in (*extra, *hidden):
+    for case in (*extra, *drawn):
         if case not in cases:
             cases.append(case)
     return tuple(cases)

@@ -28,6 +28,9 @@ SHOWN = {"base_url": "address", "key_env": "environment variable of the key"}
 BY_NO_OPTION = ("repairs", "confirmations")
 """Work that no option of the command line asks for: of a file never more than the default."""
 
+REPEATED_POINTS = 16
+"""--tune of the recorded runs of Astra's own tasks, which are repeated by default."""
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -78,8 +81,10 @@ def _recorded(recorded: RunOptions, given: Set[str], file: Path) -> Iterator[Rec
     if "budget" not in given and recorded.budget:
         yield Recorded(f"budget: {one_line(recorded.budget)}", "budget")
     for name in ("rounds", "mutants", "tune"):
-        number = getattr(recorded, name)
-        if name not in given and number > _default(name):
+        number, usual = getattr(recorded, name), _default(name)
+        if name == "tune" and recorded.models == "transcript":
+            usual = REPEATED_POINTS
+        if name not in given and number > usual:
             yield Recorded(f"{name}: {number}, where {_default(name)} is the default", name)
 
 

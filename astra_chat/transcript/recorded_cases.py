@@ -64,7 +64,8 @@ def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int
             case CaseScores(cases=scores):
                 yield number, [score.case for score in scores], MAX_TESTER_CASES
             case Evaluation(check=check) if check is not None:
-                yield number, check.hidden, MAX_DRAWN
+                failed = [check.failed] if check.failed else []
+                yield number, [*check.hidden, *failed], MAX_DRAWN
             case _:
                 pass
 

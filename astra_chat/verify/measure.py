@@ -41,7 +41,7 @@ def measured_again(run: Run, device: str, trust: bool) -> list[Claim]:
         run.task, chosen, tier=options.tier, cases=options.cases, trust=trust,
         entropy=Entropy(then.seed or None),
     ) as judge:  # fmt: skip
-        extra = [case for case in run.state.cases if case not in run.task.check]
+        extra = [case for case in run.state.extra_cases if case not in run.task.check]
         source = run.state.sources[then.candidate]
         now = judge.evaluate(source, extra, fresh_seeds=then.confirms)
     return compared(then, now)

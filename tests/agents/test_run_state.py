@@ -116,11 +116,11 @@ def test_a_drawn_case_that_met_a_fault_is_one_of_every_later_check() -> None:
     """That of the winner's confirmation, too: its own draw may have spared the best candidate."""
     drawn = WRONG_OUTCOME.case.model_copy(update={"dims": {"rows": 3, "d": 252}, "seed": 7})
     check = CheckRecord(
-        visible=(), hidden=(drawn,), calls=1, how={}, elements=1, guard_bytes=0, read_bytes=0,
+        visible=(), hidden=(), calls=1, how={}, elements=1, guard_bytes=0, read_bytes=0,
         repeats=0,
     )  # fmt: skip
     own = evaluation(WRONG, WRONG_OUTCOME).model_copy(update={"check": check})
-    met = own.model_copy(update={"outcome": WRONG_OUTCOME.model_copy(update={"case": drawn})})
+    met = own.model_copy(update={"check": check.model_copy(update={"failed": drawn})})
     begun = [*baseline_turns(), Turn("planner", plan()), kernel("coder", WRONG)]
     state = state_of([*begun, Turn("executor", met), Turn("tester", suite((7, 12)))])
     assert state.failed_cases == (drawn,)

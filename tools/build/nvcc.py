@@ -36,7 +36,8 @@ BUILD_TIMEOUT_S = 180.0
 """Processor time of each of a build's processes: an overloaded machine takes longer over it."""
 WAITING = 3
 """Limits of time till a graph ends that does not work so much."""
-OUT_OF_TIME = 128 + signal.SIGXCPU
+OUT_OF_TIME, CPU_LIMIT = 128 + signal.SIGXCPU, "CPU time limit exceeded"
+"""How nvcc ends, and what g++ says before it ends otherwise."""
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
 COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
@@ -194,20 +195,19 @@ def _build_missing(
         )  # fmt: skip
     except (StepTimeout, StepMemory):
         ended = False
+    full = shutil.disk_usage(scratch).free < MIN_FREE_BYTES
     late = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
     failures, left = dict[Path, BuildFailed | TimedOut](), dict[Path, str]()
     for final, entry in entries.items():
-        status = entry / "status"
-        if (entry / "kernel.so").is_file():
+        status, log = (_text(entry / name) for name in ("status", "nvcc.log"))
+        if status == "0":
             _publish(entry, final)
-        elif status.is_file() and status.read_text().strip() == str(OUT_OF_TIME):
+        elif status == str(OUT_OF_TIME) or CPU_LIMIT in log:
             failures[final] = late
+        elif ended and full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         elif ended:
-            log = entry / "nvcc.log"
-            text = _log(log) if log.is_file() else done.output
-            if shutil.disk_usage(scratch).free < MIN_FREE_BYTES:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            failures[final] = BuildFailed(log=readable_log(text, missing[final]))
+            failures[final] = BuildFailed(log=readable_log(log or done.output, missing[final]))
         else:
             left[final] = missing[final]
         shutil.rmtree(entry)
@@ -234,9 +234,9 @@ def _write_graph(
     graph = [
         "rule nvcc",
         # __TIME__ is the same at any hour: the same source gives the same kernel.
-        f"  command = cd $dir && ulimit -S -t {BUILD_TIMEOUT_S:.0f} &&"
+        f"  command = cd $dir && {{ ulimit -S -t {BUILD_TIMEOUT_S:.0f} 2>/dev/null || true; }} &&"
         f" if SOURCE_DATE_EPOCH=0 {call} -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1;"
-        f" then {sass}; else echo $$? >status; false; fi",
+        f" then {sass}; echo 0 >status; else echo $$? >status; false; fi",
     ]
     entries = {final: scratch / str(index) for index, final in enumerate(missing)}
     for entry, source in zip(entries.values(), missing.values(), strict=True):
@@ -289,6 +289,11 @@ def _log(path: Path) -> str:
     """Its first LOG_BYTES: a template's name alone can fill a disk."""
     with path.open("rb") as file:
         return file.read(LOG_BYTES).decode(errors="replace")
+
+
+def _text(path: Path) -> str:
+    """The same without the last newline; "" where it is not there."""
+    return _log(path).rstrip("\n") if path.is_file() else ""
 
 
 def readable_log(log: str, source: str) -> str:

@@ -16,6 +16,7 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.task.domain import MAX_BYTES
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
@@ -65,6 +66,8 @@ class CheckProgress:
     sampled: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     """By kernel and source line."""
+    failed: Call | None = None
+    """The call that is looked at, or that ended the check."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
 
     def add(self, task: Task, call: Call, run: CaseRun) -> None:
@@ -111,14 +114,18 @@ class CheckProgress:
             deterministic=self.same_bits if self.repeats else None,
         )
 
-    def record(self, left_out: Sequence[str] = (), drawn: Sequence[Case] = ()) -> CheckRecord:
+    def record(
+        self, task: Task, left_out: Sequence[str] = (), drawn: Sequence[Case] = ()
+    ) -> CheckRecord:
         """`drawn`: the hidden cases that no other check has."""
+        last = self.failed.oracle_case.case if self.failed and self.failed.hidden else None
         cases = {call.oracle_case.folder: call for call in self.calls}.values()
         hidden = [call.oracle_case.case for call in cases if call.hidden]
         own = [case for case in hidden if case in drawn]
         return CheckRecord(
             visible=tuple(call.oracle_case.case for call in cases if not call.hidden),
             hidden=tuple(own),
+            failed=last if last and task.buffer_bytes(last) <= MAX_BYTES else None,
             shared=len(hidden) - len(own),
             left_out=tuple(left_out),
             calls=len(self.calls),
@@ -151,6 +158,7 @@ def check(
         build, [c.oracle_case for c in calls], "check", hows=[c.how for c in calls], turns=turns
     )
     for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
+        seen.failed = call
         if not isinstance(run, CaseRun):
             return _in_context(run, call, seen)
         seen.warn(run)
@@ -163,6 +171,7 @@ def check(
         if isinstance(error, Wrong):
             return error
         seen.nearest(error)
+        seen.failed = None
         on_case(len(seen.calls))
     return seen.correct()
 

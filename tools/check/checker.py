@@ -130,7 +130,8 @@ class Checker:
                 tell(len(calls), len(calls), "drawn cases compared with the baseline")
                 outcome = self._swept(sweep, built, seen, seed, tell)
                 left_out += sweep.left_out
-            return outcome, seen.record([*map(str, self._left_out), *left_out], drawn)
+            left_out = [*map(str, self._left_out), *left_out]
+            return outcome, seen.record(self._task, left_out, drawn)
         finally:
             if sweep:
                 sweep.end()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -14,6 +16,15 @@ def resident_bytes(pid: int) -> int:
 def processor_s(pid: int) -> float:
     """Processor time of a process, all below it, and those of them that ended."""
     return sum(map(_ticks, _family(pid))) / os.sysconf("SC_CLK_TCK")
+
+
+def kill_family(pid: int) -> None:
+    """A process and all below it, whatever their process groups: ninja gives each command one of
+    its own. They are stopped first, so that none starts another in the meantime."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for each in _family(pid):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(each, number)
 
 
 def _family(pid: int) -> list[int]:

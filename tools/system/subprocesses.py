@@ -23,7 +23,7 @@ from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
-from astra_chat.tools.system.process_tree import processor_s
+from astra_chat.tools.system.process_tree import kill_family, processor_s
 
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
@@ -343,8 +343,8 @@ def _wait(child: subprocess.Popen[bytes], timeout_s: float, stop: Stop) -> None:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    try:
+    if child.poll() is None:
+        kill_family(child.pid)
+    with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.wait()

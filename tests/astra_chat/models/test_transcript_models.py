@@ -23,6 +23,7 @@ from astra_chat.agents.turns import (
 from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
+from astra_chat.session.recorded_options import REPEATED_POINTS
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
@@ -103,18 +104,30 @@ def test_beside_other_models(task: Task, path: Path) -> None:
 
 
 def test_a_task_may_have_a_recorded_run_of_its_own(task: Task, path: Path, tmp_path: Path) -> None:
-    asked, recorded = RunOptions(), read(path).options
+    asked = RunOptions()
     assert by_default(task, asked).models == "scripted"
     (task.folder / TRANSCRIPT).write_bytes(gzip.compress(path.read_bytes()))
-    assert by_default(task, asked) == recorded.model_copy(update={"models": "transcript"})
-    longer = by_default(task, RunOptions.given(rounds=9))
-    assert (longer.rounds, longer.mutants) == (9, recorded.mutants), "what is given counts"
+    assert by_default(task, asked) == asked.model_copy(update={"models": "transcript"})
     other = (RunOptions.given(strategy="beam:2"), RunOptions.given(tier="paper"))
     assert [by_default(task, one).models for one in other] == ["scripted", "scripted"]
     models = open_models("transcript", task)
     assert (models.name, models.typed) == ("transcript", "transcript")
     beside = open_models("transcript,coder=scripted", task)
     assert (beside.described("planner"), beside.described("coder")) == ("transcript", "scripted")
+
+
+def test_that_of_a_shipped_task_brings_its_options(task: Task) -> None:
+    """But for those that are given, and for its budget."""
+    shipped = find_task("topk_softmax")
+    recorded = read(shipped.folder / TRANSCRIPT).options
+    assert recorded.budget and recorded.tune == REPEATED_POINTS
+    found = by_default(shipped, RunOptions.given(rounds=9))
+    assert (found.models, found.rounds, found.budget) == ("transcript", 9, "")
+    assert (found.strategy, found.cases, found.tune) == (recorded.strategy, "bench", 16)
+    assert by_default(shipped, RunOptions.given(strategy="best")).models == "scripted"
+    copy = shipped.model_copy(update={"folder": task.folder})
+    (task.folder / TRANSCRIPT).write_bytes((shipped.folder / TRANSCRIPT).read_bytes())
+    assert by_default(copy, RunOptions()).models == "scripted", "of a user's own nothing is taken"
 
 
 def test_the_header_names_the_run_whose_replies_are_repeated(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from astra_chat.tools.build.nvcc import (
     readable_log,
 )
 from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, load_task
@@ -79,9 +83,10 @@ BOMB = (
     ("limit", "value", "bad", "kinds"),
     [
         ("BUILD_TIMEOUT_S", 4.0, f"__global__ void slow(double* x) {{\n{SLOW}}}\n", "timed_out"),
+        ("BUILD_TIMEOUT_S", 4.0, f"void slow(double* x) {{\n{SLOW}}}\n", "timed_out"),
         ("BUILD_MEMORY_BYTES", 2**30, BOMB, "timed_out or build_failed"),
     ],
-    ids=["time", "memory"],
+    ids=["time", "host-time", "memory"],
 )
 def test_one_that_takes_too_much_takes_nothing_from_the_others(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, bad: str, kinds: str
@@ -92,6 +97,14 @@ def test_one_that_takes_too_much_takes_nothing_from_the_others(
     late, *others = build_all(TASK, [KERNEL + bad, *good], H200)
     assert isinstance(late, BuildFailed | TimedOut) and late.kind in kinds
     assert all(isinstance(one, Build) for one in others)
+    assert not [run for run in Path("/proc").glob("[0-9]*") if _works_in(run, own_cache)]
+
+
+def _works_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "cwd").readlink().is_relative_to(folder)
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("device", [VIRTUAL, H200])
@@ -128,6 +141,37 @@ def test_a_cancelled_build_leaves_nothing(own_cache: Path) -> None:
     with pytest.raises(Cancelled):
         build(TASK, KERNEL + "// cancelled", H200, stop)
     assert list((own_cache / "astra-chat" / "builds").iterdir()) == []
+
+
+def test_what_a_killed_graph_left_is_no_build(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that is still written when another candidate takes too much memory."""
+
+    def half(command: Sequence[str], *, cwd: Path, **_: object) -> object:
+        for entry in cwd.iterdir():
+            if entry.is_dir():
+                (entry / "kernel.so").write_text("half")
+        raise StepMemory
+
+    monkeypatch.setattr(module, "run_limited", half)
+    found = build_all(TASK, [KERNEL + "// one", KERNEL + "// other"], H200)
+    assert [one.kind for one in found if isinstance(one, TimedOut)] == ["timed_out"] * 2
+    assert list((own_cache / "astra-chat" / "builds").iterdir()) == []
+
+
+def test_a_lower_limit_of_the_machine_stays(own_cache: Path) -> None:
+    """Of login nodes: nvcc builds under it."""
+    build_one = (
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (150, 150))\n"
+        "from tests.tools.build.test_nvcc import H200, KERNEL, TASK, build\n"
+        "print(type(build(TASK, KERNEL + '// limited', H200)).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", build_one], capture_output=True, text=True, check=True, timeout=120,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert done.stdout.strip() == "Build"
 
 
 def test_an_older_nvcc_is_asked_for_nothing_that_it_does_not_know() -> None:

@@ -38,7 +38,7 @@ def test_repeats_are_compared_bit_by_bit(
     seen.add(TASK, Call(oracle_case), run(oracle_case, tmp_path, 1.0))
     assert seen.correct().deterministic is None, "nothing was repeated yet"
     seen.add(TASK, Call(oracle_case, "graph", hidden=True), run(oracle_case, tmp_path, second))
-    record = seen.record(["one"])
+    record = seen.record(TASK, ["one"])
     assert seen.correct().deterministic is same and record.repeats == 1
     assert record.how == {"fresh": 1, "graph": 1} and record.left_out == ("one",)
     assert (record.elements, record.read_bytes, record.guard_bytes) == (32, 128, 0)

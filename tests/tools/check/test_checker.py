@@ -157,8 +157,14 @@ def test_seeds_are_fresh_and_hidden_cases_differ_each_time(bench: Bench, scalar:
 @pytest.mark.second_tier
 def test_shapes_learnt_by_heart(bench: Bench, scalar: str) -> None:
     known = " || ".join(f"d == {d}" for d in {case.dims["d"] for case in TASK.check})
-    found = bench.check(edited(scalar, SWITCH, f"  if (!({known})) return cudaSuccess;\n{SWITCH}"))
+    bad = edited(scalar, SWITCH, f"  if (!({known})) return cudaSuccess;\n{SWITCH}")
+    found = bench.check(bad)
     assert wrong(found).reason == "unwritten" and wrong(found).case not in found[1].visible
+    drawn = found[1].failed
+    assert drawn == wrong(found).case, "every later check of the run may have it, and then"
+    again = bench.check(bad, drawn)
+    assert wrong(again).case == drawn and again[1].failed is None, "it is no drawn one"
+    assert bench.check(scalar, drawn)[1].failed is None
 
 
 @pytest.mark.second_tier
