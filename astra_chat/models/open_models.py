@@ -70,9 +70,9 @@ of its kind."""
 DECIDING = ("tier", "strategy")
 """Options with other values of which a recorded run's replies make no sense."""
 REPEATED = (
-    "rounds", "repairs", "cases", "confirmations", "mutants", "tune", "stop_at_percent", "patience",
+    "rounds", "repairs", "cases", "budget", "confirmations", "mutants", "tune", "stop_at_percent",
+    "patience",
 )  # fmt: skip
-"""Not its budget: on a GPU what is tuned counts there, on the virtual one it did not."""
 
 
 def by_default(task: Task, options: RunOptions) -> RunOptions:

@@ -17,7 +17,7 @@ from astra_chat.models.spec import ModelSpec, parse
 from astra_chat.session.request import Request, SessionOptions
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
-from astra_chat.transcript.options import RunOptions, option_name
+from astra_chat.transcript.options import EVALUATIONS, RunOptions, option_name
 
 ACCEPT = "--accept-recorded-options"
 RECORDINGS = ("record", "auto", "replay")
@@ -78,11 +78,13 @@ def _recorded(recorded: RunOptions, given: Set[str], file: Path) -> Iterator[Rec
     """The options that are neither given by the user nor a default of this machine."""
     if "models" not in given:
         yield from _models(recorded.models, file)
-    if "budget" not in given and recorded.budget:
+    repeats = recorded.models == "transcript"
+    bounded = repeats and EVALUATIONS.fullmatch(recorded.budget)
+    if "budget" not in given and recorded.budget and not bounded:
         yield Recorded(f"budget: {one_line(recorded.budget)}", "budget")
     for name in ("rounds", "mutants", "tune"):
         number, usual = getattr(recorded, name), _default(name)
-        if name == "tune" and recorded.models == "transcript":
+        if name == "tune" and repeats:
             usual = REPEATED_POINTS
         if name not in given and number > usual:
             yield Recorded(f"{name}: {number}, where {_default(name)} is the default", name)

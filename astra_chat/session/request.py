@@ -95,12 +95,17 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
     parse_budget(options.budget)
     task = find_task(str(session.task))
-    if "models" not in options.model_fields_set:
+    given = options.model_fields_set
+    if "models" not in given:
         options = by_default(task, options)
     models = open_models(options.models, task, session.base_url)
+    device = _device(session, models, options)
+    if device.kind == "cuda" and "models" not in given and "budget" not in given:
+        # Of a run on the virtual GPU, where points that are tuned do not count.
+        options = options.model_copy(update={"budget": ""})
     return Request(
         task=task,
-        device=_device(session, models, options),
+        device=device,
         models=models,
         options=options,
         approver=None if session.approver == NOBODY else session.approver,

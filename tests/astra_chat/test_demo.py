@@ -121,8 +121,7 @@ def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> No
     assert parted(again) == []
     assert course(again) == course(live)
     assert again.ended is not None and live.ended is not None
-    if live.ended.reason != "evaluations":  # no budget is repeated
-        assert again.ended.reason == live.ended.reason
+    assert again.ended.reason == live.ended.reason
 
 
 @pytest.mark.parametrize(

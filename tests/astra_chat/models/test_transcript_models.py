@@ -23,8 +23,8 @@ from astra_chat.agents.turns import (
 from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
-from astra_chat.session.recorded_options import REPEATED_POINTS
-from astra_chat.session.request import Request
+from astra_chat.session.recorded_options import REPEATED_POINTS, accepted
+from astra_chat.session.request import Request, SessionOptions, request_for
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import TRANSCRIPT, Task, find_task
@@ -116,13 +116,18 @@ def test_a_task_may_have_a_recorded_run_of_its_own(task: Task, path: Path, tmp_p
     assert (beside.described("planner"), beside.described("coder")) == ("transcript", "scripted")
 
 
-def test_that_of_a_shipped_task_brings_its_options(task: Task) -> None:
-    """But for those that are given, and for its budget."""
+def test_that_of_a_shipped_task_brings_its_options(task: Task, path: Path) -> None:
+    """But for those that are given; its budget not on a GPU."""
     shipped = find_task("topk_softmax")
     recorded = read(shipped.folder / TRANSCRIPT).options
     assert recorded.budget and recorded.tune == REPEATED_POINTS
     found = by_default(shipped, RunOptions.given(rounds=9))
-    assert (found.models, found.rounds, found.budget) == ("transcript", 9, "")
+    assert (found.models, found.rounds, found.budget) == ("transcript", 9, recorded.budget)
+    for device, budget in (("virtual", recorded.budget), ("cuda", "")):
+        session = SessionOptions(task="topk_softmax", device=device, gpu="h200")
+        asked = request_for(RunOptions.given(judge="detached"), session)
+        assert (asked.device.kind, asked.options.budget) == (device, budget)
+    accepted(RunOptions(), SessionOptions(), found.model_copy(update={"rounds": 3}), path, [])
     assert (found.strategy, found.cases, found.tune) == (recorded.strategy, "bench", 16)
     assert by_default(shipped, RunOptions.given(strategy="best")).models == "scripted"
     copy = shipped.model_copy(update={"folder": task.folder})
