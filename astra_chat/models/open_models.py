@@ -10,7 +10,7 @@ from astra_chat.models.mailbox import MailboxModels
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.recording import Recording
 from astra_chat.models.run_models import Models, RecordedModels, RunModels
-from astra_chat.models.script import load_script
+from astra_chat.models.script import SCRIPT, load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
@@ -80,6 +80,7 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
     it had the same baseline and strategy, else the task's script is played.
 
     That of a task which comes with Astra brings its own options for those that are not given.
+    Raises BadInput where neither is there.
     """
     path, given = task.folder / TRANSCRIPT, options.model_fields_set
     if path.is_file():
@@ -88,6 +89,12 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
         if all(getattr(recorded, name) == getattr(options, name) for name in asked):
             own = {n: getattr(recorded, n) for n in (*DECIDING, *REPEATED) if n not in given}
             return options.model_copy(update={"models": "transcript", **(own if ours else {})})
+        if not (task.folder / SCRIPT).is_file():
+            raise BadInput(
+                f"the recorded run of {task.name} has --strategy {recorded.strategy} and"
+                f" --baseline {recorded.tier}: leave them out, or say with --models who answers"
+                " (mailbox:DIR, openai:MODEL)"
+            )
     return options.model_copy(update={"models": "scripted"})
 
 
