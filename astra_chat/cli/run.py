@@ -32,8 +32,8 @@ def run(
         typer.Option(
             help="Model backend: openai:MODEL[,ROLE=openai:MODEL...], mailbox:DIR, scripted,"
             " transcript[:FILE], record:FILE:..., auto:FILE:... or replay:FILE. Default:"
-            " transcript, the recorded run in the task's folder, with its own options where they are"
-            " not given, or where none fits scripted."
+            " transcript, the recorded run in the task's folder, with its own options where none"
+            " are given, or where none fits scripted."
         ),
     ] = None,
     base_url: Annotated[
