@@ -1,8 +1,8 @@
 """Drawn cases on which candidates of a run failed: every later check of the run has them, too.
 
-Many hidden cases are drawn anew for each check, and all of them where a run goes on in another
-process. One that met a fault says nothing of the best candidate, which may have the same fault and
-was lucky in its draw: its confirmation has the case.
+Many hidden cases are drawn again for each check, and all of them where a run is resumed in another
+process. The best candidate may have the fault that such a case showed in another one, and its own
+draw may have missed it: its confirmation has the case.
 """
 
 from __future__ import annotations

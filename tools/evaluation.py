@@ -101,6 +101,11 @@ class CheckRecord(Value):
     warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 
     @property
+    def own_draw(self) -> tuple[Case, ...]:
+        """The drawn cases that are named: this check's own, and the one that ended it."""
+        return self.hidden if self.failed is None else (*self.hidden, self.failed)
+
+    @property
     def drawn(self) -> int:
         """Cases that were drawn from the legal domain."""
         return self.shared + len(self.hidden)

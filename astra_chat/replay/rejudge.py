@@ -259,8 +259,7 @@ def _outcomes(transcript: Transcript) -> Iterator[tuple[str, Outcome, Evaluation
 
 def _cases(extra: Sequence[Case], evaluation: Evaluation | None) -> tuple[Case, ...]:
     """The tester's cases, and those that the judge had drawn, that on which it failed included."""
-    check = evaluation.check if evaluation else None
-    drawn = (*check.hidden, *([check.failed] if check.failed else ())) if check else ()
+    drawn = evaluation.check.own_draw if evaluation and evaluation.check else ()
     cases: list[Case] = []
     for case in (*extra, *drawn):
         if case not in cases:

@@ -64,8 +64,7 @@ def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int
             case CaseScores(cases=scores):
                 yield number, [score.case for score in scores], MAX_TESTER_CASES
             case Evaluation(check=check) if check is not None:
-                failed = [check.failed] if check.failed else []
-                yield number, [*check.hidden, *failed], MAX_DRAWN
+                yield number, check.own_draw, MAX_DRAWN
             case _:
                 pass
 

@@ -16,7 +16,6 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.task.domain import MAX_BYTES
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
@@ -125,7 +124,7 @@ class CheckProgress:
         return CheckRecord(
             visible=tuple(call.oracle_case.case for call in cases if not call.hidden),
             hidden=tuple(own),
-            failed=last if last and task.buffer_bytes(last) <= MAX_BYTES else None,
+            failed=last if last and task.is_small(last) else None,
             shared=len(hidden) - len(own),
             left_out=tuple(left_out),
             calls=len(self.calls),

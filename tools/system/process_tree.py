@@ -1,4 +1,4 @@
-"""What a process and all below it hold and use, read from /proc."""
+"""A process and all below it, read from /proc: what they hold and use, and their end."""
 
 from __future__ import annotations
 

@@ -196,8 +196,13 @@ class Domain(Value):
     def require_small(self, case: Case) -> None:
         """Raise ValueError if its buffers take more than MAX_BYTES, paddings included: legal, but
         a model that asks for it would fill the machine's memory."""
-        if (size := self.buffer_bytes(case)) > MAX_BYTES:
+        if not self.is_small(case):
+            size = self.buffer_bytes(case)
             raise ValueError(f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,}")
+
+    def is_small(self, case: Case) -> bool:
+        """What `require_small` asks for."""
+        return self.buffer_bytes(case) <= MAX_BYTES
 
     def buffer_bytes(self, case: Case) -> int:
         """Bytes of its buffers, paddings included."""

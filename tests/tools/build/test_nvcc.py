@@ -26,6 +26,7 @@ from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.types import BuildFailed, Device, TimedOut
+from tests.tools.compile_bomb import BOMB
 
 TASK = find_task("silu_and_mul")
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
@@ -70,11 +71,6 @@ def test_good_and_broken_in_one_graph_and_then_from_the_cache(own_cache: Path) -
 SLOW = "".join(
     f"  x[{i}] = sin(x[{i + 3}]) * pow(x[{i + 1}], 1.37) + lgamma(x[{i + 7}]);\n"
     for i in range(9000)
-)
-BOMB = (
-    "template <int N> struct Bomb { Bomb<N - 1> left; Bomb<N - 2> right; };\n"
-    "template <> struct Bomb<0> { char c; };\ntemplate <> struct Bomb<1> { char c; };\n"
-    "int size[sizeof(Bomb<800>) % 7];\n"
 )
 
 

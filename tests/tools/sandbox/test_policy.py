@@ -29,6 +29,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import BuildFailed, Case, Correct, Crashed, TimedOut
+from tests.tools.compile_bomb import BOMB
 
 HERE = Path(__file__).parent
 TASK = find_task("silu_and_mul")
@@ -208,11 +209,7 @@ def test_a_build_includes_nothing_of_the_users(level: Isolation, header: str, se
 def test_a_compile_bomb_ends(level: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("astra_chat.tools.build.nvcc.BUILD_MEMORY_BYTES", 2**30)
     monkeypatch.setattr("astra_chat.tools.build.nvcc.BUILD_TIMEOUT_S", 15.0)
-    bomb = (
-        "template <int N> struct Bomb { Bomb<N - 1> left; Bomb<N - 2> right; };\n"
-        "template <> struct Bomb<0> { char c; }; template <> struct Bomb<1> { char c; };\n"
-        f"int size[sizeof(Bomb<800>) % 7]; // {os.urandom(4).hex()}\n"
-    )
+    bomb = f"{BOMB}// {os.urandom(4).hex()}\n"
     assert isinstance(build(TASK, bomb, DEVICE), BuildFailed | TimedOut)
 
 
