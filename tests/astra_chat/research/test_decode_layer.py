@@ -16,7 +16,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
 
 ROOT = Path(__file__).resolve().parents[3]
-RECORDED = ROOT / "transcripts/live/decode-layer-h200.json"
+RECORDED = sorted((ROOT / "transcripts/live").glob("decode-layer-*.json"))
 RUNS = sorted((ROOT / "transcripts/live").glob("*/*.gz"))
 
 
@@ -66,13 +66,18 @@ def test_a_step_is_a_layer_of_experts(monkeypatch: pytest.MonkeyPatch) -> None:
     layer.step({})  # torch's part alone
 
 
-def test_the_committed_measurement_is_of_winners() -> None:
-    layer = read_layer(RECORDED)
+def test_h200_and_h100_are_committed() -> None:
+    assert [path.stem for path in RECORDED] == ["decode-layer-h100", "decode-layer-h200"]
+    with pytest.raises(BadInput, match="holds no decode layer"):
+        read_layer(ROOT / "README.md")
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_the_committed_measurement_is_of_winners(path: Path) -> None:
+    layer = read_layer(path)
     assert set(layer.candidates) == set(TASKS) and [s.tokens for s in layer.steps] == [1, 8, 64]
     assert document(layer) in (ROOT / "docs/research/decode-layer.md").read_text()
     assert layer.candidates.keys() == winners(RUNS).keys()
-    with pytest.raises(BadInput, match="holds no decode layer"):
-        read_layer(ROOT / "README.md")
 
 
 def test_a_task_without_a_run_is_named() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.research.baselines.beside import best_side
+from astra_chat.research.baselines.beside import best_side, tier_side
 from astra_chat.research.paper_method import (
     PAPER_SHAPES,
     SCHEMA,
@@ -21,7 +21,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
 
-EVIDENCE = Path(__file__).resolve().parents[3] / "transcripts/examples/h200/paper-method.json"
+EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts/examples"
 
 
 @pytest.mark.parametrize("name", PAPER_SHAPES)
@@ -37,14 +37,18 @@ def test_the_loop_compiles_round_a_contract_with_strides_and_scalars() -> None:
     assert isinstance(built, Build), built
 
 
-def test_recorded_times_are_of_todays_kernels_and_whole() -> None:
-    found = read(EVIDENCE)
-    assert found.device.kind == "cuda"
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_recorded_times_are_of_todays_kernels_and_whole(gpu: str) -> None:
+    found = read(EXAMPLES / gpu / "paper-method.json")
+    assert found.device.spec == gpu
     for name in PAPER_SHAPES:
+        task, labels = find_task(name), {case.label for case in paper_cases(find_task(name))}
         mine = [t for t in found.times if t.task == name]
-        assert {t.kernel for t in mine} == {"paper", "sglang", "best"} and len(mine) == 12
-        best = {t.content for t in mine if t.kernel == "best"}
-        assert best == {best_side(find_task(name)).kernel.content}
+        for side in (tier_side(task, "paper"), tier_side(task, "sglang"), best_side(task)):
+            times = [t for t in mine if t.kernel == side.kernel.name]
+            assert {t.content for t in times} == {side.kernel.content}
+        for kernel in {t.kernel for t in mine}:
+            assert {t.case.label for t in mine if t.kernel == kernel} == labels
 
 
 def test_files_that_hold_something_else_are_refused(tmp_path: Path) -> None:
