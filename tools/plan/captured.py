@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,8 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.model import LaunchPlan, PlanValue
-from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
+from astra_chat.tools.plan.parameter_reads import unread_parameters
+from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.stand_ins import Addresses, usual_buffers
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cubin import Cubin, read_cubin
@@ -74,12 +75,16 @@ def capture_plans(
     device: Device,
     seed: Seed,
     stop: Stop | None = None,
+    *,
+    ptx: str = "",
 ) -> tuple[LaunchPlan, ...]:
     """A plan for each case, in their order.
 
     `library` exports the task's launcher and is linked with NVIDIA's runtime; the kernels that it
-    launches are in `cubin`. Raises BadInput for what no plan can hold or another cubin, AstraError
-    where the process fails, and Cancelled.
+    launches are in `cubin`. What their `ptx`, where there is any, does not read of a parameter may
+    hold anything: padding has what the stack held, an address in one capture and none in the next.
+    Raises BadInput for what no plan can hold or another cubin, AstraError where the process fails,
+    and Cancelled.
     """
     try:
         held = replace(read_cubin(cubin.read_bytes()), variables={})
@@ -89,9 +94,9 @@ def capture_plans(
         task=task.folder, library=library, index=device.index, seed=seed, cases=tuple(cases)
     )
     captures = _captured(request, task, device, stop or Stop())
-    draws = seed.of("unset bytes").random()
+    draws, unread = seed.of("unset bytes").random(), unread_parameters(ptx, held)
     return tuple(
-        _plan(task, case, held, device, found, draws)
+        _plan(task, case, held, device, found, draws, unread)
         for case, found in zip(cases, captures, strict=True)
     )
 
@@ -122,7 +127,13 @@ def _captured(request: RecordRequest, task: Task, device: Device, stop: Stop) ->
 
 
 def _plan(
-    task: Task, case: Case, cubin: Cubin, device: Device, captures: Captures, draws: random.Random
+    task: Task,
+    case: Case,
+    cubin: Cubin,
+    device: Device,
+    captures: Captures,
+    draws: random.Random,
+    unread: Mapping[str, Ranges],
 ) -> LaunchPlan:
     buffers, label = usual_buffers(task, case), f"{task.name} {case.label}"
     if captures.refused:
@@ -135,7 +146,7 @@ def _plan(
     ]
     try:
         _require_kernels(seen, cubin)
-        nodes = relocate(seen, buffers, cubin, {})
+        nodes = relocate(seen, buffers, cubin, unread)
     except Unrepeatable as error:
         raise BadInput(f"{label}: {error}") from None
     if what := audit(nodes, cubin, buffers, spec(device.spec)):

@@ -23,8 +23,9 @@ def test_the_document_in_the_repository_is_made_from_its_transcripts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    methods = [read(Path(f"transcripts/examples/{gpu}/paper-method.json")) for gpu in ("h200", "h100")]
-    text = document(load(sorted(Path("transcripts/live").glob("*/*.gz"))), methods)
+    timed = [Path(f"transcripts/examples/{gpu}/paper-method.json") for gpu in ("h200", "h100")]
+    runs = load(sorted(Path("transcripts/live").glob("*/*.gz")))
+    text = document(runs, [read(path) for path in timed])
     assert Path("docs/results.md").read_text().strip() == text.strip()
 
 

@@ -18,6 +18,7 @@ from astra_chat.tools.plan import captured as module
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.captured import Capture, Captures, capture_plans
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan, Node
+from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.system.devices import cuda_device, virtual_device
@@ -57,7 +58,9 @@ def test_a_captured_launcher_has_the_recorded_plan(name: str) -> None:
     recorded = record(made, task, cases, spec(device.spec), random.Random(1))
     assert isinstance(recorded, tuple), recorded
     library = hosted_library(made)
-    captured = capture_plans(task, library, made.cubin, cases, device, Seed("a"))
+    captured = capture_plans(
+        task, library, made.cubin, cases, device, Seed("a"), ptx=made.ptx.read_text()
+    )
     for one, other in zip(captured, recorded, strict=True):
         assert one.case == other.case
         same = list(map(defined, one.nodes, other.nodes))
@@ -115,7 +118,7 @@ def test_what_captures_agree_on_is_the_plan() -> None:
 
     def planned(found: Captures) -> LaunchPlan:
         cubin = replace(read_cubin(made.cubin.read_bytes()), variables={})
-        return module._plan(SILU, case, cubin, device, found, random.Random(2))
+        return module._plan(SILU, case, cubin, device, found, random.Random(2), {})
 
     first, second, third = ({"out": n << 20, "input": (n + 5) << 21} for n in (7, 20, 33))
     same = LaunchPlan(case=case, nodes=(defined(node),))
@@ -127,6 +130,34 @@ def test_what_captures_agree_on_is_the_plan() -> None:
         planned(Captures(index=0, captures=(*two, other)))
     with pytest.raises(BadInput, match="what it said"):
         planned(Captures(index=0, refused="what it said"))
+
+
+def test_padding_that_the_ptx_does_not_read_may_hold_anything() -> None:
+    """Also an argument's address in one capture: what the host's stack held before."""
+    device, task = virtual_device("h200"), find_task("qk_rmsnorm_rope")
+    made, case = build(task, task.baseline, device), task.check[4]
+    assert isinstance(made, Build), made
+    recorded = record(made, task, [case], spec("h200"), random.Random(1))
+    assert isinstance(recorded, tuple), recorded
+    node = next(n for n in recorded[0].nodes if isinstance(n, KernelNode) and n.undefined)
+    draws, captures = random.Random(3), []
+    for n in (7, 20, 33):
+        places = {arg.name: (n + 5 * i) << 24 for i, arg in enumerate(task.args)}
+        one = capture(node, places)
+        (kernel,) = one.nodes
+        assert isinstance(kernel, report.Kernel)
+        content = bytearray(kernel.parameters)
+        for start, length in node.undefined:
+            content[start : start + length] = draws.randbytes(length)
+        kernel = kernel.model_copy(update={"parameters": bytes(content)})
+        captures.append(one.model_copy(update={"nodes": (kernel,)}))
+    cubin = replace(read_cubin(made.cubin.read_bytes()), variables={})
+    found = Captures(index=0, captures=tuple(captures))
+    unread = unread_parameters(made.ptx.read_text(), cubin)
+    plan = module._plan(task, case, cubin, device, found, draws, unread)
+    assert [defined(one, node) for one in plan.nodes] == [defined(node)]
+    with pytest.raises(BadInput, match="depends on the addresses"):
+        module._plan(task, case, cubin, device, found, draws, {})
 
 
 def capture(node: KernelNode, places: dict[str, int]) -> Capture:
