@@ -61,9 +61,9 @@ def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]
     least = min(method.times, key=lambda time: time.mean_us)
     yield "Winners over the paper's start, whatever their own, on the paper's twelve cases: 20"
     yield "launches to warm up, then the mean of 100 event pairs, from a C loop. An event pair"
-    yield f"costs more than a small call: the least time here is {least.mean_us:.2f} us, of a kernel"
-    yield f"that takes {least.cold_us:.2f} us in a graph, with a cold L2. So this says less than the"
-    yield "times above."
+    yield f"costs more than a small call: the least time here is {least.mean_us:.2f} us, of a"
+    yield f"kernel that takes {least.cold_us:.2f} us in a graph, with a cold L2. So this says less"
+    yield "than the times above."
     yield ""
     yield from beside_the_paper(papers, ratios)
     medians = [

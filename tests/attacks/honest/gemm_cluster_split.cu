@@ -13,6 +13,7 @@ __global__ void __cluster_dims__(1, 1, 2) halves(T* c, const T* a, const T* b, i
   const auto cluster = cg::this_cluster();
   const unsigned half = cluster.block_rank();
   const int64_t i = blockIdx.y * 16 + threadIdx.x / 16, j = blockIdx.x * 16 + threadIdx.x % 16;
+  cluster.sync();  // the first block has begun
   float sum = 0.0f;
   for (int64_t l = half; l < k; l += 2) sum += float(a[i * k + l]) * float(b[j * k + l]);
   if (half == 1) cluster.map_shared_rank(other, 0)[threadIdx.x] = sum;

@@ -9,6 +9,7 @@ __global__ void quarters(float* out, const float* x, int64_t n) {
   __shared__ float sums[4];
   const cg::cluster_group cluster = cg::this_cluster();
   const unsigned rank = cluster.block_rank(), row = blockIdx.y;
+  cluster.sync();  // the first block has begun
   float sum = 0.0f;
   for (int64_t i = rank * 64 + threadIdx.x; i < n; i += 256) sum += x[row * n + i];
   for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
