@@ -124,11 +124,12 @@ def _score(context: ChatContext, state: RunState) -> Section | None:
     scores = state.scores
     if scores is None:
         return None
-    cases = [_case_score(one, kept=one.case not in scores.dropped) for one in scores.cases]
-    survived = [f"survived: {name}" for name in scores.survivors]
+    lines = [_case_score(one, kept=one.case not in scores.dropped) for one in scores.cases]
+    lines += [f"survived: {name}" for name in scores.survivors]
+    if scores.own:
+        lines.append(f"detected by the task's own cases: {'; '.join(scores.own)}")
     return Section(
-        "Score of your last cases, by seeded bugs",
-        f"{scores.summary()}\n{_bullets([*cases, *survived])}",
+        "Score of your last cases, by seeded bugs", f"{scores.summary()}\n{_bullets(lines)}"
     )
 
 

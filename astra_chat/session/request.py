@@ -97,6 +97,8 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
     task = find_task(str(session.task))
     given = options.model_fields_set
     if "models" not in given:
+        if session.base_url is not None:
+            raise BadInput("--base-url: name a model of that server, too: --models openai:MODEL")
         options = by_default(task, options)
     models = open_models(options.models, task, session.base_url)
     device = _device(session, models, options)

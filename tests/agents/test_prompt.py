@@ -131,6 +131,7 @@ def test_the_tester_is_told_which_of_its_cases_were_kept(context: ChatContext) -
     assert "- kept, detects 1: rows=1 d=4 float32\n" in text
     assert "- discarded, detects none: rows=2 d=4 float32\n" in text
     assert "- kept, too large: rows=3 d=4 float32\n- survived: b\n" in text
+    assert "- survived: b\n- detected by the task's own cases: a\n" in text
     assert "- testers': 1x4 float32\n- testers': 3x4 float32\n" in text
 
 
