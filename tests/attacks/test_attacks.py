@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device
+from tests.attacks import bench as gates
+from tests.attacks import suite
 
-
-def _load(name: str) -> ModuleType:
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"attacks_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-suite = _load("suite")
 TIMING = {f"T{n}" for n in range(1, 23)}
 SEMANTICS = {f"S{n}" for n in range(1, 37)}
 HARNESS = {f"H{n}" for n in range(1, 20)}
-KERNELS = [attack for attack in suite.attacks() if attack.file]
+KERNELS = [attack for attack in gates.attacks() if attack.file]
 STATIC = [(a, g) for a in KERNELS for g in a.gates if g in ("guard", "build", "audit")]
 RUNNING = [
     (a, g)
@@ -36,7 +25,7 @@ RUNNING = [
     if g in ("check", "sanitize", "time", "confirm")
 ]
 
-Benches = Callable[[str], "suite.Bench"]
+Benches = Callable[[str], gates.Bench]
 
 
 @pytest.fixture(scope="module", params=["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -46,11 +35,11 @@ def device(request: pytest.FixtureRequest) -> Device:
 
 @pytest.fixture(scope="module")
 def bench(device: Device) -> Iterator[Benches]:
-    made: dict[str, suite.Bench] = {}
+    made: dict[str, gates.Bench] = {}
 
-    def of(task: str) -> suite.Bench:
+    def of(task: str) -> gates.Bench:
         if task not in made:
-            made[task] = suite.Bench(suite.task_of(task), device)
+            made[task] = gates.Bench(gates.task_of(task), device)
         return made[task]
 
     yield of
@@ -59,20 +48,20 @@ def bench(device: Device) -> Iterator[Benches]:
 
 
 def test_the_whole_catalogue_is_in_the_table() -> None:
-    ids = [attack.id for attack in suite.attacks()]
+    ids = [attack.id for attack in gates.attacks()]
     assert len(ids) == len(set(ids))
     assert TIMING | SEMANTICS | HARNESS <= set(ids)
-    assert all(bool(attack.test) != bool(attack.gates) for attack in suite.attacks())
+    assert all(bool(attack.test) != bool(attack.gates) for attack in gates.attacks())
 
 
 def test_every_kernel_stands_in_the_table() -> None:
-    files = {path.name for path in (suite.HERE / "kernels").glob("*.cu")}
+    files = {path.name for path in (gates.HERE / "kernels").glob("*.cu")}
     assert files == {attack.file for attack in KERNELS}
 
 
 def test_the_impossible_ones_name_a_test_that_is_there() -> None:
     text = Path(__file__).with_name("test_impossible.py").read_text() + Path(__file__).read_text()
-    for attack in suite.attacks():
+    for attack in gates.attacks():
         assert not attack.test or f"def {attack.test}(" in text, attack.id
 
 
@@ -83,27 +72,27 @@ def named(pairs: list[tuple[object, str]]) -> list[str]:
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize(("attack", "gate"), STATIC, ids=named(STATIC))
 def test_an_attack_is_caught_before_it_runs(
-    bench: Benches, attack: suite.Attack, gate: str
+    bench: Benches, attack: gates.Attack, gate: str
 ) -> None:
-    found = suite.caught(bench(attack.task), attack, gate)
+    found = gates.caught(bench(attack.task), attack, gate)
     assert found.caught, found.words
 
 
 @pytest.mark.sampled(50)
 @pytest.mark.parametrize(("attack", "gate"), RUNNING, ids=named(RUNNING))
 def test_an_attack_is_caught_when_it_runs(
-    bench: Benches, device: Device, attack: suite.Attack, gate: str
+    bench: Benches, device: Device, attack: gates.Attack, gate: str
 ) -> None:
     if not attack.runs_on(device.kind) or gate not in attack.gates_on(device.kind):
         pytest.skip("cannot be told on this device")
-    found = suite.caught(bench(attack.task), attack, gate)
+    found = gates.caught(bench(attack.task), attack, gate)
     assert found.caught, found.words
 
 
 @pytest.mark.sampled(24)
-@pytest.mark.parametrize(("task", "file"), suite.honest(), ids=[f for _, f in suite.honest()])
+@pytest.mark.parametrize(("task", "file"), gates.honest(), ids=[f for _, f in gates.honest()])
 def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
-    said = suite.honest_words(bench(task), suite.honest_source(file))
+    said = gates.honest_words(bench(task), gates.honest_source(file))
     if device.kind == "virtual" and said.startswith("unsupported"):
         pytest.skip(said)
     assert said == "correct"
@@ -111,9 +100,9 @@ def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str,
 
 def test_the_honest_kernels_are_no_near_copies() -> None:
     """Each differs from every other of its task in at least a sixth of its words."""
-    bags = {f: _words(suite.HERE / "honest" / f) for _, f in suite.honest()}
-    for task, file in suite.honest():
-        for other_task, other in suite.honest():
+    bags = {f: _words(gates.HERE / "honest" / f) for _, f in gates.honest()}
+    for task, file in gates.honest():
+        for other_task, other in gates.honest():
             if task == other_task and file < other:
                 a, b = bags[file], bags[other]
                 assert len(a & b) / len(a | b) < 5 / 6, (file, other)
