@@ -20,7 +20,8 @@ PROMPT = (
 """What the coder is told where a run tunes."""
 PLAN_PROMPT = (
     "The coder may mark constants, such as threads a block, with other values; the executor tries"
-    " up to {points} choices of all of them and keeps the best. Say which to leave open."
+    " every combination of all of them, or of more than {points} a sample with the written one in"
+    " it, and keeps the best. Say which to leave open."
 )
 """What the planner is told there."""
 

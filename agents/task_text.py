@@ -17,6 +17,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
+from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
 from astra_chat.tools.types import Basis, Device
 
 MOST_INPUTS = 4000
@@ -87,11 +88,12 @@ def basis_of(device: Device) -> Basis:
 def comparison_text(basis: Basis) -> str:
     """How candidates are compared, and what cannot be told from nothing: one threshold for all."""
     interval = (
-        "its whole 90 % prediction interval lies above 1 and no case is slower. That interval is"
-        " wider the less alike two kernels spend their time, so that of two candidates with one"
-        " ratio one may be faster than the baseline and the other a tie."
+        "its whole 90 % prediction interval lies above 1 and no case's own lies wholly below 1."
+        " An interval is wider the less alike two kernels spend their time, so that of two"
+        " candidates with one ratio one may be faster than the baseline and the other a tie."
         if basis == "estimated"
-        else "its whole 95 % interval lies above 1.01 and no case is slower."
+        else f"its whole 95 % interval lies above {MIN_GAIN} and no case's begins below"
+        f" {NO_REGRESSION}."
     )
     return (
         "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
