@@ -11,7 +11,7 @@ from astra_chat.tools.dtypes import DTypeName
 ValueFamily = Literal[
     "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
 ]
-AnyFamily = ValueFamily | Literal["magnitudes", "row_magnitudes", "shifted", "zeros"]
+AnyFamily = ValueFamily | Literal["magnitudes", "row_magnitudes", "shifted", "zeros", "mixed_rows"]
 """Families of single arguments: those that a tester may ask for too, and those that need to know
 how large an argument may be (tools/children/values.py)."""
 

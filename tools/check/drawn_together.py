@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from itertools import combinations
 
 from astra_chat.tools.check.drawn_dims import (
@@ -29,6 +29,8 @@ LEAST_BYTES, MOST_BYTES = 2**21, 2**23
 """Of one such case, even in the logarithm."""
 MOST_US = 300_000.0
 """What one takes the virtual GPU at most."""
+BESIDE_BYTES, BESIDE_US = (2**23, 2**25), 2_000_000.0
+"""The same of a case beside a served call."""
 LARGE = 8
 """Times its least extent: a dim that cannot be so large is in no group."""
 SHARES = (0.2, 0.8)
@@ -37,6 +39,10 @@ FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
+ODD_ONE_LESS = 4
+"""Of so many even extents beside a served call all but one are made odd."""
+CUT = (0.6, 0.75)
+"""What is left of a dim that is cut."""
 CUT_ELSE_ONE_IN = 2
 """Of a call that is too large the dim farthest above its least is cut, once in so many another."""
 
@@ -67,32 +73,79 @@ def large_together(
 def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
     """Extents near those of calls that are timed, odd ones among them: there all dims are large.
     What is too large for a case is cut."""
-    cases = sorted((case for case, _ in task.bench), key=task.least_bytes)
-    timed = [case.dims for case in cases[len(cases) // 2 :]]
-    for number, served in enumerate(rng.sample(timed, min(count, len(timed)))):
-        kind = task.combinations[number % len(task.combinations)]
-        low, fits = least(task, kind), _fitting(task, kind, rng)
-        dims = {
-            name: round(extent * rng.uniform(*FACTORS)) if rng.randrange(KEPT_ONE_IN) else extent
-            for name, extent in served.items()
-        }
-        dims = {name: max(low[name], extent) for name, extent in dims.items()}
-        while not fits(dims):
-            able = [name for name in dims if dims[name] > LARGE * low[name]]
-            if not able:
-                break
-            farthest = max(able, key=lambda one: dims[one] / max(1, low[one]))
-            name = farthest if rng.randrange(CUT_ELSE_ONE_IN) else rng.choice(able)
-            dims[name] = max(low[name], dims[name] * 2 // 3)
-        dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
-        found = legal_near(task, kind, dims)
-        if found and fits(found):
+    for kind, served in _served(task, rng, count):
+        free = {name for name in served if rng.randrange(KEPT_ONE_IN)}
+        found = _cut(task, kind, _moved(served, free, rng), rng, _fitting(task, kind, rng), free)
+        if found:
             yield kind, found
 
 
-def _fitting(task: Task, kind: Combination, rng: random.Random) -> Callable[[Dims], bool]:
-    """Whether a call of these dims is no larger than a drawn size, nor takes too long."""
-    most = round(math.exp(rng.uniform(math.log(LEAST_BYTES), math.log(MOST_BYTES))))
+def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
+    """Calls that are timed but for one extent, that farthest above its least, and larger than other
+    drawn ones: a path for a served head, row or number of experts begins at so many tokens, and is
+    met by any number of them, most often an odd one."""
+    for kind, served in _served(task, rng, count):
+        low = least(task, kind)
+        name = max(served, key=lambda one: served[one] / max(1, low[one]))
+        fits = _fitting(task, kind, rng, BESIDE_BYTES, BESIDE_US)
+        found = _cut(task, kind, _moved(served, {name}, rng), rng, fits, {name})
+        if found and found[name] % 2 == 0 and rng.randrange(ODD_ONE_LESS):
+            found = legal_near(task, kind, {**found, name: found[name] - 1}) or found
+        if found:
+            yield kind, found
+
+
+def _served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
+    """Dims of timed calls of the larger half, with every combination of dtypes by turns."""
+    cases = sorted((case for case, _ in task.bench), key=task.least_bytes)
+    timed = [case.dims for case in cases[len(cases) // 2 :]]
+    for number, served in enumerate(rng.sample(timed, min(count, len(timed)))):
+        yield task.combinations[number % len(task.combinations)], dict(served)
+
+
+def _moved(served: Dims, free: Set[str], rng: random.Random) -> Dims:
+    return {
+        name: round(extent * rng.uniform(*FACTORS)) if name in free else extent
+        for name, extent in served.items()
+    }
+
+
+def _cut(
+    task: Task,
+    kind: Combination,
+    dims: Dims,
+    rng: random.Random,
+    fits: Callable[[Dims], bool],
+    first: Set[str],
+) -> Dims | None:
+    """Legal dims that fit: cut in the dim farthest above its least, if there is only one in `first`
+    in that one, or sometimes in another."""
+    low = least(task, kind)
+    dims = {name: max(low[name], extent) for name, extent in dims.items()}
+    while not fits(dims):
+        able = [name for name in dims if dims[name] > LARGE * low[name]]
+        if not able:
+            break
+        name = max(able, key=lambda one: dims[one] / max(1, low[one]))
+        if len(first) == 1 and first <= set(able):
+            (name,) = first
+        elif rng.randrange(CUT_ELSE_ONE_IN) == 0:
+            name = rng.choice(able)
+        dims[name] = max(low[name], int(dims[name] * rng.uniform(*CUT)))
+    dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
+    found = legal_near(task, kind, dims)
+    return found if found and fits(found) else None
+
+
+def _fitting(
+    task: Task,
+    kind: Combination,
+    rng: random.Random,
+    sizes: tuple[int, int] = (LEAST_BYTES, MOST_BYTES),
+    most_us: float = MOST_US,
+) -> Callable[[Dims], bool]:
+    """Whether a call of these dims is no larger than a size between two, nor takes too long."""
+    most = round(math.exp(rng.uniform(*map(math.log, sizes))))
     within = within_bytes(task, kind, most)
 
     def fits(dims: Dims) -> bool:
@@ -100,7 +153,7 @@ def _fitting(task: Task, kind: Combination, rng: random.Random) -> Callable[[Dim
             if not within(dims):
                 return False
             rows_us = ROW_US * rows_of(task, kind, dims)
-            return rows_us + BYTE_US * task.size_bytes(kind.case(dims)) <= MOST_US
+            return rows_us + BYTE_US * task.size_bytes(kind.case(dims)) <= most_us
         except ZeroDivisionError:
             return False
 

@@ -39,6 +39,14 @@ def special_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
     return {arg.name: "special" if arg is special else "normal" for arg in args}
 
 
+def mixed_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
+    """Rows of all families, special ones too, in one of these arguments; normal numbers in the
+    others. None where special values are legal in none."""
+    able = [arg for arg in args if arg.largest]
+    mixed = rng.choice(able) if able else None
+    return {arg.name: "mixed_rows" if arg is mixed else "normal" for arg in args if mixed}
+
+
 def small_together(args: Sequence[Arg], rng: random.Random) -> Iterator[Families]:
     """Small numbers in all of these arguments, and in all but one, for each in turn: one of the
     small ones takes each family of SMALL, the others any. None of a single argument, which gets

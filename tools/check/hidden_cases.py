@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Literal
 
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.drawn_dims import (
@@ -30,8 +31,14 @@ from astra_chat.tools.check.drawn_layouts import (
     drawn_pads,
 )
 from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
-from astra_chat.tools.check.drawn_together import large_together, near_served
-from astra_chat.tools.check.drawn_values import of_each, small_together, special_in_one
+from astra_chat.tools.check.drawn_together import beside_served, large_together, near_served
+from astra_chat.tools.check.drawn_values import (
+    Families,
+    mixed_in_one,
+    of_each,
+    small_together,
+    special_in_one,
+)
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.task.contract import Scalar
@@ -51,6 +58,8 @@ CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 TOGETHER, SERVED, NEAR_SERVED = (1, 2, 6), (2, 12, 48), (0, 1, 5)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
+BESIDE = (0, 0, 6)
+"""The same of calls that are timed but for one extent."""
 USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
 SMALL = (2, 16, 36)
@@ -64,6 +73,9 @@ octave apart."""
 ROWS_OCTAVES = 2.0
 """Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
+OF_LARGE: tuple[Literal["normal", "mixed_rows"], ...] = ("normal", "mixed_rows", "mixed_rows")
+"""Of cases that are drawn for their extents: kernels have paths of their own there, which meet
+special and small numbers nowhere else."""
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
 one infinity (children/values.py)."""
@@ -94,7 +106,7 @@ def draw_shared(
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
-        cases.append(_case(task, kind, dims, rng, "normal"))
+        cases.append(_case(task, kind, dims, rng, rng.choice(OF_LARGE)))
     cases += _on_purpose(task, rng, 2 if confirming else 1)
     return (*cases, *_with_extremes(own, rng))
 
@@ -106,10 +118,11 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     for kind, dims in chain(
         large_together(task, rng, TOGETHER[which]),
         near_served(task, rng, NEAR_SERVED[which]),
+        beside_served(task, rng, BESIDE[which]),
         at_served(task, rng, SERVED[which], SHARED_BYTES),
         at_usual(task, rng, USUAL[which], SHARED_BYTES),
     ):
-        yield _case(task, kind, dims, rng, "normal")
+        yield _case(task, kind, dims, rng, rng.choice(OF_LARGE))
     kinds = (), (rng.choice(task.combinations),), task.combinations
     for kind in kinds[which]:
         for dims in beside_round(task, kind, rng, SHARED_BYTES):
@@ -191,7 +204,7 @@ def _case(
     kind: Combination,
     dims: Dims,
     rng: random.Random,
-    family: ValueFamily | None,
+    family: ValueFamily | Literal["mixed_rows"] | None,
     present: str = "",
 ) -> Case:
     """Without a family each argument that may hold any numbers gets one of its own. So it is too
@@ -200,10 +213,11 @@ def _case(
     optional = (arg.name for arg in task.args if arg.optional and rng.randrange(2))
     absent = tuple(name for name in optional if name != present)
     own = [arg for arg in task.args if arg.has_families and arg.name not in absent]
-    if family == "special" and any(arg.largest for arg in own):
+    families: Families = {}
+    if family == "mixed_rows":
+        families, family = mixed_in_one(own, rng), "normal"
+    elif family == "special" and any(arg.largest for arg in own):
         families, family = special_in_one(own, rng), None
-    else:
-        families = {}
     case = kind.case(dims).model_copy(
         update={"values": family or "normal", "seed": _seed(rng), "absent": absent}
     )

@@ -19,6 +19,11 @@ NONE_SHARES = (0.0, 0.5, 0.9, 1.0)
 """Of drawn cases, beside the contract's: a call may have no entry at all, or all of them."""
 ONE_PLACE_IN = 4
 """Drawn cases in which all entries of an index are the same."""
+IN_STEP_IN, IN_RUNS_IN = 4, 2
+"""Drawn cases in which all positions are the same, as of a batch in step; and those whose slots lie
+in runs, as a page or a prefill has them."""
+RUNS = (4, 8, 16, 64, 1024)
+"""Slots of a run."""
 SHUFFLED = 2**22
 """A range up to this is shuffled whole; of a longer one numbers are drawn until all differ."""
 
@@ -40,6 +45,10 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
         share = rng.choice((share, share, *NONE_SHARES))
         if may_meet and rng.randrange(ONE_PLACE_IN) == 0:
             draw = _one_place
+        elif draw is _positions and rng.randrange(IN_STEP_IN) == 0:
+            draw = _one_place
+        elif draw is _slots and rng.randrange(IN_RUNS_IN) == 0:
+            draw = _slots_in_runs
     if arg.index.none is not None and high <= low:
         drawn = torch.full(shape, arg.index.none)
     else:
@@ -110,6 +119,23 @@ def _slots(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tenso
         found = torch.cat([found, more]).sort().values
         found = found[torch.cat([torch.ones(1).bool(), found[1:] != found[:-1]])]
     return found[torch.randperm(len(found), generator=g)[:count]].reshape(shape)
+
+
+def _slots_in_runs(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    """Runs that count up, one behind the other or in mixed order; slots anywhere where there is no
+    room for runs."""
+    count, room = math.prod(shape), high - low
+    fitting = [run for run in RUNS if run <= count and -(-count // run) <= room // run]
+    if not fitting:
+        return _slots(g, shape, low, high)
+    run = fitting[int(torch.randint(len(fitting), (1,), generator=g))]
+    runs = -(-count // run)
+    starts = _slots(g, (runs,), 0, room // run)
+    if int(torch.randint(2, (1,), generator=g)):
+        starts = torch.arange(runs) + int(torch.randint(room // run - runs + 1, (1,), generator=g))
+    spare = int(torch.randint(room % run + 1, (1,), generator=g))
+    found = (starts[:, None] * run + torch.arange(run)).reshape(-1)[:count]
+    return low + spare + found.reshape(shape)
 
 
 _KINDS: dict[str, Draw] = {

@@ -34,6 +34,12 @@ USUAL = 2.0**-14
 """Most of a range of float32 lies below, where no kernel has results."""
 FAR = 100.0
 """So many times as large is far apart."""
+MIXED: tuple[AnyFamily, ...] = (
+    "special", "large", "zeros", "special", "tiny", "denormal", "row_magnitudes",
+)  # fmt: skip
+MIXED_ONE_IN = 3
+"""Rows of the family `mixed_rows`, of which the others are normal, and the families of those that
+are not."""
 MOST_SHIFTED = 1e6
 """Of the family `shifted`: float32 still distinguishes numbers that differ by one."""
 
@@ -283,6 +289,25 @@ def _zeros(g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Number
     return torch.where(kind < 2, rows, torch.where(kind == 2, zero, some))
 
 
+def _mixed_rows(
+    g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
+) -> torch.Tensor:
+    """Normal rows, and one in MIXED_ONE_IN of another family, those of MIXED by turns: what is wrong
+    for such numbers only on a kernel's path for large calls shows beside all else."""
+    drawn = torch.randn(shape, generator=g).double()
+    if not drawn.numel():
+        return drawn
+    rows = drawn.reshape(-1, shape[-1] if shape else 1)
+    others = (torch.randint(MIXED_ONE_IN, (len(rows),), generator=g) == 0).nonzero().flatten()
+    turn = int(torch.randint(len(MIXED), (1,), generator=g))
+    for number, family in enumerate(MIXED):
+        mine = others[(number + turn) % len(MIXED) :: len(MIXED)]
+        if len(mine):
+            some = draw_argument(family, g, (len(mine), rows.shape[1]), dtype, numbers)
+            rows[mine] = some.double()
+    return rows.reshape(shape)
+
+
 def _bounded_special(
     g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
 ) -> torch.Tensor:
@@ -302,4 +327,5 @@ _OF_ARGUMENTS: dict[AnyFamily, DrawArgument] = {
     "row_magnitudes": _row_magnitudes,
     "shifted": _shifted,
     "zeros": _zeros,
+    "mixed_rows": _mixed_rows,
 }

@@ -8,7 +8,13 @@ from itertools import combinations
 import pytest
 
 from astra_chat.tools.check.drawn_dims import least
-from astra_chat.tools.check.drawn_together import MOST_BYTES, large_together, near_served
+from astra_chat.tools.check.drawn_together import (
+    BESIDE_BYTES,
+    MOST_BYTES,
+    beside_served,
+    large_together,
+    near_served,
+)
 from astra_chat.tools.task.folder import find_task, task_names
 
 SEEDS = range(10)
@@ -53,6 +59,25 @@ def test_near_served_calls_hardly_any_extent_is_served() -> None:
     served = {case.dims["heads"] for case, _ in task.bench}
     drawn = [dims for seed in SEEDS for _, dims in near_served(task, random.Random(seed), 4)]
     assert any(d["heads"] not in served and d["heads"] > 16 and d["tokens"] > 32 for d in drawn)
+
+
+def test_beside_served_calls_one_extent_alone_differs() -> None:
+    """Heads of 128, all of them rotated, with any number of tokens; 8 experts and long rows."""
+    rotary = find_task("rotary_embedding")
+    drawn = [dims for seed in SEEDS for _, dims in beside_served(rotary, random.Random(seed), 4)]
+    whole = [d for d in drawn if d["head_size"] == d["rot_dim"] == 128]
+    assert any(d["tokens"] % 2 and d["tokens"] > 1024 for d in whole)
+    sums = find_task("moe_sum_reduce")
+    drawn = [dims for seed in SEEDS for _, dims in beside_served(sums, random.Random(seed), 4)]
+    assert any(d["experts"] == 8 and d["tokens"] > 256 and d["hidden"] > 2048 for d in drawn)
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_cases_beside_served_calls_are_legal(name: str) -> None:
+    task = find_task(name)
+    for kind, dims in beside_served(task, random.Random(1), 6):
+        task.require_legal(kind.case(dims))
+        assert task.size_bytes(kind.case(dims)) <= BESIDE_BYTES[1]
 
 
 def test_a_single_dim_has_no_group() -> None:

@@ -96,7 +96,8 @@ def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:
 def test_seeds_differ_from_draw_to_draw() -> None:
     cases = list(drawn(find_task("silu_and_mul")))
     families = {c.values for c in cases} | {f for c in cases for f in c.families.values()}
-    assert families == {*get_args(ValueFamily), *OF_ARGUMENTS}, "every family has its turn"
+    every = {*get_args(ValueFamily), *OF_ARGUMENTS, "mixed_rows"}
+    assert families == every, "every family has its turn"
     assert "special" not in {c.values for c in cases}, "its greatest numbers are the argument's"
     assert "special" in {c.values for c in drawn(ROW_SUM)}
     assert len({c.seed for c in cases}) == len(cases) and all(c.seed for c in cases)
@@ -105,7 +106,7 @@ def test_seeds_differ_from_draw_to_draw() -> None:
 
 def test_every_argument_gets_every_family_by_itself() -> None:
     cases = [c for c in (*shared(FUSED), *drawn(FUSED)) if c.families]
-    families: set[AnyFamily] = {*OF_ARGUMENTS, "special"}
+    families: set[AnyFamily] = {*OF_ARGUMENTS, "special", "mixed_rows"}
     for arg in FUSED.args:
         assert {c.families[arg.name] for c in cases} == families
     assert any(len(set(c.families.values())) == 3 for c in cases)
@@ -118,6 +119,19 @@ def test_an_argument_of_unknown_domain_gets_what_its_reference_draws() -> None:
     assert not any(c.families for c in (*shared(ROW_SUM), *drawn(ROW_SUM)))
     with pytest.raises(ValueError, match="only these arguments have families"):
         ROW_SUM.require_legal(ROW_SUM.check[0].model_copy(update={"families": {"x": "normal"}}))
+
+
+@pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "per_token_quant_fp8"])
+def test_large_cases_too_meet_special_and_small_numbers(name: str) -> None:
+    """In rows of one argument: a path for large calls sees them nowhere else."""
+    task = find_task(name)
+    cases = [
+        c for seed in range(4) for c in draw_shared(task, random.Random(seed), confirming=True)
+    ]
+    large = [c for c in cases if task.least_bytes(c) > 2**19]
+    mixed = [c for c in large if "mixed_rows" in c.families.values()]
+    assert len(large) / 3 < len(mixed) < len(large)
+    assert all(list(c.families.values()).count("mixed_rows") == 1 for c in mixed)
 
 
 def test_few_results_are_not_asked_for_their_precision() -> None:

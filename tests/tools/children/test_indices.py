@@ -97,3 +97,26 @@ def test_a_drawn_case_may_have_all_entries_or_none_or_one_place() -> None:
 def test_a_further_seed_of_a_case_is_as_usual_as_its_own() -> None:
     far = [drawn(1, case_seed=5 + (k << SEED_BITS), below=9, none=-1) for k in range(1, 9)]
     assert all(0 < int((one == -1).sum()) < ROWS * COLUMNS for one in far)
+
+
+def test_slots_of_a_drawn_case_may_lie_in_runs() -> None:
+    """In order or not; all differ and lie in their range, also where there is little room."""
+    seen = set[tuple[bool, bool]]()
+    for below in (240, 300, 1000):
+        for seed in range(1, 40):
+            case = 2**USUAL_SEED_BITS + seed
+            found = drawn(seed, case_seed=case, kind="slots", **{"from": 7, "below": 7 + below})
+            flat = found.flatten()
+            assert len(flat.unique()) == len(flat) and 7 <= flat.min() <= flat.max() < 7 + below
+            steps = flat.diff()
+            seen.add((float((steps == 1).float().mean()) > 0.7, bool((steps > 0).all())))
+    assert seen == {(False, False), (True, False), (True, True)}
+    usual = [drawn(seed, kind="slots", below=1000).flatten().diff() for seed in range(20)]
+    assert not any((steps == 1).float().mean() > 0.1 for steps in usual)
+
+
+def test_positions_of_a_drawn_case_may_all_be_the_same() -> None:
+    cases = [2**USUAL_SEED_BITS + seed for seed in range(1, 40)]
+    drawn_ones = [drawn(3, case_seed=case, kind="positions", below=1000) for case in cases]
+    same = [one for one in drawn_ones if len(one.unique()) == 1]
+    assert 0 < len(same) < len(cases) / 2 and any(int(one.max()) > 0 for one in same)

@@ -18,21 +18,25 @@ LARGE: tuple[AnyFamily, ...] = ("large", "heavy_tail", "magnitudes", "row_magnit
 
 
 def drawn(
-    family: AnyFamily, dtype: torch.dtype = torch.float32, seed: int = 7, largest: float = LARGEST
+    family: AnyFamily,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 7,
+    largest: float = LARGEST,
+    shape: tuple[int, ...] = SHAPE,
 ) -> torch.Tensor:
     numbers = Numbers.of(seed, largest, dtype)
     generator = torch.Generator().manual_seed(seed)
-    return draw_argument(family, generator, SHAPE, dtype, numbers)
+    return draw_argument(family, generator, shape, dtype, numbers)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("family", sorted({*OF_ARGUMENTS, "special"}))
+@pytest.mark.parametrize("family", sorted({*OF_ARGUMENTS, "special", "mixed_rows"}))
 def test_numbers_are_in_the_arguments_domain(family: AnyFamily, dtype: torch.dtype) -> None:
     values = drawn(family, dtype)
     assert values.dtype == dtype and tuple(values.shape) == SHAPE
     finite = values[values.isfinite()].double()
     assert finite.abs().max() <= LARGEST * 1.01
-    assert len(finite) == values.numel() or family == "special"
+    assert len(finite) == values.numel() or family in ("special", "mixed_rows")
     other = drawn(family, dtype, seed=8).double().nan_to_num()
     assert other.ne(values.double().nan_to_num()).any()
 
@@ -161,3 +165,20 @@ def test_normal_numbers_of_a_range_are_spread_over_it() -> None:
         return (counts / counts.sum()).tolist()
 
     assert min(octiles(-4.0, 3.0)) > 0.1 and min(octiles(1e-6, 1e6)) > 0.1
+
+
+def test_mixed_rows_hold_every_family_beside_normal_ones() -> None:
+    """In a case of many rows each; in one of few they take turns with the seed."""
+    many = torch.cat([drawn("mixed_rows", torch.float16, seed=seed) for seed in range(8)])
+    rows = many.reshape(-1, many.shape[-1]).double()
+    special = rows.isnan().any(dim=1) | rows.isinf().any(dim=1)
+    least = torch.finfo(torch.float16).tiny
+    greatest = rows.abs().nan_to_num().amax(dim=1)
+    small = ~special & (greatest < 1e-3)
+    assert 0.05 < special.double().mean() < 0.15
+    assert (greatest == 0).any() and (small & (greatest < least) & (greatest > 0)).any()
+    assert (~special & (greatest > 60)).any()
+    usual = ~special & (greatest > 1) & (greatest < 10)
+    assert 0.5 < usual.double().mean() < 0.75
+    assert drawn("mixed_rows", shape=(0, 4)).shape == (0, 4)
+    assert drawn("mixed_rows", shape=(7,)).shape == (7,)

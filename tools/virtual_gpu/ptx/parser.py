@@ -201,7 +201,8 @@ def _layout(params: list[Variable]) -> tuple[Param, ...]:
 def shared_layout(module: Module, kernel: Kernel) -> tuple[dict[str, int], int]:
     """Offset of each shared variable that the kernel or what it calls uses, and the static size.
 
-    `extern __shared__` arrays begin where the static ones end, at their alignment.
+    `extern __shared__` arrays begin where the static ones end, at the largest alignment of those of
+    the module; what lies between counts as static (seen of ptxas 13.0).
     """
     static: dict[str, Variable] = {}
     dynamic: dict[str, Variable] = {}
@@ -216,8 +217,10 @@ def shared_layout(module: Module, kernel: Kernel) -> tuple[dict[str, int], int]:
         size = -(-size // variable.align) * variable.align
         offsets[name] = size
         size += variable.size
-    for name, variable in dynamic.items():
-        offsets[name] = -(-size // variable.align) * variable.align
+    if dynamic:
+        align = max(v.align for v in [*dynamic.values(), *module.shared.values()] if v.external)
+        size = -(-size // align) * align
+        offsets |= dict.fromkeys(dynamic, size)
     return offsets, size
 
 

@@ -14,6 +14,8 @@ _JUMPS, _TABLES = ("BRA", "JMP"), ("BRX", "JMX")
 _ENDS = (*_JUMPS, *_TABLES, "EXIT", "RET", "BREAK", "BSYNC")
 _PARTED = "BRA.DIV"
 """To a slow path of warps that are not whole."""
+_OWN = "$__internal_"
+"""How names of the compiler's own functions begin; those of the source begin with the kernel's."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,11 @@ class MachineBlock:
     successors: tuple[int, ...]
     rare: bool
     """Taken not to run: slow paths, for numbers out of the ordinary and for warps whose lanes have
-    parted, and the functions behind the kernel's own code."""
+    parted, and the compiler's functions behind the kernel's own code."""
+
+
+class CallsOwnFunction(Exception):
+    """A function of the source was not inlined: what a call of it takes is not worked out here."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +39,15 @@ class Loop:
 
 
 def basic_blocks(kernel: MachineKernel) -> tuple[MachineBlock, ...]:
-    """In the order of the text; a call is an instruction like others."""
+    """In the order of the text; a call is an instruction like others.
+
+    Raises CallsOwnFunction: calls of the compiler's functions alone are understood.
+    """
     code, labels = kernel.instructions, kernel.labels
-    functions = [at for name, at in labels.items() if name.startswith("$")]
+    named = {name: at for name, at in labels.items() if name.startswith("$")}
+    if own_function := next((name for name in named if not name.startswith(_OWN)), None):
+        raise CallsOwnFunction(own_function)
+    functions = list(named.values())
     starts = {0, *functions}
     for at, instruction in enumerate(code):
         if instruction.name in (*_JUMPS, *_TABLES, "BSSY"):

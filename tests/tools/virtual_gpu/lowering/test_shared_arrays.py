@@ -77,3 +77,16 @@ def test_a_single_array_needs_no_bounds() -> None:
 )  # fmt: skip
 def test_names_are_those_of_the_source(symbol: str, name: str) -> None:
     assert named_array(symbol, 0, 4).name == name
+
+
+def test_dynamic_arrays_begin_at_the_modules_largest_alignment() -> None:
+    """Seen of ptxas 13.0: another kernel's array moves this one's, and the gap is static memory."""
+    text = (
+        ".version 9.0\n.target sm_90\n.address_size 64\n.extern .shared .align 4 .b8 small[];\n"
+        ".extern .shared .align 256 .b8 large[];\n"
+        ".visible .entry k() { .shared .align 4 .b8 a[136]; st.shared.u8 [a], 0; BODY ret; }\n"
+    )
+    for body, begin in (("st.shared.u8 [small], 0;", 256), ("", None)):
+        module = parse(text.replace("BODY", body))
+        offsets, size = shared_layout(module, module.kernels["k"])
+        assert (offsets.get("small"), size) == (begin, begin or 136)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops, predecessors
+from astra_chat.tools.virtual_gpu.sass.control_flow import (
+    CallsOwnFunction,
+    basic_blocks,
+    loops,
+    predecessors,
+)
 from tests.tools.virtual_gpu.sass.code import kernel
 
 NESTED = kernel(
@@ -57,6 +62,15 @@ def test_slow_paths_functions_and_what_nobody_reaches_are_rare() -> None:
         ("MUFU", True),
     ]  # fmt: skip
     assert loops(blocks) == [], "the way back from a slow path is no loop"
+
+
+def test_a_function_of_the_source_is_not_taken_for_a_slow_path() -> None:
+    """Whatever its name: a kernel could hide its work there. The guesses from the PTX stand."""
+    for name in ("own", "row_slowpath", "__cuda_sm20_div_slowpath"):
+        call = f"CALL.REL.NOINC `($k${name})"
+        code = kernel(call, "EXIT", f"$k${name}:", "LDG.E R0, [R2]", "RET.REL.NODEC R4 `(k)")
+        with pytest.raises(CallsOwnFunction, match=name):
+            basic_blocks(code)
 
 
 def test_where_parted_lanes_meet_is_reached() -> None:
