@@ -29,7 +29,7 @@ LEAST_BYTES, MOST_BYTES = 2**21, 2**23
 """Of one such case, even in the logarithm."""
 MOST_US = 300_000.0
 """What one takes the virtual GPU at most."""
-BESIDE_BYTES, BESIDE_US = (2**23, 2**25), 2_000_000.0
+BESIDE_BYTES, BESIDE_US = (2**24, 2**25), 2_000_000.0
 """The same of a case beside a served call."""
 LARGE = 8
 """Times its least extent: a dim that cannot be so large is in no group."""
@@ -96,11 +96,13 @@ def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[
 
 
 def _served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
-    """Dims of timed calls of the larger half, with every combination of dtypes by turns."""
+    """Dims of timed calls of the larger half, by turns with dtypes as they are timed and any."""
     cases = sorted((case for case, _ in task.bench), key=task.least_bytes)
-    timed = [case.dims for case in cases[len(cases) // 2 :]]
-    for number, served in enumerate(rng.sample(timed, min(count, len(timed)))):
-        yield task.combinations[number % len(task.combinations)], dict(served)
+    timed = cases[len(cases) // 2 :]
+    for number, case in enumerate(rng.sample(timed, min(count, len(timed)))):
+        kind = task.combinations[number % len(task.combinations)]
+        as_timed = [k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types)]
+        yield (as_timed[0] if as_timed and number % 2 else kind), dict(case.dims)
 
 
 def _moved(served: Dims, free: Set[str], rng: random.Random) -> Dims:

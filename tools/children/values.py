@@ -292,8 +292,8 @@ def _zeros(g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Number
 def _mixed_rows(
     g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
 ) -> torch.Tensor:
-    """Normal rows, and one in MIXED_ONE_IN of another family, those of MIXED by turns: what is wrong
-    for such numbers only on a kernel's path for large calls shows beside all else."""
+    """Normal rows, and one in MIXED_ONE_IN of another family, those of MIXED by turns: what is
+    wrong for such numbers only on a kernel's path for large calls shows beside all else."""
     drawn = torch.randn(shape, generator=g).double()
     if not drawn.numel():
         return drawn
