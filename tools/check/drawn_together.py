@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import combinations
 
 from astra_chat.tools.check.drawn_dims import (
@@ -85,8 +85,7 @@ def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[
     drawn ones: a path for a served head, row or number of experts begins at so many tokens, and is
     met by any number of them, most often an odd one."""
     for kind, served in _served(task, rng, count):
-        low = least(task, kind)
-        name = max(served, key=lambda one: served[one] / max(1, low[one]))
+        name = _farthest(served, served, least(task, kind))
         fits = _fitting(task, kind, rng, BESIDE_BYTES, BESIDE_US)
         found = _cut(task, kind, _moved(served, {name}, rng), rng, fits, {name})
         if found and found[name] % 2 == 0 and rng.randrange(ODD_ONE_LESS):
@@ -103,6 +102,11 @@ def _served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combin
         kind = task.combinations[number % len(task.combinations)]
         as_timed = [k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types)]
         yield (as_timed[0] if as_timed and number % 2 else kind), dict(case.dims)
+
+
+def _farthest(names: Iterable[str], dims: Dims, low: Dims) -> str:
+    """Of these dims that farthest above its least extent."""
+    return max(names, key=lambda name: dims[name] / max(1, low[name]))
 
 
 def _moved(served: Dims, free: Set[str], rng: random.Random) -> Dims:
@@ -128,7 +132,7 @@ def _cut(
         able = [name for name in dims if dims[name] > LARGE * low[name]]
         if not able:
             break
-        name = max(able, key=lambda one: dims[one] / max(1, low[one]))
+        name = _farthest(able, dims, low)
         if len(first) == 1 and first <= set(able):
             (name,) = first
         elif rng.randrange(CUT_ELSE_ONE_IN) == 0:

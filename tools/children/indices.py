@@ -17,11 +17,9 @@ FEW, CROWDED_IN = 3, 4
 many is crowded. Never in timed cases: a router does not choose like that."""
 NONE_SHARES = (0.0, 0.5, 0.9, 1.0)
 """Of drawn cases, beside the contract's: a call may have no entry at all, or all of them."""
-ONE_PLACE_IN = 4
-"""Drawn cases in which all entries of an index are the same."""
-IN_STEP_IN, IN_RUNS_IN = 4, 2
-"""Drawn cases in which all positions are the same, as of a batch in step; and those whose slots lie
-in runs, as a page or a prefill has them."""
+ONE_PLACE_IN, IN_RUNS_IN = 4, 2
+"""Drawn cases in which all entries of an index are the same, as positions of a batch in step; and
+those whose slots lie in runs, as a page or a prefill has them."""
 RUNS = (4, 8, 16, 64, 1024)
 """Slots of a run."""
 SHUFFLED = 2**22
@@ -43,9 +41,7 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
     if rare:
         rng = random.Random(f"{case.seed} {arg.name}")
         share = rng.choice((share, share, *NONE_SHARES))
-        if may_meet and rng.randrange(ONE_PLACE_IN) == 0:
-            draw = _one_place
-        elif draw is _positions and rng.randrange(IN_STEP_IN) == 0:
+        if (may_meet or draw is _positions) and rng.randrange(ONE_PLACE_IN) == 0:
             draw = _one_place
         elif draw is _slots and rng.randrange(IN_RUNS_IN) == 0:
             draw = _slots_in_runs
