@@ -81,11 +81,16 @@ static struct record *known(const struct worker *k, uint64_t address) {
   return NULL;
 }
 
+/* Faults where the warp cannot know that the mbarrier is initialized. */
+static void check_known(struct warp *w, uint32_t instruction, uint32_t lane, const struct record *r) {
+  if (!is_seen(w, r->by, r->time)) fault_at(w, UNORDERED_MBARRIER, instruction, lane);
+}
+
 /* Faults where no mbarrier is, or none that this warp can know of. */
 struct record *record_at(struct warp *w, uint32_t instruction, uint32_t lane, uint64_t address, struct state *state) {
   struct record *r = known(w->worker, address);
   if (!r || !is_mbarrier(w->worker, address, state)) misused(w, instruction, lane, NO_MBARRIER);
-  if (!is_seen(w, r->by, r->time)) fault_at(w, UNORDERED_MBARRIER, instruction, lane);
+  check_known(w, instruction, lane, r);
   return r;
 }
 
@@ -273,7 +278,9 @@ static int pass(struct worker *k) {
       if (!r || !is_mbarrier(k, it->address[l], &s)) misused(it->warp, it->poll->instruction, l, NO_MBARRIER);
       if (!it->poll->parity && ((r->phases - it->numbers[l]) & MOST) > 1)
         misused(it->warp, it->poll->instruction, l, STALE);
-      over |= (uint32_t)(s.phase != (it->parities >> l & 1)) << l;
+      if (s.phase == (it->parities >> l & 1)) continue;
+      check_known(it->warp, it->poll->instruction, l, r);
+      over |= (uint32_t)1 << l;
     }
     acquire(it, over);
     meet(it->warp, over);

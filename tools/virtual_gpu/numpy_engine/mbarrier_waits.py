@@ -160,6 +160,7 @@ class MbarrierWaits:
                 self._check_recent(f, waiting)
             over = (states >> np.uint64(PHASE) & np.uint64(1)).astype(np.int64) != waiting.parities
             if over.any():
+                self._check_known(f, waiting, over)
                 self._acquire(f, waiting, over)
                 passed.append(self._answer(f, waiting, over, True))
                 if f.races is not None:
@@ -183,6 +184,11 @@ class MbarrierWaits:
         self._keep_rest()
         return failed
 
+    def _check_known(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
+        """Raises Fault for the first lane that cannot know that its mbarrier is initialized."""
+        for lane, word in zip(waiting.lanes[over], waiting.words[over], strict=True):
+            waiting.poll.mbarrier.check_known(f, barriers_of(f).records[int(word)], int(lane))
+
     def _acquire(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
         order = ordering(f)
         if order is None or waiting.poll.relaxed:
@@ -193,7 +199,9 @@ class MbarrierWaits:
             place, parity = divmod(key, 2)
             warp, word = divmod(place, words)
             row = warp * WARP_LANES // f.shape[1]
-            clock = barriers_of(f).records[word].over[parity]
+            record = barriers_of(f).records[word]
+            waiting.poll.mbarrier.check_known(f, record, warp * WARP_LANES)
+            clock = record.over[parity]
             if clock is not None:
                 order.acquire(row, warp % (f.shape[1] // WARP_LANES), clock)
 

@@ -140,6 +140,7 @@ def test_lanes_of_a_warp_may_wait_for_each_other(bench: Any, tiles: Any) -> None
         (14, "missing_wait", 719, "still reads"),
         (15, "missing_wait", 719, "still reads"),
         (16, "missing_wait", 719, "block ends while a bulk copy"),
+        (17, "race", 719, "may not be initialized yet"),
     ],
 )
 def test_misuse(bench: Any, aligned: Any, how: int, kind: str, error: int, words: str) -> None:

@@ -265,7 +265,7 @@ KERNEL(misuse) {
   __shared__ alignas(16) unsigned long long bars[2];
   unsigned long long& bar = bars[0];
   if (threadIdx.x == 0 && n != 0) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(AT(&bar)), "r"(n == 1 ? 0 : 32));
-  if (n != 7) __syncthreads();
+  if (n != 7 && n != 17) __syncthreads();
   unsigned long long token = 0;
   if (n == 5) asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(AT(&bar)));
   if (n == 0 || n == 5 || n == 7) asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(AT(&bar)));
@@ -289,6 +289,11 @@ KERNEL(misuse) {
   }
   if (n == 16 && threadIdx.x == 0)
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;\ncp.async.bulk.commit_group;" ::"l"(out), "r"(AT(tile)) : "memory");
+  if (n == 17) {  // every lane of the first warp arrives, and the second waits for them
+    if (threadIdx.x < 32) asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(AT(&bar)));
+    else
+      asm volatile("{\n.reg .pred over;\nagain: mbarrier.try_wait.parity.shared.b64 over, [%0], 0;\n@!over bra again;\n}" ::"r"(AT(&bar)) : "memory");
+  }
   out[threadIdx.x] = token;
 }
 
