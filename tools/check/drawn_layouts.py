@@ -75,21 +75,30 @@ def all_but_one_aligned(task: Task) -> Iterator[tuple[str, bool]]:
             yield arg.name, True
 
 
-def aligned_but(task: Task, case: Case, name: str, padded: bool, rng: random.Random) -> Case:
-    """The case with all arguments aligned, and the paddings round, but for this one argument: a
-    kernel that does not look there takes its vectors."""
+def aligned(task: Task, case: Case, rng: random.Random) -> Case:
+    """The case with every argument aligned and the paddings round: kernels take their widest
+    vectors."""
     pads = dict[str, int | tuple[int, ...]]()
     for arg in task.args:
-        if not (arg.strided and arg.present(case)):
-            continue
-        whole = ALIGNED_BYTES // ITEM_BYTES[arg.dtype_of(case)]
-        drawn = tuple(whole * rng.randrange(3) for _ in arg.free_axes)
-        if padded and arg.name == name:
-            axis = rng.randrange(len(drawn))
-            odd = rng.randrange(1, whole, 2)
-            drawn = tuple(pad + odd * (at == axis) for at, pad in enumerate(drawn))
-        drawn = _affordable(arg, case, drawn)
-        pads[arg.name] = drawn[0] if len(drawn) == 1 else drawn
-    by = rng.choice((0, 0, 1, 2))
-    offsets = {} if padded else {name: rng.randrange(1, OFFSETS >> by, 2) << by}
-    return case.model_copy(update={"pads": pads, "offset": 0, "offsets": offsets})
+        if arg.strided and arg.present(case):
+            whole = ALIGNED_BYTES // ITEM_BYTES[arg.dtype_of(case)]
+            drawn = tuple(whole * rng.randrange(3) for _ in arg.free_axes)
+            drawn = tuple(pad // whole * whole for pad in _affordable(arg, case, drawn))
+            pads[arg.name] = drawn[0] if len(drawn) == 1 else drawn
+    return case.model_copy(update={"pads": pads, "offset": 0, "offsets": {}})
+
+
+def aligned_but(task: Task, case: Case, name: str, padded: bool, rng: random.Random) -> Case:
+    """As aligned, but for the padding or the address of this one argument: a kernel that does not
+    look there takes its vectors."""
+    case = aligned(task, case, rng)
+    if not padded:
+        by = rng.choice((0, 0, 1, 2))
+        return case.model_copy(update={"offsets": {name: rng.randrange(1, OFFSETS >> by, 2) << by}})
+    arg = next(arg for arg in task.args if arg.name == name)
+    axis = rng.randrange(len(arg.free_axes))
+    odd = rng.randrange(1, ALIGNED_BYTES // ITEM_BYTES[arg.dtype_of(case)], 2)
+    drawn = tuple(pad + odd * (at == axis) for at, pad in enumerate(arg.pads_of(case)))
+    drawn = _affordable(arg, case, drawn)
+    pad = drawn[0] if len(drawn) == 1 else drawn
+    return case.model_copy(update={"pads": {**case.pads, name: pad}})

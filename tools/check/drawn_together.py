@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from astra_chat.tools.check.drawn_dims import (
@@ -29,8 +29,11 @@ LEAST_BYTES, MOST_BYTES = 2**21, 2**23
 """Of one such case, even in the logarithm."""
 MOST_US = 300_000.0
 """What one takes the virtual GPU at most."""
-BESIDE_BYTES, BESIDE_US = (2**24, 2**25), 2_000_000.0
+BESIDE_BYTES, BESIDE_US = (2**24, 2**26), 2_500_000.0
 """The same of a case beside a served call."""
+WHOLE, ODD_ONE_IN = 16, 3
+"""What large extents are rounded to, where that is legal, but one in so many: kernels take their
+vectors there, and have a path of their own for the rest of a row or of a tile."""
 LARGE = 8
 """Times its least extent: a dim that cannot be so large is in no group."""
 SHARES = (0.2, 0.8)
@@ -39,6 +42,8 @@ FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
+FEWER = 16
+"""Times fewer of the extent beside a served call than the most that fit, at least."""
 ODD_ONE_LESS = 4
 """Of so many even extents beside a served call all but one are made odd."""
 CUT = (0.6, 0.75)
@@ -67,49 +72,64 @@ def large_together(
         group, turns[size] = waiting[0], waiting[1:]
         found = _grown(task, kind, rng.sample(group, size), place, rng, fits)
         if found:
-            yield kind, found
+            yield kind, _rounded(task, kind, found, group, rng, fits)
 
 
 def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
     """Extents near those of calls that are timed, odd ones among them: there all dims are large.
     What is too large for a case is cut."""
     for kind, served in _served(task, rng, count):
-        free = {name for name in served if rng.randrange(KEPT_ONE_IN)}
-        found = _cut(task, kind, _moved(served, free, rng), rng, _fitting(task, kind, rng), free)
+        free = [name for name in served if rng.randrange(KEPT_ONE_IN)]
+        fits = _fitting(task, kind, rng)
+        found = _cut(task, kind, _moved(served, free, rng), rng, fits)
         if found:
-            yield kind, found
+            yield kind, _rounded(task, kind, found, free, rng, fits)
 
 
 def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
-    """Calls that are timed but for one extent, that farthest above its least, and larger than other
-    drawn ones: a path for a served head, row or number of experts begins at so many tokens, and is
-    met by any number of them, most often an odd one."""
+    """Calls that are timed but for the extent that varies most, and larger than other drawn ones: a
+    path for a served head, row or number of experts begins at so many tokens, and is met by any
+    number of them, most often an odd one."""
+    name = most_varied(task)
     for kind, served in _served(task, rng, count):
-        name = _farthest(served, served, least(task, kind))
         fits = _fitting(task, kind, rng, BESIDE_BYTES, BESIDE_US)
-        found = _cut(task, kind, _moved(served, {name}, rng), rng, fits, {name})
-        if found and found[name] % 2 == 0 and rng.randrange(ODD_ONE_LESS):
-            found = legal_near(task, kind, {**found, name: found[name] - 1}) or found
-        if found:
+        step, low = task.dims[name].step(kind.dtype), least(task, kind)
+        dims = {**served, name: low[name]}
+        if not fits(dims):
+            continue
+        high = most_units(task, kind, dims, name, fits) * step
+        few = max(1, low[name], high // FEWER)
+        extent = round(math.exp(rng.uniform(math.log(few), math.log(high))))
+        if extent % 2 == 0 and rng.randrange(ODD_ONE_LESS):
+            extent -= 1
+        extent = task.dims[name].nearest(extent, kind.dtype)
+        found = legal_near(task, kind, {**served, name: extent}, list(served))
+        if found and fits(found):
             yield kind, found
+
+
+def most_varied(task: Task) -> str:
+    """The dim whose extents are farthest apart in timed calls: mostly the number of tokens."""
+
+    def apart(name: str) -> float:
+        extents = [case.dims[name] for case, _ in task.bench]
+        return max(extents) / max(1, min(extents))
+
+    return max(task.dims, key=apart)
 
 
 def _served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
     """Dims of timed calls of the larger half, by turns with dtypes as they are timed and any."""
     cases = sorted((case for case, _ in task.bench), key=task.least_bytes)
     timed = cases[len(cases) // 2 :]
-    for number, case in enumerate(rng.sample(timed, min(count, len(timed)))):
-        kind = task.combinations[number % len(task.combinations)]
+    turns = [case for _ in range(-(-count // len(timed))) for case in rng.sample(timed, len(timed))]
+    for number, case in enumerate(turns[:count]):
+        kind = task.combinations[number // 2 % len(task.combinations)]
         as_timed = [k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types)]
         yield (as_timed[0] if as_timed and number % 2 else kind), dict(case.dims)
 
 
-def _farthest(names: Iterable[str], dims: Dims, low: Dims) -> str:
-    """Of these dims that farthest above its least extent."""
-    return max(names, key=lambda name: dims[name] / max(1, low[name]))
-
-
-def _moved(served: Dims, free: Set[str], rng: random.Random) -> Dims:
+def _moved(served: Dims, free: Sequence[str], rng: random.Random) -> Dims:
     return {
         name: round(extent * rng.uniform(*FACTORS)) if name in free else extent
         for name, extent in served.items()
@@ -122,25 +142,40 @@ def _cut(
     dims: Dims,
     rng: random.Random,
     fits: Callable[[Dims], bool],
-    first: Set[str],
 ) -> Dims | None:
-    """Legal dims that fit: cut in the dim farthest above its least, if there is only one in `first`
-    in that one, or sometimes in another."""
+    """Legal dims that fit: cut in the dim farthest above its least, or sometimes in another."""
     low = least(task, kind)
     dims = {name: max(low[name], extent) for name, extent in dims.items()}
     while not fits(dims):
         able = [name for name in dims if dims[name] > LARGE * low[name]]
         if not able:
             break
-        name = _farthest(able, dims, low)
-        if len(first) == 1 and first <= set(able):
-            (name,) = first
-        elif rng.randrange(CUT_ELSE_ONE_IN) == 0:
+        name = max(able, key=lambda name: dims[name] / max(1, low[name]))
+        if rng.randrange(CUT_ELSE_ONE_IN) == 0:
             name = rng.choice(able)
         dims[name] = max(low[name], int(dims[name] * rng.uniform(*CUT)))
     dims = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in dims.items()}
     found = legal_near(task, kind, dims)
     return found if found and fits(found) else None
+
+
+def _rounded(
+    task: Task,
+    kind: Combination,
+    dims: Dims,
+    names: Sequence[str],
+    rng: random.Random,
+    fits: Callable[[Dims], bool],
+) -> Dims:
+    """Most of these extents made round, as far as that is legal and fits."""
+    for name in names:
+        whole = math.lcm(WHOLE, task.dims[name].step(kind.dtype))
+        if dims[name] >= whole and rng.randrange(ODD_ONE_IN):
+            extent = dims[name] // whole * whole
+            found = legal_near(task, kind, {**dims, name: extent})
+            if found and found[name] == extent and fits(found):
+                dims = found
+    return dims
 
 
 def _fitting(

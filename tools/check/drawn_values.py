@@ -21,6 +21,8 @@ SMALL: tuple[AnyFamily, ...] = ("denormal", "tiny", "zeros")
 SPECIAL_ONE_IN = 10
 """Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what
 becomes of them beside numbers of all magnitudes depends on the formula."""
+IN_ALL_ONE_IN = 3
+"""Cases of special values that have them in all arguments, as a task's own have."""
 
 Families = dict[str, AnyFamily]
 """By argument."""
@@ -29,20 +31,21 @@ Families = dict[str, AnyFamily]
 def of_each(args: Sequence[Arg], rng: random.Random) -> Families:
     """One of its own for each of these arguments."""
     if any(arg.largest for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
-        return special_in_one(args, rng)
+        return special(args, rng)
     return {arg.name: rng.choice(OF_ARGUMENTS) for arg in args}
 
 
-def special_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
-    """Special values in one of these arguments, where they are legal."""
-    special = rng.choice([arg for arg in args if arg.largest])
-    return {arg.name: "special" if arg is special else "normal" for arg in args}
+def special(args: Sequence[Arg], rng: random.Random) -> Families:
+    """Special values in one of these arguments where they are legal, or in all of those."""
+    able = [arg.name for arg in args if arg.largest]
+    some = able if rng.randrange(IN_ALL_ONE_IN) == 0 else [rng.choice(able)]
+    return {arg.name: "special" if arg.name in some else "normal" for arg in args}
 
 
 def mixed_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
-    """Rows of all families, special ones too, in one of these arguments; normal numbers in the
-    others. None where special values are legal in none."""
-    able = [arg for arg in args if arg.largest]
+    """Rows of all families, special ones too, in one of these arguments that has several; normal
+    numbers in the others. None where special values are legal in none."""
+    able = [arg for arg in args if arg.largest and len(arg.shape) > 1]
     mixed = rng.choice(able) if able else None
     return {arg.name: "mixed_rows" if arg is mixed else "normal" for arg in args if mixed}
 

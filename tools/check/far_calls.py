@@ -14,6 +14,7 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
+from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of
 from astra_chat.tools.run.protocol import (
@@ -36,13 +37,13 @@ CHILD = "astra_chat.tools.children.virtual_far"
 TIMEOUT_S = 60.0
 FAR = 2**31
 """Elements: the first offset that 32 bits with a sign do not hold."""
-MOST_BYTES = 10 * 2**30
+MOST_BYTES = 14 * 2**30
 """Of addresses a call may take; hardly any of it is memory."""
 ADDRESSES_BYTES = 8 * MOST_BYTES
 """Of the process: what checks for races notes of each element has addresses too."""
 ROWS = 3
 FEW = 2
-"""Calls of an evaluation: they take milliseconds."""
+"""Calls of an evaluation: they take tens of milliseconds each."""
 
 
 class FarCalls:
@@ -72,31 +73,60 @@ class FarCalls:
 
 def far_calls(task: Task) -> list[Case]:
     """For each argument: few rows that lie far apart, and dims whose product is so large; of each
-    kind the legal call with the shortest rows."""
+    kind the legal call with the shortest rows. After these the same of timed calls, for which a
+    kernel may have paths of its own, each in the order of their rows."""
     found: list[Case] = []
     for arg in task.args:
         for cases in (_apart(task, arg), _of_large_dims(task, arg)):
-            legal = [case for case in cases if not any(True for _ in task.flaws(case))]
-            legal = [case for case in legal if _bytes(task, case) <= MOST_BYTES]
+            legal = [case for case in cases if _is_possible(task, case)]
             shortest = min(legal, key=lambda case: _row(task, case), default=None)
             if shortest is not None and shortest not in found:
                 found.append(shortest)
-    return sorted(found, key=lambda case: _row(task, case))
+    timed = (case for case in _beside_timed(task) if _is_possible(task, case))
+    parts = found, [case for case in timed if case not in found]
+    return [case for part in parts for case in sorted(part, key=lambda case: _row(task, case))]
+
+
+def _is_possible(task: Task, case: Case) -> bool:
+    return not any(True for _ in task.flaws(case)) and _bytes(task, case) <= MOST_BYTES
 
 
 def _apart(task: Task, arg: Arg) -> Iterator[Case]:
-    """A free stride at a time, so large that the last of a few entries lies beyond."""
+    """Few entries of each dim, of which the last lies beyond."""
     for kind in task.combinations:
         few = {name: _at_least(task, kind, name, ROWS) for name in task.dims}
-        case = kind.case(legal_near(task, kind, few) or least(task, kind))
-        free = arg.free_axes if arg.present(case) else ()
-        for place, axis in enumerate(free):
-            steps = arg.shape_of(case)[axis] - 1
-            if steps > 0:
-                pads = [0] * len(free)
-                pads[len(free) - 1 - place] = FAR // steps + arg.stride_step(case)
-                pad = pads[0] if len(pads) == 1 else tuple(pads)
-                yield case.model_copy(update={"pads": {arg.name: pad}})
+        yield from _strided(kind.case(legal_near(task, kind, few) or least(task, kind)), arg)
+
+
+def _strided(case: Case, arg: Arg) -> Iterator[Case]:
+    """The call with a free stride at a time so large that the last entry lies beyond."""
+    free = arg.free_axes if arg.present(case) else ()
+    for place, axis in enumerate(free):
+        steps = arg.shape_of(case)[axis] - 1
+        if steps > 0:
+            pads = [0] * len(free)
+            pads[place] = FAR // steps + arg.stride_step(case)
+            pad = pads[0] if len(pads) == 1 else tuple(pads)
+            yield case.model_copy(update={"pads": {arg.name: pad}})
+
+
+def _beside_timed(task: Task) -> Iterator[Case]:
+    """Of timed calls that differ in more than the extent that varies most: with as much of that as
+    takes an argument beyond, and with rows of an argument far apart."""
+    name, calls = most_varied(task), dict[tuple[object, ...], Case]()
+    for case, _ in task.bench:
+        others = (case.dims[other] for other in task.dims if other != name)
+        calls[case.dtype, *case.types.values(), *others] = case
+    for case in calls.values():
+        for arg in task.args:
+            yield from _strided(case, arg)
+            found = _beyond(task, _kind(task, case), arg, dict(case.dims), name)
+            if found:
+                yield case.model_copy(update={"dims": found})
+
+
+def _kind(task: Task, case: Case) -> Combination:
+    return next(k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types))
 
 
 def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:

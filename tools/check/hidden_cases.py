@@ -25,6 +25,7 @@ from astra_chat.tools.check.drawn_dims import (
     of_many_rows,
 )
 from astra_chat.tools.check.drawn_layouts import (
+    aligned,
     aligned_but,
     all_but_one_aligned,
     drawn_offsets,
@@ -37,7 +38,7 @@ from astra_chat.tools.check.drawn_values import (
     mixed_in_one,
     of_each,
     small_together,
-    special_in_one,
+    special,
 )
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
@@ -55,10 +56,10 @@ MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Rows and least bytes of a case of many rows, at most."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """The same when a winner is confirmed."""
-TOGETHER, SERVED, NEAR_SERVED = (1, 2, 6), (2, 12, 48), (0, 1, 5)
+TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 12, 48), (0, 1, 6)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
-BESIDE = (0, 0, 6)
+BESIDE = (0, 0, 8)
 """The same of calls that are timed but for one extent."""
 USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
@@ -73,9 +74,13 @@ octave apart."""
 ROWS_OCTAVES = 2.0
 """Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
-OF_LARGE: tuple[Literal["normal", "mixed_rows"], ...] = ("normal", "mixed_rows", "mixed_rows")
+OF_LARGE: tuple[Literal["normal", "special", "mixed_rows"], ...] = (
+    "normal", "special", "mixed_rows", "mixed_rows",
+)  # fmt: skip
 """Of cases that are drawn for their extents: kernels have paths of their own there, which meet
 special and small numbers nowhere else."""
+UNALIGNED_ONE_IN = 3
+"""Of these cases, but for those of a single extent, the others have all arguments aligned."""
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
 one infinity (children/values.py)."""
@@ -106,7 +111,7 @@ def draw_shared(
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
-        cases.append(_case(task, kind, dims, rng, rng.choice(OF_LARGE)))
+        cases.append(_large(task, kind, dims, rng))
     cases += _on_purpose(task, rng, 2 if confirming else 1)
     return (*cases, *_with_extremes(own, rng))
 
@@ -119,6 +124,9 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
         large_together(task, rng, TOGETHER[which]),
         near_served(task, rng, NEAR_SERVED[which]),
         beside_served(task, rng, BESIDE[which]),
+    ):
+        yield _large(task, kind, dims, rng)
+    for kind, dims in chain(
         at_served(task, rng, SERVED[which], SHARED_BYTES),
         at_usual(task, rng, USUAL[which], SHARED_BYTES),
     ):
@@ -139,6 +147,11 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
         case = _case(task, kind, odd(task, kind, rng, SHARED_BYTES), rng, "normal")
         there = {name: of for name, of in families.items() if name not in case.absent}
         yield case.model_copy(update={"families": there})
+
+
+def _large(task: Task, kind: Combination, dims: Dims, rng: random.Random) -> Case:
+    case = _case(task, kind, dims, rng, rng.choice(OF_LARGE))
+    return case if rng.randrange(UNALIGNED_ONE_IN) == 0 else aligned(task, case, rng)
 
 
 def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
@@ -217,7 +230,7 @@ def _case(
     if family == "mixed_rows":
         families, family = mixed_in_one(own, rng), "normal"
     elif family == "special" and any(arg.largest for arg in own):
-        families, family = special_in_one(own, rng), None
+        families, family = special(own, rng), None
     case = kind.case(dims).model_copy(
         update={"values": family or "normal", "seed": _seed(rng), "absent": absent}
     )

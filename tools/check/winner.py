@@ -39,13 +39,15 @@ def winner_fault(
     small = oracle_cases(
         [*{(case.dtype, *case.types.values()): case for case in by_size}.values(), *reaching]
     )
-    large = oracle_cases([case for case in timed if case not in reaching])
+    others = [case for case in timed if case not in reaching]
+    large = oracle_cases(others)
     # It measures the host's time, so nothing runs beside it.
     if otherwise := launches_otherwise(runner, build, [*small, *large], baseline):
         return otherwise
     ctrl_c = runner.stop.on_ctrl_c  # also while the pool waits for its threads
     with ctrl_c(), ThreadPoolExecutor() as pool, ctrl_c():
-        virtual = pool.submit(sanitize_virtual, runner, build, oracle, check, reaching)
+        reached = [*reaching, *sorted(others, key=runner.task.least_bytes)]
+        virtual = pool.submit(sanitize_virtual, runner, build, oracle, check, reached)
         fault = sanitize_cuda(runner, build, small, large, on_tool, baseline)
         if fault and not _two_sites(fault):
             return fault

@@ -22,6 +22,12 @@ EDITS = {
     "rmsnorm": (
         "blockIdx.x * input_stride", "static_cast<int>(blockIdx.x * input_stride)"
     ),
+    # Wrong only where it sums eight experts, as timed calls do.
+    "moe_sum_reduce": (
+        "const __nv_bfloat16* first = input + token * experts * hidden + column;",
+        "const __nv_bfloat16* first = input + column + (experts == 8 ? "
+        "int(unsigned(token) * 8u * unsigned(hidden)) : token * experts * hidden);",
+    ),
 }  # fmt: skip
 FEW_BLOCKS = """
 #include <cstdint>

@@ -66,3 +66,23 @@ def test_warps_that_miss_each_other_are_found_by_the_virtual_gpu(
     alone = HELPER.replace(meet, "__syncwarp();", 1)
     found = fault(monkeypatch, alone, f"synccheck: {SITES}.")
     assert isinstance(found, Unsafe) and found.what.endswith("(found on the virtual GPU)")
+
+
+def test_a_race_in_the_second_turn_of_a_block_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No small case has so many rows: blocks of the timed ones are watched, too."""
+    turns = TASK.baseline.replace("x, int64_t n) {", "x, int64_t n, unsigned rows) {")
+    turns = turns.replace(
+        "float sum = 0.0f;",
+        "for (unsigned row = blockIdx.x; row < rows; row += 512) {\n  float sum = 0.0f;",
+    )
+    turns = turns.replace("blockIdx.x * n", "row * n").replace(
+        "out[blockIdx.x] = total;\n", "out[row] = total;\n  }\n"
+    )
+    turns = turns.replace("unsigned(rows), 256", "unsigned(rows < 512 ? rows : 512), 256").replace(
+        "x, n);", "x, n, unsigned(rows));"
+    )
+    found = fault(monkeypatch, turns, "", [case for case, _ in TASK.bench])
+    assert isinstance(found, Unsafe) and "race" in found.what
+    assert found.case.dims["rows"] == 1024
+    safe = turns.replace("float sum = 0.0f;", "float sum = 0.0f;\n  __syncthreads();")
+    assert fault(monkeypatch, safe, "", [case for case, _ in TASK.bench]) is None
