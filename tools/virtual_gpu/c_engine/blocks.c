@@ -139,6 +139,9 @@ static void keep_visits(struct worker *k, const struct warp *w) {
   for (uint32_t b = 0; b < program.blocks; b++) k->longest[b] = w->visits[b];
 }
 
+/* Rounds of loads in which the warp waited for a sector new to its block. */
+uint64_t fresh_rounds(const struct warp *w) { return w->fresh_rounds + __builtin_popcountll(w->pending_rounds); }
+
 static void keep_longest(struct worker *k) {
   struct counters *c = &k->counters;
   for (uint32_t i = 0; i < k->warp_count; i++) {
@@ -150,7 +153,7 @@ static void keep_longest(struct worker *k) {
     c->longest_matches = w->matches > c->longest_matches ? w->matches : c->longest_matches;
     c->longest_sleep_ns = w->slept_ns > c->longest_sleep_ns ? w->slept_ns : c->longest_sleep_ns;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
-    const uint64_t fresh = w->fresh_rounds + __builtin_popcountll(w->pending_rounds);
+    const uint64_t fresh = fresh_rounds(w);
     c->fresh_rounds = fresh > c->fresh_rounds ? fresh : c->fresh_rounds;
   }
 }

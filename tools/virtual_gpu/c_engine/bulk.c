@@ -93,13 +93,16 @@ void bulk_to_shared(struct warp *w, const struct site *reads, const struct site 
     const uint8_t *data = checked_span(w, reads, writes, l, 1, to[l], from[l], sizes[l]);
     struct state s;
     struct record *r = record_at(w, barrier->instruction, l, mbarrier[l], &s);
+    const uint64_t sectors = k->counters.block_sectors;
     count_span(w, reads, from[l], sizes[l]);
+    const int fresh = k->counters.block_sectors > sectors;
     for (uint64_t at = to[l] / 4; k->unread && at < (to[l] + sizes[l]) / 4; at++)
       if (k->unread[at]) still_read(w, writes, l, to[l]);
     ordered_write_span(w, writes, l, to[l], sizes[l], data);
     fly(k, to[l], sizes[l], FLYING_BULK);
     struct event *event = add_event(r);
     event->bytes = event->size = sizes[l], event->start = to[l];
+    event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + fresh};
     if (!(event->data = malloc(sizes[l] + 1))) abort();
     memcpy(event->data, data, sizes[l]);
   }

@@ -139,6 +139,7 @@ void count_atomics(struct warp *w, const struct site *site, const struct buffer 
 void count_regions(struct worker *k);
 void gather_atomics(const struct launch *launch, struct worker *blocks);
 void count_span_packets(struct warp *w, uint64_t sectors, uint64_t lines, uint64_t bytes);
+uint64_t fresh_rounds(const struct warp *w);
 void count_match(struct warp *w, uint32_t m, const uint32_t *result);
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 

@@ -70,6 +70,7 @@ static int is_over(const struct state *s) { return s->pending == 0 && s->bytes =
 static void turn(struct record *r, struct state *s) {
   if (!is_over(s)) return;
   memcpy(r->over[s->phase], r->before, sizeof r->before);
+  r->ended[s->phase] = r->arrived;
   s->pending = s->expected, s->phase ^= 1;
   r->phases++;
 }
@@ -99,7 +100,15 @@ struct event *add_event(struct record *r) {
   return memset(&r->events[r->count++], 0, sizeof *r->events);
 }
 
+static struct rounds rounds_of(const struct warp *w) { return (struct rounds){w->rounds, fresh_rounds(w)}; }
+
+static void most(struct rounds *known, struct rounds other) {
+  if (other.all > known->all) known->all = other.all;
+  if (other.fresh > known->fresh) known->fresh = other.fresh;
+}
+
 static void land(struct worker *k, struct record *r, struct event *event) {
+  most(&r->arrived, event->rounds);
   if (event->data) {
     land_copy(k, event);
     const int64_t time = copied(k, event->start, event->size);
@@ -143,6 +152,7 @@ static void initialise(struct warp *w, const struct site *site, uint32_t lane, u
   release_to(w, unused);
   memset(r->before, 0, sizeof r->before);
   memset(r->over, 0, sizeof r->over);
+  memset(&r->arrived, 0, sizeof r->arrived), memset(r->ended, 0, sizeof r->ended);
   put(k, address, &(struct state){count, count, 0, 0});
 }
 
@@ -200,6 +210,7 @@ void mbarrier_arrive(struct warp *w, const struct site *site, const uint64_t *ad
     if (count > s.pending) misused(w, site->instruction, l, TOO_MANY);
     if (how & ARRIVE_NO_COMPLETE && count == s.pending) misused(w, site->instruction, l, COMPLETES);
     if (!(how & ARRIVE_RELAXED)) release_to(w, r->before);
+    most(&r->arrived, rounds_of(w));
     s.pending -= count;
     if (how & ARRIVE_DROP) s.expected -= count;
     turn(r, &s);
@@ -225,6 +236,7 @@ void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint6
     struct event *event = add_event(r);
     event->arrivals = __builtin_popcount(mine);
     event->warp = w, event->lanes = mine, event->serial = copies_serial(w);
+    event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + 1};
   }
 }
 
@@ -256,6 +268,17 @@ static void acquire(struct waiting *it, uint32_t lanes) {
     acquire_from(it->warp, known(it->warp->worker, it->address[l])->over[it->parities >> l & 1]);
 }
 
+/* Who waited for a copy has waited for a load, after those before which the copy began; who waited for a warp, for that
+   warp's loads. */
+static void wait_for_loads(struct waiting *it, uint32_t lanes) {
+  struct warp *w = it->warp;
+  LANES_OF(lanes, l) {
+    const struct rounds *loads = &known(w->worker, it->address[l])->ended[it->parities >> l & 1];
+    if (loads->all > w->rounds) w->rounds = loads->all;
+    if (loads->fresh > fresh_rounds(w)) w->fresh_rounds += loads->fresh - fresh_rounds(w);
+  }
+}
+
 static void hold(struct worker *k) {
   const struct mbarriers *all = k->mbarriers;
   for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].back = UINT32_MAX;
@@ -283,6 +306,7 @@ static int pass(struct worker *k) {
       over |= (uint32_t)1 << l;
     }
     acquire(it, over);
+    wait_for_loads(it, over);
     meet(it->warp, over);
     if (over) block_order_all_meet(k); /* whoever arrived counts as all of the block: a missed race is better */
     answer(it, over, 1);

@@ -4,6 +4,7 @@
 #include "mbarrier_races.h"
 
 struct state { int64_t pending, expected, bytes; uint32_t phase; };
+struct rounds { uint64_t all, fresh; }; /* fresh: with sectors new to the block */
 struct event {
   int64_t arrivals, bytes;
   uint8_t *data; /* of a bulk copy; null: arrivals of cp.async */
@@ -11,6 +12,7 @@ struct event {
   struct warp *warp;
   uint32_t lanes;
   uint64_t serial; /* copies of these lanes before this one */
+  struct rounds rounds; /* of loads: those of the warp that began a copy, and that */
 };
 struct record {
   uint64_t address;
@@ -20,6 +22,7 @@ struct record {
   struct event *events;
   size_t count, room;
   clocks before, over[2]; /* what comes before the arrivals so far; before the end of the last phase of each parity */
+  struct rounds arrived, ended[2]; /* the same of what has arrived: the most; before the end of the last phases */
 };
 struct waiting {
   struct warp *warp;

@@ -22,6 +22,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import dtype_of
+from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import NO_ROUNDS
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import COPIES
@@ -227,8 +228,9 @@ def _to_shared(
     record, _ = target.record(f, word, span.lane)
     start = span.address - buffer.address
     data = buffer.data[start : start + span.size].copy()
+    rounds = NO_ROUNDS
     if f.counters is not None:
-        f.counters.span(buffer, span.address, span.size, span.lane, writes=False)
+        rounds = f.counters.span(buffer, span.address, span.size, span.lane, writes=False)
     if f.bulk is not None and f.bulk.read[span.words].any():
         raise _still_read(f, writes, span.lane, span.shared)
     order = ordering(f)
@@ -237,7 +239,7 @@ def _to_shared(
     queue = queue_of(f)
     queue.bulk += 1
     queue.flying[span.words] += BULK
-    record.events.append(Event(0, span.size, partial(_land, span=span, data=data)))
+    record.events.append(Event(0, span.size, partial(_land, span=span, data=data), rounds))
 
 
 def _land(f: Frame, record: Record, span: _Span, data: NDArray[np.uint8]) -> None:

@@ -13,7 +13,7 @@ from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.bank_conflicts import BANKS, conflicts
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FirstTouchRounds
+from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FirstTouchRounds, Rounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.l2_atomics import AtomicTurns
 from astra_chat.tools.virtual_gpu.numpy_engine.store_packets import (
@@ -239,8 +239,8 @@ class BlockCounters:
             sectors = sectors[new]
         bitmaps[buffer.address][(sectors - np.uint64(first)).view(np.int64)] = True
 
-    def span(self, buffer: Buffer, address: int, nbytes: int, lane: int, *, writes: bool) -> None:
-        """A bulk copy of one lane, which counts as one request."""
+    def span(self, buffer: Buffer, address: int, nbytes: int, lane: int, *, writes: bool) -> Rounds:
+        """A bulk copy of one lane, which counts as one request; what a wait for it comes to."""
         last = address + max(nbytes, 1) - 1
         sectors = slice(address // SECTOR_BYTES, last // SECTOR_BYTES + 1)
         counts = (1, sectors.stop - sectors.start, last // LINE_BYTES - address // LINE_BYTES + 1)
@@ -249,7 +249,7 @@ class BlockCounters:
         if buffer.address not in bitmaps:
             bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
         first = buffer.address // SECTOR_BYTES
-        self._first_touches.span(sectors, lane // WARP_LANES, reads=not writes)
+        rounds = self._first_touches.span(sectors, lane // WARP_LANES, reads=not writes)
         bitmaps[buffer.address][sectors.start - first : sectors.stop - first] = True
         if writes:
             counters.global_store_requests += counts[0]
@@ -264,6 +264,13 @@ class BlockCounters:
             counters.global_load_sectors += counts[1]
             counters.global_load_lines += counts[2]
             counters.global_load_bytes += nbytes
+        return rounds
+
+    def rounds_of(self, warp: int) -> Rounds:
+        return self._first_touches.rounds_of(warp)
+
+    def wait_for(self, loads: Rounds, warp: int) -> None:
+        self._first_touches.wait_for(loads, warp)
 
     def shared_access(self, site: Site, address: Array, active: Active) -> None:
         self._counters.shared_requests += int(np.count_nonzero(_warps(active)))

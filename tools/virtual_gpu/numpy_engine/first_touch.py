@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,20 @@ class KeySet:
             left = left[~settled]
             at[left] = (at[left] + 1) & (self._table.size - 1)
         return new, at
+
+
+class Rounds(NamedTuple):
+    """Of loads, up to a copy: those of the warp that began it, and that copy."""
+
+    all: int
+    fresh: int
+    """With sectors new to the block."""
+
+    def most(self, other: Rounds) -> Rounds:
+        return Rounds(*map(max, self, other))
+
+
+NO_ROUNDS = Rounds(0, 0)
 
 
 class FirstTouchRounds:
@@ -124,14 +138,28 @@ class FirstTouchRounds:
         late = ~new & (np.abs(rounds - before) > 1)
         return np.asarray(mine[new]), sectors[wanted][first][new], int(np.count_nonzero(late))
 
-    def span(self, sectors: slice, warp: int, *, reads: bool) -> None:
-        """A copy of sectors in a row by one warp, which no load waits for."""
+    def span(self, sectors: slice, warp: int, *, reads: bool) -> Rounds:
+        """A copy of sectors in a row that one warp begins, and what a wait for it comes to."""
         numbers = np.arange(sectors.start, sectors.stop, dtype=np.uint64)
         keys = numbers * np.uint64(self._shape[0]) + np.uint64(self._block_of[warp])
         new, _ = self._seen.add(keys, np.full(keys.size, self.rounds[warp]))
         if reads:
             self.sectors += int(np.count_nonzero(new))
             self.lines += np.unique(numbers[new] // _LINE_SECTORS).size
+        known = self.rounds_of(warp)
+        return Rounds(known.all + 1, known.fresh + bool(new.any()))
+
+    def rounds_of(self, warp: int) -> Rounds:
+        """So far."""
+        fresh = self._first_touches[warp] + np.bitwise_count(self._pending[warp])
+        return Rounds(int(self.rounds[warp]), int(fresh))
+
+    def wait_for(self, loads: Rounds, warp: int) -> None:
+        """Who waited for a copy has waited for a load, after those before which the copy began; who
+        waited for a warp, for that warp's loads."""
+        known = self.rounds_of(warp)
+        self.rounds[warp] += max(0, loads.all - known.all)
+        self._first_touches[warp] += max(0, loads.fresh - known.fresh)
 
     def longest(self) -> int:
         """Most rounds of any one warp that waited for a sector new to its block."""

@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Site,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read
+from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import NO_ROUNDS, Rounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import Clock, OrderedRaces
@@ -34,6 +35,7 @@ class Event:
     arrivals: int
     bytes: int
     land: Callable[[Frame, Record], None]
+    rounds: Rounds = NO_ROUNDS
 
 
 @dataclass
@@ -54,6 +56,10 @@ class Record:
     """What comes before the arrivals so far."""
     over: list[Clock | None] = field(default_factory=lambda: [None, None])
     """The same when a phase of each parity last ended."""
+    arrived: Rounds = NO_ROUNDS
+    """The most of the copies and warps that have arrived."""
+    ended: list[Rounds] = field(default_factory=lambda: [NO_ROUNDS, NO_ROUNDS])
+    """The same when a phase of each parity last ended."""
 
     def join(self, clock: Clock) -> None:
         self.before = clock if self.before is None else np.maximum(self.before, clock)
@@ -62,7 +68,7 @@ class Record:
         """Ends the phase if nothing is awaited any more."""
         parity = state.phase
         if state.turn():
-            self.over[parity] = self.before
+            self.over[parity], self.ended[parity] = self.before, self.arrived
             self.phases += 1
 
 
@@ -86,6 +92,7 @@ class Mbarriers:
                 arriving, record.events = record.events[:count], record.events[count:]
                 for each in arriving:
                     each.land(f, record)
+                    record.arrived = record.arrived.most(each.rounds)
                 record.turn(trial)
                 words[record.word] = trial.word
                 return

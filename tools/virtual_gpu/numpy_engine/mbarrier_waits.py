@@ -11,6 +11,7 @@ or these would miss them at the next __syncwarp(); unless everyone waits for exa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,6 +163,7 @@ class MbarrierWaits:
             if over.any():
                 self._check_known(f, waiting, over)
                 self._acquire(f, waiting, over)
+                self._wait_for_loads(f, waiting, over)
                 passed.append(self._answer(f, waiting, over, True))
                 if f.races is not None:
                     f.races.synced(f.active)
@@ -204,6 +206,14 @@ class MbarrierWaits:
             clock = record.over[parity]
             if clock is not None:
                 order.acquire(row, warp % (f.shape[1] // WARP_LANES), clock)
+
+    def _wait_for_loads(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
+        if f.counters is None:
+            return
+        places = zip(waiting.lanes, waiting.words, waiting.parities, strict=True)
+        for lane, word, parity in compress(places, over):
+            loads = barriers_of(f).records[int(word)].ended[int(parity)]
+            f.counters.wait_for(loads, int(lane) // WARP_LANES)
 
     def _answer(self, f: Frame, waiting: _Waiting, chosen: Mask, value: bool) -> tuple[int, Mask]:
         mask = np.zeros(f.shape, np.bool_)

@@ -17,6 +17,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     spread,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import NO_ROUNDS, Rounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import (
     Event,
@@ -167,7 +168,7 @@ class _Arrivals:
         tokens = np.uint64(state.token(record.phases)) - before
         for first in np.flatnonzero(np.diff(lanes // WARP_LANES, prepend=-1)):
             self.target.check_known(self.f, record, int(lanes[first]))
-            self._release(record, int(lanes[first]))
+            self._arrive(record, int(lanes[first]))
         total = int(numbers.sum())
         state.pending -= total
         state.expected -= total if self.form.action == "arrive_drop" else 0
@@ -180,7 +181,10 @@ class _Arrivals:
         plain = not (self.form.expects or self.form.no_complete)
         return plain and bool((numbers > 0).all()) and int(numbers.sum()) <= state.pending
 
-    def _release(self, record: Record, lane: int) -> None:
+    def _arrive(self, record: Record, lane: int) -> None:
+        if self.f.counters is not None:
+            loads = self.f.counters.rounds_of(lane // WARP_LANES)
+            record.arrived = record.arrived.most(loads)
         order = ordering(self.f)
         if order is not None and not self.form.relaxed:
             record.join(order.release(*warp_of(self.f, lane)))
@@ -201,7 +205,7 @@ class _Arrivals:
             raise target.misused(f, lane, shared.TOO_MANY)
         if self.form.no_complete and count == state.pending:
             raise target.misused(f, lane, shared.COMPLETES)
-        self._release(record, lane)
+        self._arrive(record, lane)
         state.pending -= count
         state.expected -= count if self.form.action == "arrive_drop" else 0
         record.turn(state)
@@ -230,9 +234,17 @@ def arrival_of_copies(code: Code) -> Step:
             if extra:
                 state.pending += mine.size
                 f.shared.items(SIZE)[word] = state.word
-            record.events.append(Event(mine.size, 0, _landing(f, mine)))
+            record.events.append(Event(mine.size, 0, _landing(f, mine), _rounds(f, mine)))
 
     return step
+
+
+def _rounds(f: Frame, lanes: Lanes) -> Rounds:
+    """Of loads, with the lanes' copies."""
+    if f.counters is None:
+        return NO_ROUNDS
+    each = [f.counters.rounds_of(warp) for warp in np.unique(lanes // WARP_LANES).tolist()]
+    return Rounds(max(r.all for r in each) + 1, max(r.fresh for r in each) + 1)
 
 
 def _landing(f: Frame, lanes: Lanes) -> Callable[[Frame, Record], None]:

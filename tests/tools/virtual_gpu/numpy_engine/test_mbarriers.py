@@ -75,14 +75,16 @@ def test_bulk_copies_there_and_back_are_counted(bench: Any, aligned: Any) -> Non
     assert counters.global_load_sectors == counters.unique_load_sectors == 2 * 64
     assert counters.block_load_sectors == 2 * 64 and counters.global_load_requests == 2
     assert counters.global_store_lines == 2 * 16 and counters.unique_store_sectors == 2 * 64
+    assert counters.dependent_load_rounds == counters.fresh_load_rounds == 1
 
 
 def test_warps_of_two_kinds(bench: Any, aligned: Any) -> None:
     x = aligned(np.random.default_rng(0).integers(0, 9, (5, 256)).astype(np.float32))
     out = np.zeros(128, np.float32)
-    bench.launch("specialised", 1, 128, out, x, np.int32(5))
+    counters = bench.launch("specialised", 1, 128, out, x, np.int32(5)).counters
     sums = [x[:, k::96].sum() for k in range(96)]
     assert not out[:32].any() and np.array_equal(out[32:], np.array(sums, np.float32))
+    assert counters.dependent_load_rounds == 3, "two tiles are in flight at a time"
 
 
 def test_bulk_reductions(bench: Any, aligned: Any) -> None:
