@@ -1,13 +1,14 @@
 """Which loads and stores order something: the race checks let these meet others.
 
 A volatile or relaxed access orders nothing by itself: a flag is of use to whoever looks at it until
-it changes. In a kernel without a loop that looks, such accesses count as plain ones. In one with
-such a loop, places whose value decides something are flags, and others are data behind flags.
+it changes. In a kernel without a loop that looks, such accesses count as plain ones; a loop that
+only adds up what it finds does not look. In one with such a loop, places whose value decides
+something are flags, and others are data behind flags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations, sources
 from astra_chat.tools.virtual_gpu.lowering.unset_registers import read_at_end, watched_registers
@@ -23,11 +24,14 @@ _LOOSE = frozenset({"volatile", "relaxed"})
 _ORDERED = frozenset({"acquire", "release", "acq_rel"})
 _LOOKS = frozenset({"volatile", "relaxed", "acquire"})
 _TAKES = frozenset({"cas", "exch"})
+_LEAVES = frozenset("bra brx ret exit trap".split())
+_PASSES_ON = frozenset("st red atom call".split())
+"""To memory, or to a function, where it is followed no further."""
 
 
 def looks_in_loops(body: Sequence[Statement]) -> bool:
     """Whether a loop of the kernel looks at what others store, or takes a lock."""
-    return any(_looks(instruction) for instruction in _looped(body))
+    return any(_looks(loop) for loop in _loops(body))
 
 
 def is_ordered(instruction: Instruction, looks: bool) -> bool:
@@ -70,26 +74,38 @@ def unread_sums(blocks: Sequence[BasicBlock]) -> frozenset[int]:
     )
 
 
-def _looped(body: Sequence[Statement]) -> list[Instruction]:
-    """Instructions between a label and a branch back to it; all of them where a branch's target is
-    not written at it."""
+def _loops(body: Sequence[Statement]) -> Iterator[list[Instruction]]:
+    """Instructions from a label to a branch back to it; all of them where a branch's target is not
+    written at it."""
     labels = {s.name: at for at, s in enumerate(body) if isinstance(s, Label)}
-    inside: set[int] = set()
     for at, statement in enumerate(body):
-        if not isinstance(statement, Instruction):
+        if not isinstance(statement, Instruction) or statement.family not in ("bra", "brx"):
             continue
-        if statement.family == "brx":
-            inside.update(range(len(body)))
-        elif statement.family == "bra":
+        start, end = 0, len(body)
+        if statement.family == "bra":
             target = statement.operands[0] if statement.operands else None
             start = labels.get(target.name, at) if isinstance(target, Symbol) else 0
-            inside.update(range(start, at))
-    found = (body[at] for at in inside)
-    return [statement for statement in found if isinstance(statement, Instruction)]
+            end = at + 1
+        if start < at:
+            yield [inner for inner in body[start:end] if isinstance(inner, Instruction)]
 
 
-def _looks(instruction: Instruction) -> bool:
-    modifiers = set(instruction.modifiers)
-    if instruction.family == "atom":
-        return bool(modifiers & _TAKES)
-    return instruction.family == "ld" and bool(modifiers & _LOOKS)
+def _looks(loop: Sequence[Instruction]) -> bool:
+    """It takes a lock, or what it loads, loosely or with acquire, may decide where it goes on."""
+    if any(i.family == "atom" and not _TAKES.isdisjoint(i.modifiers) for i in loop):
+        return True
+    found = {
+        name
+        for instruction in loop
+        if instruction.family == "ld" and not _LOOKS.isdisjoint(instruction.modifiers)
+        for name in destinations(instruction)
+    }
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for instruction in loop:
+            if not found.isdisjoint(sources(instruction)):
+                if instruction.family in _LEAVES | _PASSES_ON:
+                    return True
+                found |= destinations(instruction)
+    return False

@@ -34,6 +34,19 @@ HEAD = (
         ("again: atom.global.add.u32 %r1, [%d0], 1; setp.lt.u32 %p0, %r1, 9; @%p0 bra again;",
          False),
         ("ld.volatile.global.u32 %r1, [%d0]; setp.eq.u32 %p0, %r1, 0; @%p0 bra on; on:", False),
+        # It adds up what it finds, as often as it was told.
+        ("again: ld.volatile.global.u32 %r1, [%d0]; add.u32 %r2, %r2, %r1; add.u32 %r3, %r3, 1;"
+         " setp.lt.u32 %p0, %r3, 8; @%p0 bra again;", False),
+        # Through other lanes, through memory, or out of an outer loop.
+        ("again: ld.volatile.global.u32 %r1, [%d0]; shfl.sync.idx.b32 %r2, %r1, 0, 31, -1;"
+         " setp.eq.u32 %p0, %r2, 0; @%p0 bra again;", True),
+        ("again: ld.volatile.global.u32 %r1, [%d0]; st.shared.u32 [%r4], %r1; bar.sync 0;"
+         " ld.shared.u32 %r2, [%r4]; setp.eq.u32 %p0, %r2, 0; @%p0 bra again;", True),
+        ("outer: mov.u32 %r3, 0; again: ld.volatile.global.u32 %r1, [%d0]; add.u32 %r2, %r2, %r1;"
+         " add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, 8; @%p0 bra again;"
+         " setp.lt.u32 %p1, %r2, 8; @%p1 bra outer;", True),
+        ("again: ld.volatile.global.u32 %r1, [%d0]; setp.ne.u32 %p0, %r1, 0; @%p0 ret; bra again;",
+         True),
     ],
 )  # fmt: skip
 def test_loops_that_look(body: str, expected: bool) -> None:
