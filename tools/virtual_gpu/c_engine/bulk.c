@@ -3,6 +3,9 @@
 #include <string.h>
 #include "mbarriers.h"
 
+#define COPY_CYCLES 75 /* beyond a load, and bytes in a cycle (first_touch.py) */
+#define COPY_BYTES 32
+
 struct reading { uint32_t lane, instruction; int64_t group; uint64_t start, size; };
 struct bulk {
   int64_t committed[LANES];
@@ -102,7 +105,7 @@ void bulk_to_shared(struct warp *w, const struct site *reads, const struct site 
     fly(k, to[l], sizes[l], FLYING_BULK);
     struct event *event = add_event(r);
     event->bytes = event->size = sizes[l], event->start = to[l];
-    event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + fresh};
+    event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + fresh, COPY_CYCLES + sizes[l] / COPY_BYTES};
     if (!(event->data = malloc(sizes[l] + 1))) abort();
     memcpy(event->data, data, sizes[l]);
   }

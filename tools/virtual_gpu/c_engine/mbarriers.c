@@ -100,10 +100,11 @@ struct event *add_event(struct record *r) {
   return memset(&r->events[r->count++], 0, sizeof *r->events);
 }
 
-static struct rounds rounds_of(const struct warp *w) { return (struct rounds){w->rounds, fresh_rounds(w)}; }
+static struct rounds rounds_of(const struct warp *w) { return (struct rounds){w->rounds, fresh_rounds(w), 0}; }
 
 static void most(struct rounds *known, struct rounds other) {
-  if (other.all > known->all) known->all = other.all;
+  if (other.all > known->all || (other.all == known->all && other.copy_cycles > known->copy_cycles))
+    known->all = other.all, known->copy_cycles = other.copy_cycles;
   if (other.fresh > known->fresh) known->fresh = other.fresh;
 }
 
@@ -236,7 +237,7 @@ void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint6
     struct event *event = add_event(r);
     event->arrivals = __builtin_popcount(mine);
     event->warp = w, event->lanes = mine, event->serial = copies_serial(w);
-    event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + 1};
+    event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + 1, 0};
   }
 }
 
@@ -274,7 +275,8 @@ static void wait_for_loads(struct waiting *it, uint32_t lanes) {
   struct warp *w = it->warp;
   LANES_OF(lanes, l) {
     const struct rounds *loads = &known(w->worker, it->address[l])->ended[it->parities >> l & 1];
-    if (loads->all > w->rounds) w->rounds = loads->all;
+    if (loads->all > w->rounds)
+      w->copy_rounds += loads->all - w->rounds, w->copy_cycles += loads->copy_cycles, w->rounds = loads->all;
     if (loads->fresh > fresh_rounds(w)) w->fresh_rounds += loads->fresh - fresh_rounds(w);
   }
 }

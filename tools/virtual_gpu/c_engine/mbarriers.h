@@ -4,7 +4,7 @@
 #include "mbarrier_races.h"
 
 struct state { int64_t pending, expected, bytes; uint32_t phase; };
-struct rounds { uint64_t all, fresh; }; /* fresh: with sectors new to the block */
+struct rounds { uint64_t all, fresh, copy_cycles; }; /* fresh: with sectors new to the block; copy_cycles: of the last, if a copy */
 struct event {
   int64_t arrivals, bytes;
   uint8_t *data; /* of a bulk copy; null: arrivals of cp.async */

@@ -313,6 +313,7 @@ def _result_cycles(report: LaunchReport) -> float:
     counters, warps = report.counters, report.launch.block.warps
     meetings = counters.barriers / max(1, report.blocks_run * warps)
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
+    results += counters.copy_cycles
     return results + meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
 
 

@@ -155,6 +155,8 @@ class BlockCounters:
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._first_touches.rounds.max())
         )
+        counters.copy_rounds = max(counters.copy_rounds, int(self._first_touches.copy_rounds.max()))
+        counters.copy_cycles = max(counters.copy_cycles, int(self._first_touches.copy_cycles.max()))
         if self._local is not None:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))
         counters.critical_path_match_turns = max(
@@ -249,7 +251,7 @@ class BlockCounters:
         if buffer.address not in bitmaps:
             bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
         first = buffer.address // SECTOR_BYTES
-        rounds = self._first_touches.span(sectors, lane // WARP_LANES, reads=not writes)
+        rounds = self._first_touches.span(sectors, nbytes, lane // WARP_LANES, reads=not writes)
         bitmaps[buffer.address][sectors.start - first : sectors.stop - first] = True
         if writes:
             counters.global_store_requests += counts[0]

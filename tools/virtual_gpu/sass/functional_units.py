@@ -68,6 +68,9 @@ _UNIT_CYCLES = {
 _OTHER_CYCLES = 20
 XU_CYCLES = 8
 """Between two warp instructions of the unit of special functions."""
+FENCE_CYCLES = {"CTA": 19, "GPU": 398, "SYS": 1026}
+"""Of a fence behind one store, by its scope, on an idle GPU; some twice as many where all SMs
+store."""
 TENSOR_CYCLES = {"HMMA": 7, "IMMA": 7, "DMMA": 14}
 """Between two of one warp's on its tensor core."""
 BRANCH_CYCLES = 4
@@ -89,6 +92,9 @@ def unit_of(instruction: MachineInstruction) -> str:
 
 def latency(instruction: MachineInstruction) -> int:
     """Cycles until the result is there, without the wait for loads from global memory."""
+    if instruction.name == "MEMBAR":
+        scopes = (FENCE_CYCLES.get(part, 0) for part in instruction.opcode.split("."))
+        return max(scopes)
     unit_cycles = _UNIT_CYCLES.get(unit_of(instruction), _OTHER_CYCLES)
     return _CYCLES.get(instruction.name, unit_cycles)
 

@@ -117,7 +117,8 @@ class _Warp:
                 self.load_lines[i.result_board] = i.line
         if i.operand_board < SCOREBOARDS:
             self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES, own)
-        self._spend(max(1, i.stall) + (latency(i) if unit == "barrier" else 0), own)
+        stops = unit == "barrier" or i.name == "MEMBAR"
+        self._spend(max(1, i.stall) + (latency(i) if stops else 0), own)
         self._spend(BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0, own)
 
     def _wait_for_load(self, board: int, waiting: int) -> None:

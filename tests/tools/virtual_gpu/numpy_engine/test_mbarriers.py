@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import COPY_BYTES, COPY_CYCLES
 from astra_chat.tools.virtual_gpu.types import Fault
 
 
@@ -75,7 +76,8 @@ def test_bulk_copies_there_and_back_are_counted(bench: Any, aligned: Any) -> Non
     assert counters.global_load_sectors == counters.unique_load_sectors == 2 * 64
     assert counters.block_load_sectors == 2 * 64 and counters.global_load_requests == 2
     assert counters.global_store_lines == 2 * 16 and counters.unique_store_sectors == 2 * 64
-    assert counters.dependent_load_rounds == counters.fresh_load_rounds == 1
+    assert counters.dependent_load_rounds == counters.fresh_load_rounds == counters.copy_rounds == 1
+    assert counters.copy_cycles == COPY_CYCLES + 2048 // COPY_BYTES
 
 
 def test_warps_of_two_kinds(bench: Any, aligned: Any) -> None:
@@ -84,7 +86,9 @@ def test_warps_of_two_kinds(bench: Any, aligned: Any) -> None:
     counters = bench.launch("specialised", 1, 128, out, x, np.int32(5)).counters
     sums = [x[:, k::96].sum() for k in range(96)]
     assert not out[:32].any() and np.array_equal(out[32:], np.array(sums, np.float32))
-    assert counters.dependent_load_rounds == 3, "two tiles are in flight at a time"
+    assert counters.dependent_load_rounds == counters.copy_rounds == 3, (
+        "two tiles are in flight at a time"
+    )
 
 
 def test_bulk_reductions(bench: Any, aligned: Any) -> None:

@@ -42,3 +42,11 @@ def test_loads_cost_rounds_not_cycles() -> None:
     assert loads(load) and latency(load) == 0
     assert not loads(instruction("STG.E [R2], R0"))
     assert latency(instruction("SHFL.IDX PT, R1, R0, R2, 0x1f")) == 23
+
+
+def test_a_fence_costs_by_its_scope() -> None:
+    cycles = [
+        latency(instruction(f"MEMBAR.{which}"))
+        for which in ("SC.CTA", "ALL.GPU", "SC.GPU", "SC.SYS")
+    ]
+    assert 0 < cycles[0] < cycles[1] == cycles[2] < cycles[3]

@@ -39,6 +39,11 @@ def test_a_scoreboard_holds_who_waits_for_it() -> None:
     assert straight(shuffle, instruction("FADD", waits=(2,))).cycles == 3
 
 
+def test_a_fence_holds_all_that_follows() -> None:
+    fence = instruction("MEMBAR.SC.GPU", stall=4)
+    assert straight(fence, instruction("FADD", stall=2)).cycles == 6 + latency(fence)
+
+
 def test_loads_that_wait_for_each_other_are_rounds() -> None:
     first, second = (instruction("LDG.E", result=board) for board in (0, 1))
     use = instruction("FADD", waits=(0, 1))
