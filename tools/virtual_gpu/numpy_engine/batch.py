@@ -229,7 +229,8 @@ class Batch:
             f"more than {self._most_steps} instructions in a row: an infinite loop, or a wait for "
             "another block"
         )
-        assert block.first is not None
+        # A block may be nothing but a jump.
+        first = next(b.first for b in (block, *self._blocks) if b.first is not None)
         return self._frame.fault(
-            block.first, "timeout", message, machine.LAUNCH_TIMEOUT, lane_number(active, 0)
+            first, "timeout", message, machine.LAUNCH_TIMEOUT, lane_number(active, 0)
         )

@@ -60,8 +60,9 @@ class KeySet:
 
 
 COPY_CYCLES, COPY_BYTES = 75, 32
-"""What a bulk copy that is waited for takes beyond the round of a load, and its bytes a cycle. On an
-idle H200: 90 cycles for 512 bytes, 100 to 330 for 4 KB, 220 to 640 for 16 KB, from L2 and DRAM."""
+"""What a bulk copy that is waited for takes beyond the round of a load, and its bytes a cycle. On
+an idle H200: 90 cycles for 512 bytes, 100 to 330 for 4 KB, 220 to 640 for 16 KB, from L2 and DRAM.
+"""
 
 
 class Rounds(NamedTuple):

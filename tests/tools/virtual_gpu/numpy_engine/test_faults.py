@@ -179,7 +179,11 @@ def test_trap(bench: Any) -> None:
     expect(fault_of(bench, "traps", 1, 32, out), "trap", 719, "bugs.cu:70", "thread (9, 0, 0)")
 
 
-def test_an_endless_loop_of_nothing() -> None:
-    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{ $L: bra.uni $L; }"
-    fault = fault_of(Bench(parse(text)), "k", 1, 32, instruction_budget=10_000 * 8192)
-    expect(fault, "timeout", 702, "PTX line 5: bra.uni $L", "more than 10000 instructions")
+@pytest.mark.parametrize("budget", [10_000, 10_001])
+@pytest.mark.parametrize("labels", ["$L:", "$L: $M:"])
+def test_an_endless_loop_of_nothing(labels: str, budget: int) -> None:
+    """It may end in a block that has no instruction, of which there is nothing to be told."""
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n"
+    module = parse(f"{text}{{ {labels} bra.uni $L; }}")
+    fault = fault_of(Bench(module), "k", 1, 32, instruction_budget=budget * 8192)
+    expect(fault, "timeout", 702, "PTX line 5: bra.uni $L", f"more than {budget} instructions")
