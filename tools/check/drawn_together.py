@@ -42,8 +42,9 @@ FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
-FEWER = 16
-"""Times fewer of the extent beside a served call than the most that fit, at least."""
+TRIES, FEWER = 4, 16
+"""Beside served calls: how many are looked at for each one, as some are too large in all else; and
+the share of the most that fits from which on an extent is drawn."""
 ODD_ONE_LESS = 4
 """Of so many even extents beside a served call all but one are made odd."""
 CUT = (0.6, 0.75)
@@ -90,8 +91,10 @@ def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[
     """Calls that are timed but for the extent that varies most, and larger than other drawn ones: a
     path for a served head, row or number of experts begins at so many tokens, and is met by any
     number of them, most often an odd one."""
-    name = most_varied(task)
-    for kind, served in _served(task, rng, count):
+    name, found_so_far = most_varied(task), 0
+    for kind, served in _served(task, rng, TRIES * count):
+        if found_so_far == count:
+            return
         fits = _fitting(task, kind, rng, BESIDE_BYTES, BESIDE_US)
         step, low = task.dims[name].step(kind.dtype), least(task, kind)
         dims = {**served, name: low[name]}
@@ -105,6 +108,7 @@ def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[
         extent = task.dims[name].nearest(extent, kind.dtype)
         found = legal_near(task, kind, {**served, name: extent}, list(served))
         if found and fits(found):
+            found_so_far += 1
             yield kind, found
 
 

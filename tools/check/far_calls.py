@@ -8,13 +8,14 @@ are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
 from astra_chat.tools.check.drawn_together import most_varied
+from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of
 from astra_chat.tools.run.protocol import (
@@ -73,8 +74,8 @@ class FarCalls:
 
 def far_calls(task: Task) -> list[Case]:
     """For each argument: few rows that lie far apart, and dims whose product is so large; of each
-    kind the legal call with the shortest rows. After these the same of timed calls, for which a
-    kernel may have paths of its own, each in the order of their rows."""
+    kind the legal call with the shortest rows. Then the same for timed calls, for which a kernel
+    may have paths of its own. Both parts are in the order of their rows' length."""
     found: list[Case] = []
     for arg in task.args:
         for cases in (_apart(task, arg), _of_large_dims(task, arg)):
@@ -82,7 +83,7 @@ def far_calls(task: Task) -> list[Case]:
             shortest = min(legal, key=lambda case: _row(task, case), default=None)
             if shortest is not None and shortest not in found:
                 found.append(shortest)
-    timed = (case for case in _beside_timed(task) if _is_possible(task, case))
+    timed = unique([case for case in _beside_timed(task) if _is_possible(task, case)])
     parts = found, [case for case in timed if case not in found]
     return [case for part in parts for case in sorted(part, key=lambda case: _row(task, case))]
 
@@ -120,7 +121,7 @@ def _beside_timed(task: Task) -> Iterator[Case]:
     for case in calls.values():
         for arg in task.args:
             yield from _strided(case, arg)
-            found = _beyond(task, _kind(task, case), arg, dict(case.dims), name)
+            found = _beyond(task, _kind(task, case), arg, dict(case.dims), name, list(case.dims))
             if found:
                 yield case.model_copy(update={"dims": found})
 
@@ -140,13 +141,16 @@ def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:
                     yield kind.case(found)
 
 
-def _beyond(task: Task, kind: Combination, arg: Arg, dims: Dims, name: str) -> Dims | None:
-    """With so many of this dim that the argument has FAR elements and some rows more."""
+def _beyond(
+    task: Task, kind: Combination, arg: Arg, dims: Dims, name: str, kept: Collection[str] = ()
+) -> Dims | None:
+    """With so many of this dim that the argument has FAR elements and some rows more. `kept`: dims
+    that do not change for the sake of relations."""
     each = math.prod(arg.shape_of(kind.case({**dims, name: 1})))
     if not each or math.prod(arg.shape_of(kind.case({**dims, name: 2}))) != 2 * each:
         return None
     wanted = {**dims, name: _at_least(task, kind, name, FAR // each + ROWS)}
-    found = legal_near(task, kind, wanted)
+    found = legal_near(task, kind, wanted, kept)
     return found if found and math.prod(arg.shape_of(kind.case(found))) > FAR else None
 
 

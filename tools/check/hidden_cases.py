@@ -80,7 +80,7 @@ OF_LARGE: tuple[Literal["normal", "special", "mixed_rows"], ...] = (
 """Of cases that are drawn for their extents: kernels have paths of their own there, which meet
 special and small numbers nowhere else."""
 UNALIGNED_ONE_IN = 3
-"""Of these cases, but for those of a single extent, the others have all arguments aligned."""
+"""Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
 one infinity (children/values.py)."""

@@ -22,8 +22,8 @@ from astra_chat.tools.types import Case, Refused, Unsafe
 MAX_BYTES = 2**17
 """Of a check case: there are many."""
 MAX_REACHING_BYTES = 2**27
-"""Of the cases that reach what timed plans launch, together: some 10 s of a CPU, beside Compute
-Sanitizer, which takes longer."""
+"""Of the cases that reach what timed plans launch, and of timed ones, together: some 10 s of a CPU,
+beside Compute Sanitizer, which takes longer."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def sanitize_virtual(
     reaching: Sequence[Case] = (),
 ) -> Unsafe | Refused | Watched:  # fmt: skip
     """The first fault that it finds on the small check cases and on those `reaching` what is timed,
-    smallest first, or what it watched: all up to one that it could not run. Raises Cancelled."""
+    in their order, or what it watched: all up to one that it could not run. Raises Cancelled."""
     small = [case for case in check if runner.task.least_bytes(case) <= MAX_BYTES]
     small += _together(runner.task, reaching)
     device = virtual_device(runner.device.spec)

@@ -181,7 +181,7 @@ class Counters:
     """Of any one warp's rounds, those with a sector that its block had not read before. Hangs a
     little on the order of a block's warps, in which the engines differ: it counts for no equality.
     """
-    copy_rounds: int = 0
+    mbarrier_rounds: int = 0
     """Of any one warp's rounds, those that it waited for at mbarriers: for bulk copies, and for the
     loads of warps that arrived there."""
     copy_cycles: int = 0

@@ -116,7 +116,7 @@ static void begin(struct worker *k, int64_t id) {
     bulk_forget(w);
     w->back = UINT32_MAX;
     w->waits_at = NULL, w->skipped = 0;
-    w->idle = w->slept_ns = w->clock_wait = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->copy_rounds = w->copy_cycles = w->pending_rounds = w->turn = 0;
+    w->idle = w->slept_ns = w->clock_wait = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->mbarrier_rounds = w->copy_cycles = w->pending_rounds = w->turn = 0;
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
@@ -153,7 +153,7 @@ static void keep_longest(struct worker *k) {
     c->longest_matches = w->matches > c->longest_matches ? w->matches : c->longest_matches;
     c->longest_sleep_ns = w->slept_ns > c->longest_sleep_ns ? w->slept_ns : c->longest_sleep_ns;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
-    c->copy_rounds = w->copy_rounds > c->copy_rounds ? w->copy_rounds : c->copy_rounds;
+    c->mbarrier_rounds = w->mbarrier_rounds > c->mbarrier_rounds ? w->mbarrier_rounds : c->mbarrier_rounds;
     c->copy_cycles = w->copy_cycles > c->copy_cycles ? w->copy_cycles : c->copy_cycles;
     const uint64_t fresh = fresh_rounds(w);
     c->fresh_rounds = fresh > c->fresh_rounds ? fresh : c->fresh_rounds;

@@ -285,6 +285,6 @@ def _counters(
         critical_path_loads=raw.longest_loads,
         dependent_load_rounds=raw.longest_rounds,
         fresh_load_rounds=raw.fresh_rounds,
-        copy_rounds=raw.copy_rounds,
+        mbarrier_rounds=raw.mbarrier_rounds,
         copy_cycles=raw.copy_cycles,
     )

@@ -75,7 +75,7 @@ _COUNTERS = (
     "local_unique_sectors store_packets store_packet_thirds block_lines "
     "match_turns "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
-    "longest_matches copy_rounds copy_cycles longest_sleep_ns "
+    "longest_matches mbarrier_rounds copy_cycles longest_sleep_ns "
     "hottest_turns float_turns"
 ).split()
 
@@ -115,7 +115,7 @@ class Counters(ctypes.Structure):
     longest_rounds: int
     fresh_rounds: int
     longest_matches: int
-    copy_rounds: int
+    mbarrier_rounds: int
     copy_cycles: int
     longest_sleep_ns: int
     atomic_turns: int

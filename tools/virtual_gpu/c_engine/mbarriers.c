@@ -276,7 +276,7 @@ static void wait_for_loads(struct waiting *it, uint32_t lanes) {
   LANES_OF(lanes, l) {
     const struct rounds *loads = &known(w->worker, it->address[l])->ended[it->parities >> l & 1];
     if (loads->all > w->rounds)
-      w->copy_rounds += loads->all - w->rounds, w->copy_cycles += loads->copy_cycles, w->rounds = loads->all;
+      w->mbarrier_rounds += loads->all - w->rounds, w->copy_cycles += loads->copy_cycles, w->rounds = loads->all;
     if (loads->fresh > fresh_rounds(w)) w->fresh_rounds += loads->fresh - fresh_rounds(w);
   }
 }

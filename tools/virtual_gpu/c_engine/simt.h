@@ -52,7 +52,7 @@ struct counters {
       atomic_lanes, load_lines, store_lines, atomic_turns, local_load_requests, local_load_sectors,
       local_store_requests, local_store_sectors, local_unique_sectors, store_packets, store_packet_thirds, block_lines, match_turns,
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds, longest_matches,
-      copy_rounds, copy_cycles,
+      mbarrier_rounds, copy_cycles,
       longest_sleep_ns,
       hottest_turns, float_turns;
 };
@@ -143,7 +143,7 @@ struct warp {
   uint32_t skipped; /* lanes that went round it: they may end, but are missed there all the same */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
-  uint64_t copy_rounds, copy_cycles; /* of the rounds, those waited for at mbarriers; and what copies take beyond a load */
+  uint64_t mbarrier_rounds, copy_cycles; /* of the rounds, those waited for at mbarriers; and what copies take beyond a load */
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */
   uint64_t turn_ends;      /* instructions until which it may run before the block's other warps do */
   uint32_t region, turn;   /* turns of an unrolled loop share its rounds */

@@ -22,7 +22,7 @@ PROBE_BLOCKS = 32
 LONGEST = frozenset(
     {
         "critical_path_instructions", "critical_path_cycles", "critical_path_loads",
-        "copy_cycles", "copy_rounds", "critical_path_match_turns", "critical_path_sleep_ns",
+        "copy_cycles", "mbarrier_rounds", "critical_path_match_turns", "critical_path_sleep_ns",
         "dependent_load_rounds",
         "fresh_load_rounds", "load_buffer_sectors", "store_buffer_sectors",
     }

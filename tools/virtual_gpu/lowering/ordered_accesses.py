@@ -100,7 +100,7 @@ def _looks(loop: Sequence[Instruction]) -> bool:
         if instruction.family == "ld" and not _LOOKS.isdisjoint(instruction.modifiers)
         for name in destinations(instruction)
     }
-    before = -1
+    before = 0
     while len(found) > before:
         before = len(found)
         for instruction in loop:

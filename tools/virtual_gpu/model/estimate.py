@@ -77,7 +77,7 @@ class Estimate:
     """The same by source line ("kernel.cu:4, inlined at kernel.cu:16")."""
     load_lines: dict[str, float] = field(default_factory=dict)
     """`load_rounds` by the source lines of the load and of what waits for it, with
-    debug_lines.WAITED in between."""
+    debug_lines.WAITED in between; those waited for at mbarriers have no line."""
     warps_held: int = 0
     """By the busiest SM at once."""
     turns: float = 0.0

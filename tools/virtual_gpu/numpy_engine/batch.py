@@ -229,8 +229,9 @@ class Batch:
             f"more than {self._most_steps} instructions in a row: an infinite loop, or a wait for "
             "another block"
         )
-        # A block may be nothing but a jump.
-        first = next(b.first for b in (block, *self._blocks) if b.first is not None)
+        # A block may be nothing but a jump, mostly to one behind it.
+        behind = self._blocks[self._blocks.index(block) :]
+        first = next(b.first for b in (*behind, *self._blocks) if b.first is not None)
         return self._frame.fault(
             first, "timeout", message, machine.LAUNCH_TIMEOUT, lane_number(active, 0)
         )

@@ -155,7 +155,9 @@ class BlockCounters:
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._first_touches.rounds.max())
         )
-        counters.copy_rounds = max(counters.copy_rounds, int(self._first_touches.copy_rounds.max()))
+        counters.mbarrier_rounds = max(
+            counters.mbarrier_rounds, int(self._first_touches.mbarrier_rounds.max())
+        )
         counters.copy_cycles = max(counters.copy_cycles, int(self._first_touches.copy_cycles.max()))
         if self._local is not None:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))

@@ -66,7 +66,7 @@ an idle H200: 90 cycles for 512 bytes, 100 to 330 for 4 KB, 220 to 640 for 16 KB
 
 
 class Rounds(NamedTuple):
-    """Of loads, up to a copy: those of the warp that began it, and that copy."""
+    """Of loads, behind an arrival at an mbarrier: those of its warp, and its copy if it is one."""
 
     all: int
     fresh: int
@@ -98,8 +98,8 @@ class FirstTouchRounds:
         self._seen = KeySet()
         self.rounds = np.zeros(warps, np.int64)
         """Of loads, by warp."""
-        self.copy_rounds, self.copy_cycles = np.zeros((2, warps), np.int64)
-        """Counters.copy_rounds and copy_cycles, by warp."""
+        self.mbarrier_rounds, self.copy_cycles = np.zeros((2, warps), np.int64)
+        """Counters.mbarrier_rounds and copy_cycles, by warp."""
         self._first_touches = np.zeros(warps, np.int64)
         self._pending = np.zeros(warps, np.uint64)
         """Of the region that a warp is in, the rounds with a new sector: a bit each."""
@@ -173,7 +173,7 @@ class FirstTouchRounds:
         known = self.rounds_of(warp)
         if (more := loads.all - known.all) > 0:
             self.rounds[warp] += more
-            self.copy_rounds[warp] += more
+            self.mbarrier_rounds[warp] += more
             self.copy_cycles[warp] += loads.copy_cycles
         self._first_touches[warp] += max(0, loads.fresh - known.fresh)
 

@@ -11,7 +11,6 @@ or these would miss them at the next __syncwarp(); unless everyone waits for exa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,15 +154,14 @@ class MbarrierWaits:
         words = f.shared.items(SIZE)
         for waiting in self._waiting:
             states = words[waiting.words]
-            for at in np.flatnonzero(states >> np.uint64(62) != 1)[:1]:
+            no_mark = states >> np.uint64(62) != 1
+            for at in np.flatnonzero(no_mark | ~self._known(f, waiting))[:1]:
                 waiting.poll.mbarrier.record(f, int(waiting.words[at]), int(waiting.lanes[at]))
             if not waiting.poll.parity:
                 self._check_recent(f, waiting)
             over = (states >> np.uint64(PHASE) & np.uint64(1)).astype(np.int64) != waiting.parities
             if over.any():
-                self._check_known(f, waiting, over)
                 self._acquire(f, waiting, over)
-                self._wait_for_loads(f, waiting, over)
                 passed.append(self._answer(f, waiting, over, True))
                 if f.races is not None:
                     f.races.synced(f.active)
@@ -186,34 +184,32 @@ class MbarrierWaits:
         self._keep_rest()
         return failed
 
-    def _check_known(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
-        """Raises Fault for the first lane that cannot know that its mbarrier is initialized."""
-        for lane, word in zip(waiting.lanes[over], waiting.words[over], strict=True):
-            waiting.poll.mbarrier.check_known(f, barriers_of(f).records[int(word)], int(lane))
+    def _known(self, f: Frame, waiting: _Waiting) -> Mask:
+        """Where an mbarrier was initialized: data may look like one."""
+        return np.isin(waiting.words, np.fromiter(barriers_of(f).records, np.int64))
 
     def _acquire(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
+        """What came before the arrivals comes before what these lanes do next, and has taken its
+        rounds of loads. Raises Fault for one that cannot know that the mbarrier is initialized."""
         order = ordering(f)
-        if order is None or waiting.poll.relaxed:
+        if order is None and f.counters is None:
             return
         words = f.shared.data.size // SIZE
-        keys = ((waiting.lanes // WARP_LANES * words + waiting.words) * 2 + waiting.parities)[over]
-        for key in np.unique(keys[np.flatnonzero(np.diff(keys, prepend=-1))]).tolist():
+        lanes = waiting.lanes[over]
+        keys = ((lanes // WARP_LANES * words + waiting.words[over]) * 2) + waiting.parities[over]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        firsts = dict(zip(keys[starts][::-1].tolist(), lanes[starts][::-1].tolist(), strict=True))
+        for key in dict.fromkeys(keys[starts].tolist()):
             place, parity = divmod(key, 2)
             warp, word = divmod(place, words)
-            row = warp * WARP_LANES // f.shape[1]
             record = barriers_of(f).records[word]
-            waiting.poll.mbarrier.check_known(f, record, warp * WARP_LANES)
+            waiting.poll.mbarrier.check_known(f, record, firsts[key])
             clock = record.over[parity]
-            if clock is not None:
+            if order is not None and clock is not None and not waiting.poll.relaxed:
+                row = warp * WARP_LANES // f.shape[1]
                 order.acquire(row, warp % (f.shape[1] // WARP_LANES), clock)
-
-    def _wait_for_loads(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
-        if f.counters is None:
-            return
-        places = zip(waiting.lanes, waiting.words, waiting.parities, strict=True)
-        for lane, word, parity in compress(places, over):
-            loads = barriers_of(f).records[int(word)].ended[int(parity)]
-            f.counters.wait_for(loads, int(lane) // WARP_LANES)
+            if f.counters is not None:
+                f.counters.wait_for(record.ended[parity], warp)
 
     def _answer(self, f: Frame, waiting: _Waiting, chosen: Mask, value: bool) -> tuple[int, Mask]:
         mask = np.zeros(f.shape, np.bool_)

@@ -187,7 +187,9 @@ class MachineCode:
 def changed(counters: Counters, executed: Executed) -> Counters:
     """Counters of a launch with those of its machine code in place of the PTX's."""
     waited = counters.dependent_load_rounds
-    rounds = max(executed.rounds + counters.copy_rounds, min(waited, 1))
+    # Those waited for at mbarriers may be of another warp than the longest one.
+    rounds = min(executed.rounds + counters.mbarrier_rounds, max(executed.rounds, waited))
+    rounds = max(rounds, min(waited, 1))
     fresh = round(rounds * counters.fresh_load_rounds / waited) if waited else 0
     fresh = max(fresh, min(counters.fresh_load_rounds, rounds, 1))
     apart = 3 * counters.store_packets

@@ -76,7 +76,8 @@ def test_bulk_copies_there_and_back_are_counted(bench: Any, aligned: Any) -> Non
     assert counters.global_load_sectors == counters.unique_load_sectors == 2 * 64
     assert counters.block_load_sectors == 2 * 64 and counters.global_load_requests == 2
     assert counters.global_store_lines == 2 * 16 and counters.unique_store_sectors == 2 * 64
-    assert counters.dependent_load_rounds == counters.fresh_load_rounds == counters.copy_rounds == 1
+    rounds = counters.dependent_load_rounds, counters.fresh_load_rounds, counters.mbarrier_rounds
+    assert rounds == (1, 1, 1)
     assert counters.copy_cycles == COPY_CYCLES + 2048 // COPY_BYTES
 
 
@@ -86,7 +87,7 @@ def test_warps_of_two_kinds(bench: Any, aligned: Any) -> None:
     counters = bench.launch("specialised", 1, 128, out, x, np.int32(5)).counters
     sums = [x[:, k::96].sum() for k in range(96)]
     assert not out[:32].any() and np.array_equal(out[32:], np.array(sums, np.float32))
-    assert counters.dependent_load_rounds == counters.copy_rounds == 3, (
+    assert counters.dependent_load_rounds == counters.mbarrier_rounds == 3, (
         "two tiles are in flight at a time"
     )
 
@@ -147,6 +148,7 @@ def test_lanes_of_a_warp_may_wait_for_each_other(bench: Any, tiles: Any) -> None
         (15, "missing_wait", 719, "still reads"),
         (16, "missing_wait", 719, "block ends while a bulk copy"),
         (17, "race", 719, "may not be initialized yet"),
+        (18, "mbarrier", 719, "not initialized"),
     ],
 )
 def test_misuse(bench: Any, aligned: Any, how: int, kind: str, error: int, words: str) -> None:

@@ -164,3 +164,12 @@ def test_a_text_that_is_not_understood_costs_one_kernel_only(
 def test_a_report_without_counters_stays(tmp_path: Path, run: Run) -> None:
     report = replace(run("each", 100), visits=None)
     assert MachineCode(tmp_path / "none.sass").counted(report, ()) is report
+
+
+def test_rounds_waited_for_at_mbarriers_come_once() -> None:
+    """Of bulk copies, which the machine code does not show, and not again those of another warp."""
+    executed = Executed(Counter(), 100, 8, 50, Counter(), Counter(), Counter(), 0.0)
+    copies = Counters(dependent_load_rounds=10, mbarrier_rounds=2)
+    assert changed(copies, executed).dependent_load_rounds == 10
+    other_warp = Counters(dependent_load_rounds=8, mbarrier_rounds=8)
+    assert changed(other_warp, executed).dependent_load_rounds == 8

@@ -289,6 +289,10 @@ KERNEL(misuse) {
   }
   if (n == 16 && threadIdx.x == 0)
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;\ncp.async.bulk.commit_group;" ::"l"(out), "r"(AT(tile)) : "memory");
+  if (n == 18) {  // data that look like one
+    bars[1] = 1ull << 62;
+    asm volatile("{\n.reg .pred over;\nmbarrier.test_wait.parity.shared.b64 over, [%0], 1;\n}" ::"r"(AT(&bars[1])) : "memory");
+  }
   if (n == 17) {  // every lane of the first warp arrives, and the second waits for them
     if (threadIdx.x < 32) asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(AT(&bar)));
     else
