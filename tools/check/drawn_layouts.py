@@ -11,8 +11,8 @@ from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import ITEM_BYTES, Case
 
-MOST_PADDED_BYTES = 2**22
-"""Of an argument with the paddings between its rows."""
+MOST_PADDED_BYTES, PADDED_ONE_IN = 2**22, 4
+"""Of an argument with the paddings between its rows; of a larger one, what its paddings may add."""
 OFFSETS = 64
 ALIGNED_BYTES = 64
 """Paddings are multiples of this where all is aligned."""
@@ -44,17 +44,18 @@ def drawn_pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tu
 
 
 def _affordable(arg: Arg, case: Case, pads: tuple[int, ...]) -> tuple[int, ...]:
-    """These pads, or as large ones as MOST_PADDED_BYTES allows."""
+    """These pads, or as large ones as MOST_PADDED_BYTES and PADDED_ONE_IN allow."""
+
+    def bytes_with(pads: tuple[int, ...]) -> int:
+        return buffer_bytes(arg, case.model_copy(update={"pads": {arg.name: pads}}))
+
+    dense = bytes_with((0,) * len(pads))
+    most = max(MOST_PADDED_BYTES, dense + dense // PADDED_ONE_IN)
     if arg.strides == ("free", "1"):
         row, rows = arg.shape_of(case)[-1], math.prod(arg.shape_of(case)[:-1])
-        room = MOST_PADDED_BYTES // (max(1, rows) * ITEM_BYTES[arg.dtype_of(case)]) - row
+        room = most // (max(1, rows) * ITEM_BYTES[arg.dtype_of(case)]) - row
         return (max(0, min(pads[0], room)),)
-    while any(pads):
-        if (
-            buffer_bytes(arg, case.model_copy(update={"pads": {arg.name: pads}}))
-            <= MOST_PADDED_BYTES
-        ):
-            break
+    while any(pads) and bytes_with(pads) > most:
         pads = tuple(pad // 2 for pad in pads)
     return pads
 

@@ -29,8 +29,8 @@ LEAST_BYTES, MOST_BYTES = 2**21, 2**23
 """Of one such case, even in the logarithm."""
 MOST_US = 300_000.0
 """What one takes the virtual GPU at most."""
-BESIDE_BYTES, BESIDE_US = (2**24, 2**26), 2_500_000.0
-"""The same of a case beside a served call."""
+LARGER_BYTES, LARGER_US = (2**25, 2**26), 2_500_000.0
+"""The same of a larger case, as are all beside a served call."""
 WHOLE, ODD_ONE_IN = 16, 3
 """What large extents are rounded to, where that is legal, but one in so many: kernels take their
 vectors there, and have a path of their own for the rest of a row or of a tile."""
@@ -42,11 +42,11 @@ FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
 """Extents of a served call that stay as they are."""
-TRIES, FEWER = 4, 16
+TRIES, FEWER = 4, 2
 """Beside served calls: how many are looked at for each one, as some are too large in all else; and
 the share of the most that fits from which on an extent is drawn."""
 ODD_ONE_LESS = 4
-"""Of so many even extents beside a served call all but one are made odd."""
+"""Of so many even numbers of tokens beside a served call all but one are made odd."""
 CUT = (0.6, 0.75)
 """What is left of a dim that is cut."""
 CUT_ELSE_ONE_IN = 2
@@ -54,7 +54,7 @@ CUT_ELSE_ONE_IN = 2
 
 
 def large_together(
-    task: Task, rng: random.Random, count: int
+    task: Task, rng: random.Random, count: int, *, larger: bool = False
 ) -> Iterator[tuple[Combination, Dims]]:
     """Cases in which the dims of a group are far above their least, the others near it: of two
     dims, of all that can be large, of three."""
@@ -63,7 +63,7 @@ def large_together(
     turns = dict[int, list[tuple[str, ...]]]()
     for number, place in enumerate(places):
         kind = task.combinations[number % len(task.combinations)]
-        fits = _fitting(task, kind, rng)
+        fits = _fitting(task, kind, rng, larger)
         names = _able(task, kind, fits)
         size = min((2, len(names), 3)[number % 3], len(names))
         if size < 2:
@@ -76,40 +76,61 @@ def large_together(
             yield kind, _rounded(task, kind, found, group, rng, fits)
 
 
-def near_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
+def near_served(
+    task: Task, rng: random.Random, count: int, *, larger: bool = False
+) -> Iterator[tuple[Combination, Dims]]:
     """Extents near those of calls that are timed, odd ones among them: there all dims are large.
     What is too large for a case is cut."""
     for kind, served in _served(task, rng, count):
         free = [name for name in served if rng.randrange(KEPT_ONE_IN)]
-        fits = _fitting(task, kind, rng)
+        fits = _fitting(task, kind, rng, larger)
         found = _cut(task, kind, _moved(served, free, rng), rng, fits)
         if found:
             yield kind, _rounded(task, kind, found, free, rng, fits)
 
 
 def beside_served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combination, Dims]]:
-    """Calls that are timed but for the extent that varies most, and larger than other drawn ones: a
-    path for a served head, row or number of experts begins at so many tokens, and is met by any
-    number of them, most often an odd one."""
-    name, found_so_far = most_varied(task), 0
+    """Calls that are timed but for one extent, by turns that which varies most and another: a path
+    for a served head, row or number of experts begins at so many tokens, and is met by any number
+    of them, most often an odd one. Beside another extent that one is cut to what fits."""
+    tokens, found_so_far = most_varied(task), 0
+    others = [name for name in task.dims if name != tokens] or [tokens]
     for kind, served in _served(task, rng, TRIES * count):
         if found_so_far == count:
             return
-        fits = _fitting(task, kind, rng, BESIDE_BYTES, BESIDE_US)
-        step, low = task.dims[name].step(kind.dtype), least(task, kind)
-        dims = {**served, name: low[name]}
-        if not fits(dims):
-            continue
-        high = most_units(task, kind, dims, name, fits) * step
-        few = max(1, low[name], high // FEWER)
-        extent = round(math.exp(rng.uniform(math.log(few), math.log(high))))
-        if extent % 2 == 0 and rng.randrange(ODD_ONE_LESS):
-            extent -= 1
-        extent = task.dims[name].nearest(extent, kind.dtype)
-        found = legal_near(task, kind, {**served, name: extent}, list(served))
-        if found and fits(found):
+        name = rng.choice(others) if found_so_far % 2 else tokens
+        fits = _fitting(task, kind, rng, larger=True)
+        found = _but_for(task, kind, served, name, tokens, rng, fits)
+        if found:
             found_so_far += 1
             yield kind, found
+
+
+def _but_for(
+    task: Task,
+    kind: Combination,
+    served: Dims,
+    name: str,
+    tokens: str,
+    rng: random.Random,
+    fits: Callable[[Dims], bool],
+) -> Dims | None:
+    """The served extents with another of this name: some that fit, as a rule an odd number of
+    tokens."""
+    low, step = least(task, kind), task.dims[name].step(kind.dtype)
+    dims = {**served, name: low[name]}
+    while not fits(dims) and name != tokens and dims[tokens] // 2 > low[tokens]:
+        dims[tokens] = task.dims[tokens].nearest(dims[tokens] // 2, kind.dtype)
+    if not fits(dims):
+        return None
+    high = most_units(task, kind, dims, name, fits) * step
+    few = max(1, low[name], high // FEWER)
+    extent = round(math.exp(rng.uniform(math.log(few), math.log(high))))
+    if extent % 2 == 0 and name == tokens and rng.randrange(ODD_ONE_LESS):
+        extent -= 1
+    dims[name] = task.dims[name].nearest(extent, kind.dtype)
+    found = legal_near(task, kind, dims, list(dims))
+    return found if found and fits(found) else None
 
 
 def most_varied(task: Task) -> str:
@@ -186,10 +207,10 @@ def _fitting(
     task: Task,
     kind: Combination,
     rng: random.Random,
-    sizes: tuple[int, int] = (LEAST_BYTES, MOST_BYTES),
-    most_us: float = MOST_US,
+    larger: bool,
 ) -> Callable[[Dims], bool]:
     """Whether a call of these dims is no larger than a size between two, nor takes too long."""
+    sizes, most_us = (LARGER_BYTES, LARGER_US) if larger else ((LEAST_BYTES, MOST_BYTES), MOST_US)
     most = round(math.exp(rng.uniform(*map(math.log, sizes))))
     within = within_bytes(task, kind, most)
 

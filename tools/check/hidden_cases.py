@@ -59,8 +59,9 @@ CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 12, 48), (0, 1, 6)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
-BESIDE = (0, 0, 8)
-"""The same of calls that are timed but for one extent."""
+LARGER, BESIDE = (0, 0, 2), (0, 0, 8)
+"""The same of the first and the third again, but larger, and of calls that are timed but for one
+extent."""
 USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
 SMALL = (2, 16, 36)
@@ -122,7 +123,9 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     three numbers of cases."""
     for kind, dims in chain(
         large_together(task, rng, TOGETHER[which]),
+        large_together(task, rng, LARGER[which], larger=True),
         near_served(task, rng, NEAR_SERVED[which]),
+        near_served(task, rng, LARGER[which], larger=True),
         beside_served(task, rng, BESIDE[which]),
     ):
         yield _large(task, kind, dims, rng)
