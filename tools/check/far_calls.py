@@ -119,15 +119,13 @@ def _beside_timed(task: Task) -> Iterator[Case]:
         others = (case.dims[other] for other in task.dims if other != name)
         calls[case.dtype, *case.types.values(), *others] = case
     for case in calls.values():
+        as_timed = (k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types))
+        kind = next(as_timed, task.combinations[0])
         for arg in task.args:
             yield from _strided(case, arg)
-            found = _beyond(task, _kind(task, case), arg, dict(case.dims), name, list(case.dims))
+            found = _beyond(task, kind, arg, dict(case.dims), name, list(case.dims))
             if found:
-                yield case.model_copy(update={"dims": found})
-
-
-def _kind(task: Task, case: Case) -> Combination:
-    return next(k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types))
+                yield kind.case(found)
 
 
 def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:

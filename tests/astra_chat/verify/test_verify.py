@@ -37,7 +37,8 @@ def test_measured_runs_stand_but_what_was_drawn_or_built_elsewhere(path: Path) -
     resumed = path.stem == "fused_add_rmsnorm"
     assert reasons[BUILT_ANEW] == (2 if resumed else 0) and set(reasons) <= {"", BUILT_ANEW}
     others = [one for one in found.claims if one.status == "unchecked" and one.name != BESIDE]
-    assert Counter(one.name for one in others) == {HIDDEN: 1, TIMED: 1, REPEATS: 1}
+    names = Counter(one.name for one in others)
+    assert names.pop(HIDDEN) > 0 and names == {TIMED: 1, REPEATS: 1}
     drawn = [one for one in others if one.name != REPEATS]
     assert all("another version of the judge" in one.why for one in drawn)
 
