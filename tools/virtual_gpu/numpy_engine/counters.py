@@ -105,7 +105,7 @@ class BlockCounters:
         warps = shape[0] * shape[1] // WARP_LANES
         self._matches = np.zeros(warps, np.int64)
         self._slept_ns = np.zeros(warps, np.int64)
-        self._first_touches = FirstTouchRounds(shape, warps)
+        self.first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
         """By basic block and warp."""
@@ -121,7 +121,7 @@ class BlockCounters:
             warps = _warps(active)
             self._rows[block] += warps
         if mix.head:
-            self._first_touches.visit(block, warps, mix.rounds, mix.turns)
+            self.first_touches.visit(block, warps, mix.rounds, mix.turns)
 
     def branch(self, active: Active, taken: NDArray[np.bool_]) -> None:
         """Counts the warps that part at a branch."""
@@ -153,12 +153,12 @@ class BlockCounters:
         counters.critical_path_loads = max(counters.critical_path_loads, int(loads.max()))
         self._keep_visits(total, instructions)
         counters.dependent_load_rounds = max(
-            counters.dependent_load_rounds, int(self._first_touches.rounds.max())
+            counters.dependent_load_rounds, int(self.first_touches.rounds.max())
         )
         counters.mbarrier_rounds = max(
-            counters.mbarrier_rounds, int(self._first_touches.mbarrier_rounds.max())
+            counters.mbarrier_rounds, int(self.first_touches.mbarrier_rounds.max())
         )
-        counters.copy_cycles = max(counters.copy_cycles, int(self._first_touches.copy_cycles.max()))
+        counters.copy_cycles = max(counters.copy_cycles, int(self.first_touches.copy_cycles.max()))
         if self._local is not None:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))
         counters.critical_path_match_turns = max(
@@ -167,10 +167,10 @@ class BlockCounters:
         counters.critical_path_sleep_ns = max(
             counters.critical_path_sleep_ns, int(self._slept_ns.max())
         )
-        counters.block_load_sectors += self._first_touches.sectors
-        counters.block_load_lines += self._first_touches.lines
-        counters.late_load_sectors += self._first_touches.late
-        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._first_touches.longest())
+        counters.block_load_sectors += self.first_touches.sectors
+        counters.block_load_lines += self.first_touches.lines
+        counters.late_load_sectors += self.first_touches.late
+        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self.first_touches.longest())
 
     def _of_warps(self, each: list[int]) -> NDArray[np.int64]:
         """Of each warp, the sum over its visits of what one of a block costs: int64 [warps]."""
@@ -197,14 +197,14 @@ class BlockCounters:
             counters.global_store_sectors += sectors
             counters.global_store_lines += lines
             counters.global_store_bytes += bytes_
-            self._first_touches.store(address, active)
+            self.first_touches.store(address, active)
         else:
             counters.global_load_requests += requests
             counters.global_load_sectors += sectors
             counters.global_load_lines += lines
             counters.global_load_bytes += bytes_
             counters.global_load_wavefronts += self._wavefronts(site, address, active)
-            self._first_touches.load(address, active, site.levels)
+            self.first_touches.load(address, active, site.levels)
 
     def atomic(self, region: Region, addresses: Array, active: Active, floats: bool) -> None:
         """Counts an atomic operation of the active lanes on a part of memory."""
@@ -253,7 +253,7 @@ class BlockCounters:
         if buffer.address not in bitmaps:
             bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
         first = buffer.address // SECTOR_BYTES
-        rounds = self._first_touches.span(sectors, nbytes, lane // WARP_LANES, reads=not writes)
+        rounds = self.first_touches.span(sectors, nbytes, lane // WARP_LANES, reads=not writes)
         bitmaps[buffer.address][sectors.start - first : sectors.stop - first] = True
         if writes:
             counters.global_store_requests += counts[0]
@@ -269,12 +269,6 @@ class BlockCounters:
             counters.global_load_lines += counts[2]
             counters.global_load_bytes += nbytes
         return rounds
-
-    def rounds_of(self, warp: int) -> Rounds:
-        return self._first_touches.rounds_of(warp)
-
-    def wait_for(self, loads: Rounds, warp: int) -> None:
-        self._first_touches.wait_for(loads, warp)
 
     def shared_access(self, site: Site, address: Array, active: Active) -> None:
         self._counters.shared_requests += int(np.count_nonzero(_warps(active)))

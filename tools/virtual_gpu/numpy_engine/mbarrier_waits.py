@@ -209,7 +209,7 @@ class MbarrierWaits:
                 row = warp * WARP_LANES // f.shape[1]
                 order.acquire(row, warp % (f.shape[1] // WARP_LANES), clock)
             if f.counters is not None:
-                f.counters.wait_for(record.ended[parity], warp)
+                f.counters.first_touches.wait_for(record.ended[parity], warp)
 
     def _answer(self, f: Frame, waiting: _Waiting, chosen: Mask, value: bool) -> tuple[int, Mask]:
         mask = np.zeros(f.shape, np.bool_)

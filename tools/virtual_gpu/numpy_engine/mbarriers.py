@@ -183,7 +183,7 @@ class _Arrivals:
 
     def _arrive(self, record: Record, lane: int) -> None:
         if self.f.counters is not None:
-            loads = self.f.counters.rounds_of(lane // WARP_LANES)
+            loads = self.f.counters.first_touches.rounds_of(lane // WARP_LANES)
             record.arrived = record.arrived.most(loads)
         order = ordering(self.f)
         if order is not None and not self.form.relaxed:
@@ -243,7 +243,9 @@ def _rounds(f: Frame, lanes: Lanes) -> Rounds:
     """Of loads, with the lanes' copies."""
     if f.counters is None:
         return NO_ROUNDS
-    each = [f.counters.rounds_of(warp) for warp in np.unique(lanes // WARP_LANES).tolist()]
+    each = [
+        f.counters.first_touches.rounds_of(warp) for warp in np.unique(lanes // WARP_LANES).tolist()
+    ]
     return Rounds(max(r.all for r in each) + 1, max(r.fresh for r in each) + 1)
 
 
