@@ -59,7 +59,7 @@ CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 12, 48), (0, 1, 6)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
-LARGER, BESIDE = (0, 0, 2), (0, 0, 8)
+LARGER, BESIDE = (0, 0, 4), (0, 0, 16)
 """The same of the first and the third again, but larger, and of calls that are timed but for one
 extent."""
 USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
