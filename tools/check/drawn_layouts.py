@@ -36,11 +36,16 @@ def drawn_pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tu
             for _ in arg.free_axes
         )  # fmt: skip
         drawn = _affordable(arg, case, drawn)
-        pads[arg.name] = drawn[0] if len(drawn) == 1 else drawn
+        pads[arg.name] = one_or_all(drawn)
     single = [pad for pad in pads.values() if isinstance(pad, int)]
     if same and len(single) == len(pads) > 0:
         pads = dict.fromkeys(pads, min(single))
     return pads
+
+
+def one_or_all(pads: tuple[int, ...]) -> int | tuple[int, ...]:
+    """As a case holds the paddings of an argument: a single one as a number."""
+    return pads[0] if len(pads) == 1 else pads
 
 
 def _affordable(arg: Arg, case: Case, pads: tuple[int, ...]) -> tuple[int, ...]:
@@ -85,7 +90,7 @@ def aligned(task: Task, case: Case, rng: random.Random) -> Case:
             whole = ALIGNED_BYTES // ITEM_BYTES[arg.dtype_of(case)]
             drawn = tuple(whole * rng.randrange(3) for _ in arg.free_axes)
             drawn = tuple(pad // whole * whole for pad in _affordable(arg, case, drawn))
-            pads[arg.name] = drawn[0] if len(drawn) == 1 else drawn
+            pads[arg.name] = one_or_all(drawn)
     return case.model_copy(update={"pads": pads, "offset": 0, "offsets": {}})
 
 
@@ -100,6 +105,5 @@ def aligned_but(task: Task, case: Case, name: str, padded: bool, rng: random.Ran
     axis = rng.randrange(len(arg.free_axes))
     odd = rng.randrange(1, ALIGNED_BYTES // ITEM_BYTES[arg.dtype_of(case)], 2)
     drawn = tuple(pad + odd * (at == axis) for at, pad in enumerate(arg.pads_of(case)))
-    drawn = _affordable(arg, case, drawn)
-    pad = drawn[0] if len(drawn) == 1 else drawn
+    pad = one_or_all(_affordable(arg, case, drawn))
     return case.model_copy(update={"pads": {**case.pads, name: pad}})

@@ -150,8 +150,9 @@ def _served(task: Task, rng: random.Random, count: int) -> Iterator[tuple[Combin
     turns = [case for _ in range(-(-count // len(timed))) for case in rng.sample(timed, len(timed))]
     for number, case in enumerate(turns[:count]):
         kind = task.combinations[number // 2 % len(task.combinations)]
-        as_timed = [k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types)]
-        yield (as_timed[0] if as_timed and number % 2 else kind), dict(case.dims)
+        as_timed = Combination.of(case)
+        known = number % 2 and as_timed in task.combinations
+        yield (as_timed if known else kind), dict(case.dims)
 
 
 def _moved(served: Dims, free: Sequence[str], rng: random.Random) -> Dims:

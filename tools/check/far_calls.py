@@ -14,6 +14,7 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
+from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.plan.model import LaunchPlan
@@ -107,8 +108,7 @@ def _strided(case: Case, arg: Arg) -> Iterator[Case]:
         if steps > 0:
             pads = [0] * len(free)
             pads[place] = FAR // steps + arg.stride_step(case)
-            pad = pads[0] if len(pads) == 1 else tuple(pads)
-            yield case.model_copy(update={"pads": {arg.name: pad}})
+            yield case.model_copy(update={"pads": {arg.name: one_or_all(tuple(pads))}})
 
 
 def _beside_timed(task: Task) -> Iterator[Case]:
@@ -119,8 +119,8 @@ def _beside_timed(task: Task) -> Iterator[Case]:
         others = (case.dims[other] for other in task.dims if other != name)
         calls[case.dtype, *case.types.values(), *others] = case
     for case in calls.values():
-        as_timed = (k for k in task.combinations if (k.dtype, k.types) == (case.dtype, case.types))
-        kind = next(as_timed, task.combinations[0])
+        kind = Combination.of(case)
+        kind = kind if kind in task.combinations else task.combinations[0]
         for arg in task.args:
             yield from _strided(case, arg)
             found = _beyond(task, kind, arg, dict(case.dims), name, list(case.dims))

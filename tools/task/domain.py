@@ -37,6 +37,11 @@ class Combination(NamedTuple):
     types: dict[str, DTypeName]
     """The others, by name."""
 
+    @staticmethod
+    def of(case: Case) -> Combination:
+        """Of any case; a task need not allow it."""
+        return Combination(case.dtype, dict(case.types))
+
     def case(self, dims: Mapping[str, int]) -> Case:
         return Case(dims=dict(dims), dtype=self.dtype, types=self.types)
 
@@ -114,7 +119,7 @@ class Domain(Value):
             raise ValueError(f"{where}: {what}")
 
     def _require_types(self, case: Case) -> None:
-        if (case.dtype, case.types) in self.combinations:
+        if Combination.of(case) in self.combinations:
             return
         if case.dtype not in self.dtypes:
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")

@@ -263,21 +263,21 @@ static void answer(struct waiting *it, uint32_t lanes, uint32_t value) {
   it->lanes &= ~lanes;
 }
 
-static void acquire(struct waiting *it, uint32_t lanes) {
-  if (it->poll->relaxed) return;
-  LANES_OF(lanes, l)
-    acquire_from(it->warp, known(it->warp->worker, it->address[l])->over[it->parities >> l & 1]);
-}
-
 /* Who waited for a copy has waited for a load, after those before which the copy began; who waited for a warp, for that
    warp's loads. */
-static void wait_for_loads(struct waiting *it, uint32_t lanes) {
-  struct warp *w = it->warp;
+static void wait_for_loads(struct warp *w, const struct rounds *loads) {
+  if (loads->all > w->rounds)
+    w->mbarrier_rounds += loads->all - w->rounds, w->copy_cycles += loads->copy_cycles, w->rounds = loads->all;
+  if (loads->fresh > fresh_rounds(w)) w->fresh_rounds += loads->fresh - fresh_rounds(w);
+}
+
+/* What came before the arrivals comes before what these lanes do next, and has taken its rounds of loads. */
+static void acquire(struct waiting *it, uint32_t lanes) {
   LANES_OF(lanes, l) {
-    const struct rounds *loads = &known(w->worker, it->address[l])->ended[it->parities >> l & 1];
-    if (loads->all > w->rounds)
-      w->mbarrier_rounds += loads->all - w->rounds, w->copy_cycles += loads->copy_cycles, w->rounds = loads->all;
-    if (loads->fresh > fresh_rounds(w)) w->fresh_rounds += loads->fresh - fresh_rounds(w);
+    const struct record *r = known(it->warp->worker, it->address[l]);
+    const uint32_t parity = it->parities >> l & 1;
+    if (!it->poll->relaxed) acquire_from(it->warp, r->over[parity]);
+    wait_for_loads(it->warp, &r->ended[parity]);
   }
 }
 
@@ -308,7 +308,6 @@ static int pass(struct worker *k) {
       over |= (uint32_t)1 << l;
     }
     acquire(it, over);
-    wait_for_loads(it, over);
     meet(it->warp, over);
     if (over) block_order_all_meet(k); /* whoever arrived counts as all of the block: a missed race is better */
     answer(it, over, 1);

@@ -244,7 +244,7 @@ class BlockCounters:
         bitmaps[buffer.address][(sectors - np.uint64(first)).view(np.int64)] = True
 
     def span(self, buffer: Buffer, address: int, nbytes: int, lane: int, *, writes: bool) -> Rounds:
-        """A bulk copy of one lane, which counts as one request; what a wait for it comes to."""
+        """A bulk copy of one lane, which counts as one request; the rounds of who waits for it."""
         last = address + max(nbytes, 1) - 1
         sectors = slice(address // SECTOR_BYTES, last // SECTOR_BYTES + 1)
         counts = (1, sectors.stop - sectors.start, last // LINE_BYTES - address // LINE_BYTES + 1)

@@ -151,7 +151,7 @@ class FirstTouchRounds:
         return np.asarray(mine[new]), sectors[wanted][first][new], int(np.count_nonzero(late))
 
     def span(self, sectors: slice, nbytes: int, warp: int, *, reads: bool) -> Rounds:
-        """A copy of sectors in a row that one warp begins, and what a wait for it comes to."""
+        """A copy of sectors in a row that one warp begins; the rounds of who waits for it."""
         numbers = np.arange(sectors.start, sectors.stop, dtype=np.uint64)
         keys = numbers * np.uint64(self._shape[0]) + np.uint64(self._block_of[warp])
         new, _ = self._seen.add(keys, np.full(keys.size, self.rounds[warp]))
