@@ -77,7 +77,8 @@ class Judgement:
 
 def honest_kernels() -> list[Honest]:
     """Those of tests/attacks, whose names begin with their tasks', and those of shipped tasks."""
-    tasks = [*sorted(p.name for p in (ATTACKS / "tasks").iterdir() if p.is_dir()), *task_names()]
+    own = (path.name for path in (ATTACKS / "tasks").iterdir() if path.is_dir())
+    tasks = sorted([*own, *task_names()], key=len, reverse=True)
     kernels = [
         Honest(next(t for t in tasks if path.name.startswith(t)), path.name, path.read_text())
         for path in sorted((ATTACKS / "honest").glob("*.cu"))

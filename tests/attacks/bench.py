@@ -98,7 +98,8 @@ def task_of(name: str) -> Task:
 
 def honest() -> list[tuple[str, str]]:
     """Task and file of every honest kernel: the task's name begins the file's."""
-    names = [*(path.name for path in (HERE / "tasks").iterdir()), *task_names()]
+    own = (path.name for path in (HERE / "tasks").iterdir())
+    names = sorted([*own, *task_names()], key=len, reverse=True)
     found = sorted((HERE / "honest").glob("*.cu"))
     return [(next(n for n in names if p.name.startswith(n)), p.name) for p in found]
 
