@@ -164,8 +164,8 @@ def document() -> str:
         "Each is the baseline of a shipped task with a few edits (tests/attacks/classes/), written"
         " for a class of faults that a red team got past the judge in November 2026. The judge"
         " checks it as a new candidate and, where that finds nothing, confirms it as a winner."
-        " `python -m tests.attacks.wrong_kernels --device DEVICE -o tests/attacks/wrong_kernels.jsonl` records"
-        " them, and the same command without options writes this page.",
+        " `python -m tests.attacks.wrong_kernels --device DEVICE -o FILE` records them, into"
+        " tests/attacks/wrong_kernels.jsonl, and the same command without options writes this page.",
     ]
     for device in sorted({line.device for line in lines}, key=lambda name: name != "virtual"):
         own = [line for line in lines if line.device == device]
