@@ -238,5 +238,5 @@ def _low_precision(ptx: str, task: Task) -> Said:
 def _line(source: str, name: str) -> int:
     """First line that names it; 1 where none does."""
     word = re.compile(rf"\b{re.escape(last_identifier(name))}\b")
-    lines = enumerate(source.splitlines(), start=1)
+    lines = enumerate(source.split("\n"), start=1)
     return next((number for number, line in lines if word.search(line)), 1)

@@ -54,7 +54,7 @@ def profile_gpu(
             found = profile_cuda(runner, build, oracle_cases, times_us)
             if not isinstance(found, list):
                 return found
-            return with_counts(found, counting.result(), (build.folder / SOURCE).read_text())
+            return with_counts(found, counting.result(), build.source)
         finally:
             unwanted.set()
 
@@ -239,5 +239,5 @@ def profile_virtual(
         ),
         bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
         percent_of_limit=100 * floor / estimate.us,
-        lines=source_lines(estimate, (candidate.folder / SOURCE).read_text()),
+        lines=source_lines(estimate, candidate.source),
     )  # fmt: skip
