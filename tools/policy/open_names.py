@@ -16,22 +16,25 @@ from astra_chat.tools.policy.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.types import Finding
 
 DOCUMENTED = re.compile(
-    r"""__CUDA_ARCH(_LIST|_SPECIFIC|_FAMILY_SPECIFIC|_FEAT_SM\w+|_HAS_FEATURE)?_{0,2} | __CUDACC_{0,2}
+    r"""__CUDA_ARCH(_LIST|_SPECIFIC|_FAMILY_SPECIFIC|_FEAT_SM\w+|_HAS_FEATURE)?_{0,2}
+    | __CUDACC__
     | __CUDACC_VER(_MAJOR|_MINOR|_BUILD)?__ | __CUDACC_RTC__
-    | __NVCC__ | __NVCOMPILER\w* | __CUDA__ | CUDA_VERSION | __?CUDART_(API_)?VERSION | CUDART_VERSION
+    | __NVCC__ | __NVCOMPILER\w* | __CUDA__ | CUDA_VERSION | (__)?CUDART_(API_)?VERSION
     | __CUDA_(BF16|FP16|FP8|FP6|FP4)_TYPES_EXIST__ | __CUDA_FP8_ENABLE__ | CUDART_\w+_(F|HF|BF16)
     | (CUB|THRUST|CCCL|LIBCUDACXX)_(\w+_)?VERSION | _CCCL_\w+
-    | __cplusplus | __cpp_(?!exceptions|rtti)\w+ | __STDC\w*__ | __has_(attribute|cpp_attribute|builtin)
+    | __cplusplus | __cpp_(?!exceptions|rtti)\w+ | __STDC\w*__
+    | __has_(attribute|cpp_attribute|builtin)
     | __VA_OPT__ | __VA_ARGS__
-    | __GNUC(_MINOR|_PATCHLEVEL)?__ | __GNU[GC]__ | __GLIBC(_MINOR)?__ | __GLIBCXX__ | _GLIBCXX_RELEASE
+    | __GNUC(_MINOR|_PATCHLEVEL)?__ | __GNU[GC]__ | __GLIBC(_MINOR)?__
+    | __GLIBCXX__ | _GLIBCXX_RELEASE
     | __clang(_m\w+)?__ | __clang_patchlevel__ | _LIBCPP_VERSION | _MSC_(FULL_)?VER | _MSVC_LANG
     | __(INTEL_COMPILER|INTEL_LLVM_COMPILER|MINGW\w*|CYGWIN|EDG|EDG_VERSION)(__)? | __ICC
     | _WIN(32|64) | __linux(__)? | linux | __unix(__)? | __APPLE__ | __ANDROID__
     | __(x86_64|amd64|i386|aarch64|arm|powerpc64|riscv)__ | _M_(X64|IX86|ARM64)
     | __HIP(CC|_PLATFORM_\w+|_DEVICE_COMPILE_*)?(__)? | __HIPCC__ | USE_ROCM | __MUSA\w*
     | __(SIZEOF|ALIGNOF)_\w+__ | __(BYTE|FLOAT_WORD)_ORDER__ | __ORDER_\w+__ | __CHAR_BIT__
-    | __(FLT|DBL|LDBL|INT|LONG|SHRT|SCHAR|WCHAR|SIZE|PTRDIFF|INTMAX|UINTPTR)\w*(MAX|MIN|DIG|EPSILON)?__
-    | (U?INT(8|16|32|64|MAX|PTR|_LEAST\d+|_FAST\d+)?|U?[SL]?CHAR|U?SHRT|U?L?LONG|SIZE|PTRDIFF)_(MAX|MIN)
+    | __(FLT|DBL|LDBL|INT|LONG|SHRT|SCHAR|WCHAR|SIZE|PTRDIFF|INTMAX|UINTPTR)\w*__
+    | (U?INT(8|16|32|64|MAX|PTR)?|U?S?CHAR|U?SHRT|U?L?LONG|SIZE|PTRDIFF)_(MAX|MIN)
     | (FLT|DBL|LDBL)_\w+ | CHAR_BIT | M_[A-Z0-9_]+ | INFINITY | NAN | HUGE_VALF? | NULL | __LINE__
     """,
     re.VERBOSE,
@@ -180,7 +183,7 @@ class _Reader:
         return self._gives_value(place) or self._takes_away(place) or self._whole_file(place)
 
     def _gives_value(self, place: int) -> bool:
-        """#ifndef X, #define X 1, #endif: a value that may be set from outside, and nothing else."""
+        """#ifndef X, #define X 1, #endif: a value that may be set from outside, and no more."""
         return self._is_idiom(place, "ifndef", "define")
 
     def _takes_away(self, place: int) -> bool:

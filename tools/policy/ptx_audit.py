@@ -199,6 +199,11 @@ def kernels_with_global_atomics(ptx: str) -> frozenset[str]:
     return _kernels_with(_GLOBAL_ATOMIC, ptx)
 
 
+def bodies(ptx: str) -> list[str]:
+    """Text of each function and of its parameters, without comments, strings and line numbers."""
+    return [_LOCATION.sub("", body) for _, body in _functions(ptx)]
+
+
 def _kernels_with(pattern: re.Pattern[str], ptx: str) -> frozenset[str]:
     """Kernels in whose body this stands; all of them where it stands in a function."""
     bodies = _functions(ptx)

@@ -24,9 +24,9 @@ def guard(
 ) -> tuple[Finding, ...]:
     """Every place of `source` that breaks the policy, by line; empty if there is none.
 
-    `entry` is the launcher that must be defined as extern "C"; `headers` are texts of the task's own
-    files by name, the only ones that may be included in quotes. Nothing is preprocessed: text in a
-    branch of #if that is not taken counts too.
+    `entry` is the launcher that must be defined as extern "C"; `headers` are the texts of the
+    task's own files by name, the only ones that may be included in quotes. Nothing is preprocessed:
+    text in a branch of #if that is not taken counts too.
     """
     if len(source.encode(errors="replace")) > rules.SOURCE_BYTES:
         return (Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes"),)

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
