@@ -9,7 +9,7 @@ cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 built_text       the text that nvcc gets: those tokens, written again
 binary_audit     symbols, constructors, sections and driver calls of the build
 machine_code     special registers that the machine code reads
-timer_waits      what a kernel's timer decides: pauses while it polls, or more
+register_flow    what a kernel does with the timer and with the grid's barrier
 control_graph    loops of a PTX function, and where the ways of a branch meet
 ptx_audit        precision, cache policy and the driver's registers in the PTX
 """

@@ -63,7 +63,7 @@ def refused_registers(lines: Iterable[str], *, timer: bool) -> list[tuple[str, i
     none is named.
 
     `lines`: nvdisasm's text. `timer`: whether the PTX that the code is made of reads the timer for
-    no more than pauses (timer_waits.py). Lines and files decide nothing: they are only told.
+    no more than pauses (register_flow.py). Lines and files decide nothing: they are only told.
     """
     found: dict[str, int] = {}
     for read in special_registers(lines):
