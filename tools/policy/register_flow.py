@@ -1,4 +1,4 @@
-"""What special registers decide in a kernel: by the structure of its PTX, by no line's or file's name.
+"""What special registers decide in a kernel, by the structure of its PTX: no line or file counts.
 
 Two are let pass where what is computed from them stays where it belongs.
 
