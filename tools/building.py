@@ -29,7 +29,7 @@ class Builder:
 
     def guard(self, source: str, steps: Steps) -> Refused | None:
         with steps.step("guard"):
-            findings = guard(source, self._task.entry, self._task.headers)
+            findings = guard(source, self._task.entry, self._task.header_texts())
         return Refused(gate="guard", findings=findings) if findings else None
 
     def build(
@@ -39,7 +39,8 @@ class Builder:
         lets it pass; `ready` may be building the baseline. Raises BadInput where that fails."""
         self._tell(0)
         with steps.step("build"):
-            ahead = [one for one in also if not guard(one, self._task.entry, self._task.headers)]
+            texts = self._task.header_texts()
+            ahead = [one for one in also if not guard(one, self._task.entry, texts)]
             if ready.running:
                 self._build([source, *ahead])
                 ready.wait()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from astra_chat.session.export_example import example_source
 from astra_chat.session.torch_operator import operator_source
-from astra_chat.tools.build.nvcc import compiler_sandbox
+from astra_chat.tools.build.proven_object import proven_object
 from astra_chat.tools.build.tvm_ffi_binding import (
     compile_cpp,
     ensure_binding,
@@ -15,13 +15,14 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     tvm_ffi_folder,
     tvm_ffi_version,
 )
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
+from astra_chat.tools.policy.built_text import Unreadable, built_text
 from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.task.contract_text import access_text, strides_text, types_text
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import candidate_id, sha256_of
+from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.run_folder import (
     BEST_SOURCE,
+    BUILT_SOURCE,
     EXAMPLE,
     INPUTS,
     PART_OF_SOURCE,
@@ -32,18 +33,28 @@ from astra_chat.transcript.run_folder import (
 
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
-    """Write best.cu, whole or not at all; without a best candidate, take away what an earlier
-    session left there, if it is one of `ours`, the run's candidates. Raises OSError."""
+    """Write best.cu, the author's text, and best.built.cu, what nvcc got of it, each whole or not
+    at all; without a best candidate, take away what an earlier session left there, if it is one of
+    `ours`, the run's candidates. Raises OSError."""
     path = folder / BEST_SOURCE
     if source is None:
         if path.is_file() and candidate_id(path.read_text(errors="replace")) in ours:
             path.unlink()
+            (folder / BUILT_SOURCE).unlink(missing_ok=True)
         return
-    scratch = folder / PART_OF_SOURCE
+    _leave(source, path)
+    try:
+        _leave(built_text(source), folder / BUILT_SOURCE)
+    except Unreadable:  # the guard refuses it, so nobody built it
+        (folder / BUILT_SOURCE).unlink(missing_ok=True)
+
+
+def _leave(text: str, path: Path) -> None:
+    scratch = path.parent / PART_OF_SOURCE
     try:
         scratch.unlink(missing_ok=True)
         with scratch.open("x") as file:
-            file.write(source)
+            file.write(text)
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
@@ -55,11 +66,12 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
-    Raises MissingDependency where nvcc, the host compiler or tvm-ffi is missing.
+    Raises MissingDependency where nvcc, the host compiler or tvm-ffi is missing, and BadInput where
+    the author's text compiles to other code than what was judged (build/proven_object.py).
     """
     toolkit = find_toolkit()
     folder.mkdir(parents=True, exist_ok=True)
-    kernel = compile_kernel(task, source, toolkit, arch)
+    kernel = proven_object(task, source, toolkit, arch)
     cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
     link_module([kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry),
                 toolkit, cudart)  # fmt: skip
@@ -67,28 +79,6 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     (folder / EXAMPLE).write_text(example_source(task))
     (folder / TORCH_OPERATOR).write_text(operator_source(task))
     (folder / INPUTS).write_text((task.folder / INPUTS).read_text())
-
-
-def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
-    """Object file of a candidate, with the flags it was judged by: machine code and PTX; from the
-    cache or compiled now."""
-    texts = {**task.header_texts(), "kernel.cu": source}
-    virtual = arch.replace("sm_", "compute_")
-    command = [
-        str(toolkit.nvcc), *task.flags, f"-gencode=arch={virtual},code=[{arch},{virtual}]",
-        f"-ccbin={toolkit.cxx}", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
-        "-c", "kernel.cu", "-o", "kernel.o",
-    ]  # fmt: skip
-    named = [part for text in texts.items() for part in text]
-    key = sha256_of("\0".join([toolkit.version, *command, *named]))[:32]
-    final = cache_folder("objects") / key
-    if not in_cache(final):
-        with new_entry(final) as scratch:
-            for name, text in texts.items():
-                (scratch / name).write_text(text)
-            # A resumed run's source and flags may be anybody's, as those of a build are.
-            compile_cpp(command, scratch, compiler_sandbox(scratch, ()))
-    return final / "kernel.o"
 
 
 def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: list[str]) -> None:
@@ -140,7 +130,8 @@ is launched then.
 
 Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
 CUDA's runtime is inside: no toolkit is needed. `python load_example.py` tries the module. The
-kernel's source is best.cu, one folder up.
+kernel's source is best.cu, one folder up; nvcc got best.built.cu, its tokens without comments. Both
+were compiled, and their object files (host code, machine code, PTX) are equal byte for byte.
 
 `import torch_op`, with this folder on the path, makes it the operator
 `torch.ops.astra.{entry}`, for torch.compile, torch.export and CUDA graphs: the same arguments, in

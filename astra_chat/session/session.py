@@ -317,4 +317,7 @@ class Session:
             export_best(request.task, source, folder / BEST_MODULE, arch=request.device.arch)
         except (AstraError, OSError) as error:
             return [f"its files were not all written: {error}"]
-        return ["its source is in best.cu, a tvm-ffi module of it in best/"]
+        return [
+            "its source is in best.cu, a tvm-ffi module of it in best/; best.cu and what nvcc got"
+            " when it was judged, best.built.cu, compile to equal object files"
+        ]

@@ -10,6 +10,8 @@ from astra_chat.tools.errors import BadInput
 
 TRANSCRIPT = "transcript.jsonl"
 BEST_SOURCE = "best.cu"
+BUILT_SOURCE = "best.built.cu"
+"""The winner as nvcc got it: the same tokens on the same lines, without comments."""
 PART_OF_SOURCE = ".best.cu.part"
 """While it is being written."""
 BEST_MODULE = "best"
@@ -35,7 +37,7 @@ def new_run(task: str, folder: Path | None) -> tuple[Path, str]:
 def require_room(folder: Path) -> None:
     """Nothing of an earlier run is overwritten: raises BadInput. The Writer sees to the transcript
     itself."""
-    for name in (BEST_SOURCE, BEST_MODULE):
+    for name in (BEST_SOURCE, BUILT_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
                 f"{folder / name} exists already and is not overwritten: name another folder"
@@ -47,7 +49,7 @@ def require_no_links(folder: Path, entry: str) -> None:
     folder may come from anybody, and what it leads to would be overwritten."""
     made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR)
     best = [folder / BEST_MODULE / name for name in made]
-    names = (TRANSCRIPT, BEST_SOURCE, PART_OF_SOURCE, BEST_MODULE, JOBS)
+    names = (TRANSCRIPT, BEST_SOURCE, BUILT_SOURCE, PART_OF_SOURCE, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():
             raise BadInput(f"{path} is a link, and a run would write through it: delete it")

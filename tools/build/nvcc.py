@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -20,8 +19,10 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.tools.build import standard_headers
+from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.policy.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.cores import cores
@@ -46,8 +47,6 @@ machine code of the shipped kernels is the same without it."""
 MIN_FREE_BYTES = 2**20
 """Free disk space below which a failed build says nothing about the kernel."""
 LOG_BYTES = 2**22
-LOG_LINES = 40
-LOG_COLUMNS = 300
 KEPT = (
     "kernel.cu", "kernel.so", "kernel.ptx", "kernel.sass", "kernel.cubin", "kernel.o", "nvcc.log",
     "kernel.host.i", "kernel.device.i",
@@ -59,9 +58,12 @@ class Build:
     """A built candidate: a folder of the cache."""
 
     folder: Path
+    """kernel.cu in it is the source as nvcc got it (policy/built_text.py)."""
     resources: tuple[Resources, ...]
     cached: bool
     seconds: float
+    source: str = ""
+    """The author's text."""
 
     @property
     def library(self) -> Path:
@@ -123,30 +125,51 @@ def build_all(
 
     `headers` are folders that the task's flags name with -I, for our own sources that include
     another project's headers; no candidate gets any. The cache does not see their content.
+
+    What is built, and what the cache goes by, is each source as the guard reads it
+    (policy/built_text.py); a source that cannot be read in one way only is a BuildFailed.
     """
     start = time.monotonic()
     toolkit = find_toolkit()
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
-    own = {**task.header_texts(), **standard_headers.HEADERS}
+    own = {**{name: header_text(text) for name, text in task.header_texts().items()},
+           **standard_headers.HEADERS}  # fmt: skip
     after = [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
     key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
-    finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
-    known = [in_cache(final) for final in finals]
-    missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
-    failures: dict[Path, BuildFailed | TimedOut] = {}
+    written = [_written(source) for source in sources]
+    finals = [folder / sha256_of("\0".join([*key, text.built]))[:32] for text in written]
+    pairs = list(zip(finals, written, strict=True))
+    failures: dict[Path, BuildFailed | TimedOut] = {f: s.unread for f, s in pairs if s.unread}
+    missing = {f: s for f, s in pairs if not s.unread and not in_cache(f)}
     if missing:
         with (
             room_in(folder),
             tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
         ):
             sandbox = compiler_sandbox(Path(scratch), headers)
-            failures = _build_missing(missing, own, command, after, sandbox, stop or Stop())
+            failures |= _build_missing(missing, own, command, after, sandbox, stop or Stop())
     seconds = time.monotonic() - start
     return [
-        failures[final] if final in failures else _read(final, cached, seconds)
-        for final, cached in zip(finals, known, strict=True)
+        failures[final] if final in failures else _read(final, text, final not in missing, seconds)
+        for final, text in pairs
     ]
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A source and what nvcc gets of it, or why it gets nothing."""
+
+    author: str
+    built: str
+    unread: BuildFailed | None = None
+
+
+def _written(source: str) -> _Written:
+    try:
+        return _Written(source, built_text(source))
+    except Unreadable as why:
+        return _Written(source, source, BuildFailed(log=str(why)))
 
 
 def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
@@ -175,7 +198,7 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
 
 def _build_missing(
-    missing: dict[Path, str],
+    missing: dict[Path, _Written],
     headers: dict[str, str],
     command: list[str],
     after: list[str],
@@ -197,7 +220,7 @@ def _build_missing(
         ended = False
     full = shutil.disk_usage(scratch).free < MIN_FREE_BYTES
     late = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
-    failures, left = dict[Path, BuildFailed | TimedOut](), dict[Path, str]()
+    failures, left = dict[Path, BuildFailed | TimedOut](), dict[Path, _Written]()
     for final, entry in entries.items():
         status, log = (_text(entry / name) for name in ("status", "nvcc.log"))
         if status == "0":
@@ -207,7 +230,8 @@ def _build_missing(
         elif ended and full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         elif ended:
-            failures[final] = BuildFailed(log=readable_log(log or done.output, missing[final]))
+            said = readable_log(log or done.output, missing[final].author)
+            failures[final] = BuildFailed(log=said)
         else:
             left[final] = missing[final]
         shutil.rmtree(entry)
@@ -220,7 +244,7 @@ def _build_missing(
 
 def _write_graph(
     scratch: Path,
-    missing: dict[Path, str],
+    missing: dict[Path, _Written],
     headers: dict[str, str],
     command: list[str],
     after: list[str],
@@ -241,7 +265,7 @@ def _write_graph(
     entries = {final: scratch / str(index) for index, final in enumerate(missing)}
     for entry, source in zip(entries.values(), missing.values(), strict=True):
         entry.mkdir()
-        for name, text in {**headers, "kernel.cu": source}.items():
+        for name, text in {**headers, "kernel.cu": source.built}.items():
             (entry / name).parent.mkdir(exist_ok=True)
             (entry / name).write_text(text)
         graph += [f"build {entry.name}/kernel.so: nvcc {entry.name}/kernel.cu"]
@@ -280,9 +304,9 @@ def _publish(entry: Path, final: Path) -> None:
                 (entry / name).rename(scratch / name)
 
 
-def _read(folder: Path, cached: bool, seconds: float) -> Build:
+def _read(folder: Path, written: _Written, cached: bool, seconds: float) -> Build:
     resources = parse_ptxas(_log(folder / "nvcc.log"))
-    return Build(folder, resources, cached, seconds)
+    return Build(folder, resources, cached, seconds, written.author)
 
 
 def _log(path: Path) -> str:
@@ -294,48 +318,3 @@ def _log(path: Path) -> str:
 def _text(path: Path) -> str:
     """The same without the last newline; "" where it is not there."""
     return _log(path).rstrip("\n") if path.is_file() else ""
-
-
-def readable_log(log: str, source: str) -> str:
-    """nvcc's errors with the source line each one names; warnings and noise cut away."""
-    lines = source.splitlines()
-    shown: list[str] = []
-    for line in log.splitlines():
-        if re.match(r"^(ptxas info|nvcc info|\d+ errors? detected|Remark)", line.strip()):
-            continue
-        named = re.match(r"^kernel\.cu\((\d+)\): (.*)", line)
-        shown.append(f"line {named[1]}: {named[2]}" if named else line)
-        if named and 0 < int(named[1]) <= len(lines):
-            shown.append(f"    {lines[int(named[1]) - 1].strip()}")
-    first = next((i for i, text in enumerate(shown) if "error" in text.lower()), 0)
-    cut = [_cut(text) for text in shown[first:] if text.strip()][:LOG_LINES]
-    return "\n".join(cut) or "nvcc failed without a message"
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LOG_COLUMNS else line[:LOG_COLUMNS] + " ..."
-
-
-_PTXAS = re.compile(
-    r"^ptxas info\s*: Compiling entry function '(?P<kernel>\S+)'.*?"
-    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
-    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
-    re.DOTALL | re.MULTILINE,
-)
-
-
-def parse_ptxas(log: str) -> tuple[Resources, ...]:
-    """Registers, shared memory and spills of every kernel, from `ptxas -v`."""
-    kernels = []
-    for match in _PTXAS.finditer(log):
-        shared = re.search(r"(\d+) bytes smem", match["rest"])
-        kernels.append(
-            Resources(
-                kernel=match["kernel"],
-                registers=int(match["registers"]),
-                static_shared_bytes=int(shared[1]) if shared else 0,
-                spill_bytes=int(match["stores"]) + int(match["loads"]),
-                stack_bytes=int(match["stack"]),
-            )
-        )
-    return tuple(kernels)

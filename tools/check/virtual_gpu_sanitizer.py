@@ -43,8 +43,7 @@ def sanitize_virtual(
     small += _together(runner.task, reaching)
     device = virtual_device(runner.device.spec)
     other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
-    source = (candidate.folder / "kernel.cu").read_text()
-    built = build(runner.task, source, device, runner.stop)
+    built = build(runner.task, candidate.source, device, runner.stop)
     if not isinstance(built, Build):
         return Watched(frozenset())
     seen = set[str]()

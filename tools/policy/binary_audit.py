@@ -19,7 +19,7 @@ from typing import Literal
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
-from astra_chat.tools.policy import machine_code, ptx_audit, rules
+from astra_chat.tools.policy import machine_code, ptx_audit, register_flow, rules
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
 from astra_chat.tools.system import elf
 from astra_chat.tools.system.elf import Elf, Symbol
@@ -215,7 +215,8 @@ def _special_registers(build: Build, ptx: str) -> list[Finding]:
     if not build.machine_code.is_file():
         return [Finding(line=1, what="its machine code cannot be read: nvdisasm fails on it")]
     with build.machine_code.open(errors="replace") as lines:
-        read = [*machine_code.refused_registers(lines), *ptx_audit.refused_registers(ptx)]
+        read = machine_code.refused_registers(lines, timer=register_flow.only_sleeps(ptx))
+    read += ptx_audit.refused_registers(ptx, grid_sync=register_flow.only_grid_sync(ptx))
     why = "what a kernel does must depend on its arguments alone"
     return [Finding(line=line, what=f"reads {name}: {why}") for name, line in read[:MOST_SAID]]
 
@@ -238,5 +239,5 @@ def _low_precision(ptx: str, task: Task) -> Said:
 def _line(source: str, name: str) -> int:
     """First line that names it; 1 where none does."""
     word = re.compile(rf"\b{re.escape(last_identifier(name))}\b")
-    lines = enumerate(source.splitlines(), start=1)
+    lines = enumerate(source.split("\n"), start=1)
     return next((number for number, line in lines if word.search(line)), 1)

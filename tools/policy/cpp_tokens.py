@@ -30,22 +30,36 @@ class Token:
     """Index of its first character in the source; of names, numbers and punctuation."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A token as it is written for the compiler, and where it stands in the spliced text."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+    """Behind its last character."""
+
+
 _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
 _RAW_START = re.compile(r'(?:u8|[uUL])?R"')
 _RAW_DELIMITER = re.compile(r'([^()\\\s"]{0,16})\(')
 _DIGRAPHS = {"<%": "{", "%>": "}", "<:": "[", ":>": "]", "%:": "#", "%:%:": "##"}
-_BLANK = re.compile(r"(?:[ \t\f\v\r]+|//[^\n]*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
+_BLANK = re.compile(r"(?:[ \t\r]+|//[^\n]*|/\*.*?\*/|(?P<open>/\*.*))+", re.DOTALL)
 _TOKEN = re.compile(
     r"""
     (?P<string>(?:u8|[uUL])?"(?:\\[^\n]|[^"\\\n])*(?P<string_end>"?))
   | (?P<char>(?:u8|[uUL])?'(?:\\[^\n]|[^'\\\n])*(?P<char_end>'?))
   | (?P<number>\.?[0-9](?:[eEpP][+-]|'[0-9A-Za-z_]|[0-9A-Za-z_.])*)
-  | (?P<name>[^\W\d][\w$]*|\$[\w$]*)
+  | (?P<name>[A-Za-z_$][\w$]*)
   | (?P<bad>\\|\?\?)
-  | (?P<punct>%:%:|\#\#|<%|%>|<:(?!:[^:>])|:>|%:|::|->|<<<|>>>|&&|\|\||[^\s\w])
+  | (?P<punct>%:%:|\#\#|<%|%>|<:(?!:[^:>])|:>|%:|::|->|<<<|>>>|&&|\|\||[!-/:-@\[-`{-~])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
+_DIRECTIVE = re.compile(r"\w+", re.ASCII)
+_SUFFIX = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _HEADER = re.compile(r'<[^>\n]*>|"[^"\n]*"')
 _TEXT_DIRECTIVES = ("error", "warning")
 _HEADER_DIRECTIVES = ("include", "include_next", "import", "embed")
@@ -53,6 +67,8 @@ _FORBIDDEN_TEXT = (
     (re.compile(r"\?\?/"), "the trigraph of a backslash: compilers differ about it"),
     (re.compile(r"\r(?!\n)"), "a carriage return inside a line"),
     (re.compile("\0"), "a NUL character"),
+    (re.compile("^\ufeff"), "a byte-order mark: a compiler drops it, so its line reads as another"),
+    (re.compile("[\ud800-\udfff]"), "half of a character of UTF-16"),
     (
         re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"),
         "a character that turns the direction of writing: a reader would see other code",
@@ -94,10 +110,7 @@ class Code(list[Token]):
 
 def tokens(source: str) -> Iterator[Token]:
     """All tokens in order. What cannot be read as C++ comes as kind "bad", its text the reason."""
-    for pattern, reason in _FORBIDDEN_TEXT:
-        if match := pattern.search(source):
-            yield Token("bad", reason, source.count("\n", 0, match.start()) + 1)
-    yield from _Lexer(source).run()
+    return Lexer(source).run()
 
 
 def content(literal: str) -> str:
@@ -121,7 +134,7 @@ def _unescaped(escape: str) -> str:
     return _SIMPLE.get(kind, kind)
 
 
-class _Lexer:
+class Lexer:
     """Scans the spliced text; raw strings, where splices do not count, are read in the source."""
 
     def __init__(self, source: str) -> None:
@@ -131,22 +144,52 @@ class _Lexer:
         self.at = 0
         self.directive = ""
         self.fresh_line = True
+        self.open_comment: int | None = None
+        """Where a comment begins that nothing ends."""
+        self.pieces: list[Piece] = []
+        """What run() has read so far, "bad" left out; a directive is two pieces, # and its name."""
 
     def run(self) -> Iterator[Token]:
+        """As tokens() does; at its end `pieces` are complete."""
+        for pattern, reason in _FORBIDDEN_TEXT:
+            if match := pattern.search(self.source):
+                yield Token("bad", reason, self.source.count("\n", 0, match.start()) + 1)
         while self._skip_blanks():
             if self.text[self.at] == "\n":
                 self.at, self.directive, self.fresh_line = self.at + 1, "", True
                 continue
+            start = self.at
             token = self._next()
+            self._keep(token.kind, token.text, start)
             if self.fresh_line and token.text == "#":
                 yield from self._directive_start(token.line)
             else:
                 yield token
+            if token.kind in ("string", "char"):
+                yield from self._behind_literal(token)
             self.fresh_line = False
+        if self.open_comment is not None:
+            self.at = self.open_comment
+            yield Token("bad", "a comment without an end", self._line())
+
+    def _keep(self, kind: Kind, text: str, start: int) -> None:
+        if kind != "bad":
+            self.pieces.append(Piece(kind, text, start, self.at))
+
+    def _behind_literal(self, literal: Token) -> Iterator[Token]:
+        """What is wrong with a literal that is closed."""
+        if suffix := _SUFFIX.match(self.text, self.at):
+            what = f"{suffix[0]} touches the end of a literal: a suffix of the user's own"
+            yield Token("bad", what, self._line(), self.directive)
+        if control := _CONTROL.search(literal.text):
+            what = f"the control character U+{ord(control[0]):04X} in a literal"
+            yield Token("bad", what, literal.line, self.directive)
 
     def _skip_blanks(self) -> bool:
         if blank := _BLANK.match(self.text, self.at):
             self.at = blank.end()
+            if blank["open"]:
+                self.open_comment = blank.start("open")
         return self.at < len(self.text)
 
     def _next(self) -> Token:
@@ -155,9 +198,9 @@ class _Lexer:
             return self._raw_string(raw.end(), line)
         match = _TOKEN.match(self.text, self.at)
         if match is None or match["bad"]:
+            character = self.text[self.at]
             self.at += 1
-            what = "a backslash, a trigraph or another character outside literals"
-            return Token("bad", what, line, self.directive)
+            return Token("bad", _outside(character), line, self.directive)
         self.at = match.end()
         if "" in (match["string_end"], match["char_end"]):
             return Token("bad", "a literal that its line does not close", line, self.directive)
@@ -167,21 +210,25 @@ class _Lexer:
     def _directive_start(self, line: int) -> Iterator[Token]:
         """Enter a directive: name it, and read what follows as header or free text where it is."""
         self._skip_blanks()
-        name = re.compile(r"\w*").match(self.text, self.at)
-        self.directive = name[0] if name and name[0] else "#"
-        self.at += len(name[0]) if name else 0
+        start = self.at
+        name = _DIRECTIVE.match(self.text, start)
+        self.directive = name[0] if name else "#"
+        if name:
+            self.at = name.end()
+            self._keep("directive", name[0], start)
         yield Token("directive", self.directive, line, self.directive)
         self._skip_blanks()
         line = self._line()
         if self.directive in _TEXT_DIRECTIVES:
             end = self.text.find("\n", self.at)
-            end = len(self.text) if end < 0 else end
-            yield Token("text", self.text[self.at : end], line, self.directive)
-            self.at = end
+            start, self.at = self.at, len(self.text) if end < 0 else end
+            yield Token("text", self.text[start : self.at], line, self.directive)
+            self._keep("text", self.text[start : self.at], start)
         elif self.directive in _HEADER_DIRECTIVES:
             header = _HEADER.match(self.text, self.at)
             if header:
-                self.at = header.end()
+                start, self.at = self.at, header.end()
+                self._keep("header", header[0], start)
                 yield Token("header", header[0], line, self.directive)
 
     def _raw_string(self, content: int, line: int) -> Token:
@@ -203,6 +250,14 @@ class _Lexer:
         if self.at >= len(self.origin):
             return len(self.newlines) + 1
         return bisect.bisect_left(self.newlines, self.origin[self.at]) + 1
+
+
+def _outside(character: str) -> str:
+    """What is wrong with a character that begins no token."""
+    if character in "\\?":
+        return "a backslash or a trigraph outside literals"
+    what = "the control character" if character < " " or character == "\x7f" else "the character"
+    return f"{what} U+{ord(character):04X} outside literals and comments"
 
 
 def _kind(match: re.Match[str]) -> Kind:

@@ -20,9 +20,6 @@ PLACES_IN_GRID = re.compile(
 """Where a thread is in its warp, block, cluster and grid, how much shared memory it has, and where
 that and local memory begin among generic addresses."""
 TIMER = re.compile(r"SR_GLOBALTIMER\w*")
-WAITS = re.compile(r".*/cuda/std/(?:.*/)?\w*threading_support\w*(?:\.h)?")
-"""libcu++'s wait with a growing pause, by which cuda::barrier and its like wait; its timer decides
-how long it pauses."""
 PTX_NAMES = (
     ("SR_CLOCK", "%clock"),
     ("SR_GLOBALTIMER", "%globaltimer"),
@@ -61,14 +58,18 @@ class Read:
     """Innermost first; empty where the text does not say."""
 
 
-def refused_registers(lines: Iterable[str]) -> list[tuple[str, int]]:
+def refused_registers(lines: Iterable[str], *, timer: bool) -> list[tuple[str, int]]:
     """Special registers that a candidate may not read, and a line of its source for each; 1 where
-    none is named. `lines`: nvdisasm's text."""
+    none is named.
+
+    `lines`: nvdisasm's text. `timer`: whether the PTX that the code is made of reads the timer for
+    no more than pauses (register_flow.py). Lines and files decide nothing: they are only told.
+    """
     found: dict[str, int] = {}
     for read in special_registers(lines):
         if PLACES_IN_GRID.fullmatch(read.register):
             continue
-        if TIMER.fullmatch(read.register) and any(WAITS.fullmatch(f.file) for f in read.frames):
+        if timer and TIMER.fullmatch(read.register):
             continue
         own = (f.line for f in read.frames if f.file.rpartition("/")[2] == SOURCE)
         found.setdefault(_named(read.register), next(own, 1))

@@ -162,11 +162,11 @@ def _chosen_from(text: str) -> list[str] | None:
     return operands[:2] if text.startswith("selp.") else None
 
 
-def refused_registers(ptx: str) -> list[tuple[str, int]]:
+def refused_registers(ptx: str, *, grid_sync: bool) -> list[tuple[str, int]]:
     """Registers of the driver's that a candidate reads, and a line of its source for each.
 
-    grid.sync() of cooperative groups reads %envreg1 and %envreg2; the candidate's own lines may
-    not.
+    `grid_sync`: whether %envreg1 and %envreg2 do no more than grid.sync() of cooperative groups
+    needs (register_flow.py). Lines and files decide nothing: they are only told.
     """
     own = set(re.findall(rf'\.file\s+(\d+)\s+"(?:[^"\n]*/)?{re.escape(SOURCE)}"', ptx))
     found: dict[str, int] = {}
@@ -177,7 +177,7 @@ def refused_registers(ptx: str) -> list[tuple[str, int]]:
             called = place["caller"] in own
             line = int(place["line"]) if file in own else int(place["at"]) if called else line
         for name in DRIVER_REGISTERS.findall(text):
-            if file in own or not SHARED_BY_GRID.fullmatch(name):
+            if not (grid_sync and SHARED_BY_GRID.fullmatch(name)):
                 found.setdefault(name, line)
     return list(found.items())
 
@@ -197,6 +197,11 @@ def kernels_with_global_atomics(ptx: str) -> frozenset[str]:
     """Kernels whose blocks may change one another's results: they add to global memory or count in
     it; all of them where a function does that they may call."""
     return _kernels_with(_GLOBAL_ATOMIC, ptx)
+
+
+def bodies(ptx: str) -> list[str]:
+    """Text of each function and of its parameters, without comments, strings and line numbers."""
+    return [_LOCATION.sub("", body) for _, body in _functions(ptx)]
 
 
 def _kernels_with(pattern: re.Pattern[str], ptx: str) -> frozenset[str]:

@@ -203,6 +203,27 @@ RULES = (
     ),
     Rule("__has_include __has_include_next __has_embed", "it asks what files this machine has"),
     Rule(
+        "__BASE_FILE__ __FILE_NAME__ __INCLUDE_LEVEL__ __COUNTER__ __builtin_FILE"
+        " __builtin_source_location",
+        "another build gives it another value: the same source must give the same kernel",
+    ),
+    Rule(
+        "TORCH_EXTENSION_NAME TORCH_API_INCLUDE_EXTENSION_H PYBIND11_COMPILER_TYPE PYBIND11_STDLIB"
+        " PYBIND11_BUILD_ABI Py_LIMITED_API _GLIBCXX_USE_CXX11_ABI",
+        "only some builds define it: the same source must give the same kernel",
+    ),
+    Rule(
+        "__OPTIMIZE__ __OPTIMIZE_SIZE__ __NO_INLINE__ __FAST_MATH__ __FINITE_MATH_ONLY__ __PIC__"
+        " __PIE__ __pic__ __pie__ __SANITIZE_* _FORTIFY_SOURCE __SSE* __AVX* __FMA__ __BMI*"
+        " __CUDACC_DEBUG__ __CUDACC_RDC__ __CUDA_FTZ __CUDA_PREC_DIV __CUDA_PREC_SQRT"
+        " __USE_FAST_MATH__",
+        "it says how it is compiled: the same source must give the same kernel",
+    ),
+    Rule(
+        "__builtin_cpu_supports __builtin_cpu_is __builtin_cpu_init",
+        "a launcher must not depend on the host's processor",
+    ),
+    Rule(
         "exit abort kill raise signal clone open read write connect bind listen accept"
         " send recv remove rename time sleep alarm pause rand",
         "it is a call to the operating system",

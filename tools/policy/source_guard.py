@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise, takewhile
+from types import MappingProxyType
 
 from astra_chat.tools.policy import rules
 from astra_chat.tools.policy.cpp_tokens import Code, Token, tokens
+from astra_chat.tools.policy.file_names import file_names
 from astra_chat.tools.policy.inline_assembly import assembly, assembly_places
+from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.types import Finding
 
 _KIND = ["cudaMemcpyDeviceToDevice"]
@@ -16,12 +19,14 @@ MOST_FINDINGS, WHAT_CHARACTERS = 20, 300
 """A source of half a megabyte could otherwise fill a chat with what is wrong with it."""
 
 
-def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Finding, ...]:
+def guard(
+    source: str, entry: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Finding, ...]:
     """Every place of `source` that breaks the policy, by line; empty if there is none.
 
-    `entry` is the launcher that must be defined as extern "C"; `headers` are the task's own files,
-    the only ones that may be included in quotes. Nothing is preprocessed: text in a
-    branch of #if that is not taken counts too.
+    `entry` is the launcher that must be defined as extern "C"; `headers` are the texts of the
+    task's own files by name, the only ones that may be included in quotes. Nothing is preprocessed:
+    text in a branch of #if that is not taken counts too.
     """
     if len(source.encode(errors="replace")) > rules.SOURCE_BYTES:
         return (Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes"),)
@@ -30,7 +35,10 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
     findings = [
         *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
         *_directives(read, headers),
+        *open_names(read, headers),
         *_names(read),
+        *literal_operators(read),
+        *file_names(read),
         *assembly(read),
         *assembly_places(code),
         *_attributes(read),
@@ -66,7 +74,9 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
     read = Code(tokens(text))
     code = Code(token for token in read if not token.directive)
     findings = [
+        *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
         *_names(read),
+        *literal_operators(read),
         *assembly(read, registers=False),
         *(assembly_places(code, host_too=not host)),
         *_attributes(read, rules.ATTRIBUTES | rules.CUDA_ATTRIBUTES),
@@ -74,6 +84,14 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
         *(_copies(code) if host else ()),
     ]
     return in_short(findings)
+
+
+def literal_operators(code: Code) -> Iterator[Finding]:
+    """Where a suffix of literals is declared: with it a literal would be a call."""
+    for token, after in pairwise(code):
+        if token.text == "operator" and after.kind == "string":
+            what = 'operator"": literals have no suffixes of the source\'s own'
+            yield Finding(line=token.line, what=what)
 
 
 def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Finding]:

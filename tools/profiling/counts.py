@@ -114,7 +114,7 @@ def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
 def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
     """What each line of `source` costs the longest warp, in the order of what calls them; nothing
     where the machine code is unknown."""
-    texts, waits = source.splitlines(), _waits(estimate)
+    texts, waits = source.split("\n"), _waits(estimate)
     found = {
         place: calls for place in (*estimate.chain_lines, *waits)
         if (calls := _calls(place, len(texts)))

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
@@ -54,7 +53,7 @@ def profile_gpu(
             found = profile_cuda(runner, build, oracle_cases, times_us)
             if not isinstance(found, list):
                 return found
-            return with_counts(found, counting.result(), (build.folder / SOURCE).read_text())
+            return with_counts(found, counting.result(), build.source)
         finally:
             unwanted.set()
 
@@ -239,5 +238,5 @@ def profile_virtual(
         ),
         bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
         percent_of_limit=100 * floor / estimate.us,
-        lines=source_lines(estimate, (candidate.folder / SOURCE).read_text()),
+        lines=source_lines(estimate, candidate.source),
     )  # fmt: skip

@@ -73,13 +73,13 @@ def test_cache_policy() -> None:
 
 @pytest.mark.parametrize("register", ["%gridid", "%current_graph_exec", "%nsmid", "%envreg7"])
 def test_what_the_driver_tells_a_kernel_is_found(register: str) -> None:
-    assert refused_registers(f"mov.u64 %rd1, {register};") == [(register, 1)]
-    assert refused_registers(f"// {register}\nmov.u64 {register}s, 1;") == []
+    assert refused_registers(f"mov.u64 %rd1, {register};", grid_sync=True) == [(register, 1)]
+    assert refused_registers(f"// {register}\nmov.u64 {register}s, 1;", grid_sync=False) == []
 
 
 @pytest.mark.parametrize("register", ["%ctaid.x", "%laneid", "%nclusterid.x", "%dynamic_smem_size"])
 def test_what_kernels_ask_for_is_left(register: str) -> None:
-    assert refused_registers(f"mov.u32 %r1, {register};") == []
+    assert refused_registers(f"mov.u32 %r1, {register};", grid_sync=False) == []
 
 
 SYNC = """
@@ -92,10 +92,13 @@ ret; }}
 """
 
 
-def test_grid_sync_finds_its_barrier_and_a_candidate_does_not() -> None:
-    assert refused_registers(SYNC.format(file=2, number=2)) == []
-    assert refused_registers(SYNC.format(file=1, number=2)) == [("%envreg2", 76)]
-    assert refused_registers(SYNC.format(file=2, number=3)) == [("%envreg3", 12)]
+@pytest.mark.parametrize("file", [1, 2])
+def test_the_grids_barrier_is_for_grid_sync_and_no_file_says_so(file: int) -> None:
+    ptx = SYNC.format(file=file, number=2)
+    assert refused_registers(ptx, grid_sync=True) == []
+    assert refused_registers(ptx, grid_sync=False) == [("%envreg2", 76 if file == 1 else 12)]
+    other = SYNC.format(file=file, number=3)
+    assert refused_registers(other, grid_sync=True) == [("%envreg3", 76 if file == 1 else 12)]
 
 
 NUMBERS = {

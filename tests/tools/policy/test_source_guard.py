@@ -88,6 +88,16 @@ REFUSED = {
     "fields of a stream of C": "stderr->_fileno = 3;",
     "time": "auto now = std::chrono::steady_clock::now();",
     "trigraph": "// ??/\nint x;",
+    "a literal's suffix": 'int operator""_x(const char*, unsigned long);',
+    "a raw string that only the guard sees": 'auto s = "a"R"(" ; int i = system(""); //)";',
+    "one behind a character": 'auto s = \'a\'R"(\' ; int i = system(""); //)";',
+    "a byte-order mark inside": "\ufeff#include <thread>",
+    "a blank that is none": "\u200b#include <thread>",
+    "the end of a file": "\x1a#include <thread>",
+    "the host's processor": 'bool b = __builtin_cpu_supports("avx");',
+    "how often it was asked": "int i = __COUNTER__;",
+    "how it is compiled": "bool b = __OPTIMIZE__;",
+    "another build's name in a string": "#define S(x) #x\nauto s = S(TORCH_EXTENSION_NAME);",
     "open literal": 'auto s = "abc\n;',
 }
 
@@ -184,10 +194,10 @@ def test_every_shipped_kernel_passes() -> None:
 
 def test_a_tasks_own_headers_may_be_included_in_quotes() -> None:
     source = f'#include "rows.cuh"\n{LAUNCHER}'
-    assert guard(source, "entry", ["rows.cuh"]) == ()
-    (finding,) = guard(source.replace("rows", "../rows"), "entry", ["rows.cuh"])
+    assert guard(source, "entry", {"rows.cuh": ""}) == ()
+    (finding,) = guard(source.replace("rows", "../rows"), "entry", {"rows.cuh": ""})
     assert finding.what.startswith('#include "../rows.cuh": in quotes stand rows.cuh')
-    assert guard(f'#include_next "rows.cuh"\n{LAUNCHER}', "entry", ["rows.cuh"])
+    assert guard(f'#include_next "rows.cuh"\n{LAUNCHER}', "entry", {"rows.cuh": ""})
 
 
 EXPANDED_REFUSED = {
@@ -198,6 +208,8 @@ EXPANDED_REFUSED = {
     "a stream to another function": "void f() { keep(stderr); }",
     "a stream's state": "void f() { int* p = (int*)stderr; }",
     "another file": 'void f(FILE* file) { fprintf(file, "x"); }',
+    "a suffix that was pasted": 'auto s = "a"_x;',
+    "an operator in pieces": 'int operator "" _x(const char*);',
     "a variable named fprintf": "struct S { template <class F> S(F*, int); };\n"
     "void f() { S fprintf(stderr, 1); }",
     "one declared with its class": "struct S { template <class F> S(F*, int); }"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.build.nvcc import parse_ptxas
+from astra_chat.tools.build.nvcc_log import parse_ptxas
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.cubin import Cubin, Parameter, read_cubin
 from astra_chat.tools.system.elf import ElfError

@@ -1,0 +1,48 @@
+"""The author's text and what nvcc gets of it compile to equal object files, or nothing is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.research.same_machine_code import compared, recorded
+from astra_chat.tools.build.proven_object import both_objects, proven_object
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.task.folder import find_task
+
+TASK = find_task("silu_and_mul")
+KERNEL = """
+/* a comment
+   of two lines */ namespace { __device__ int twice(int i) { return i * 2; } }  // and one more
+template <class T> static __global__ void k(T* out) { out[threadIdx.x] = twice(__LINE__); }
+extern "C" cudaError_t silu_and_mul(void* out, const void*, long rows, long, int,
+                                    cudaStream_t stream) {
+  k<float><<<1, /* threads */ 32, 0, stream>>>((float*)out);
+  return cudaGetLastError();
+}
+"""
+
+
+def test_comments_and_nameless_namespaces_change_nothing() -> None:
+    path = proven_object(TASK, KERNEL, find_toolkit(), "sm_90")
+    assert both_objects(TASK, KERNEL, find_toolkit(), "sm_90").equal
+    assert {p.name for p in path.parent.iterdir()} >= {"kernel.o", "kernel.author.o", "kernel.cu"}
+
+
+def test_other_code_is_a_clear_failure() -> None:
+    """A digraph that an argument of the # operator holds is spelt otherwise."""
+    source = "#define SPELT(x) #x\n__device__ const char* kept = SPELT(<:);\n" + KERNEL
+    with pytest.raises(BadInput, match="the author wrote it compiles to other code"):
+        proven_object(TASK, source, find_toolkit(), "sm_90")
+
+
+def test_what_cannot_be_read_in_one_way_is_said() -> None:
+    with pytest.raises(BadInput, match="cannot be compiled: line 2: a comment without an end"):
+        proven_object(TASK, "\n/*", find_toolkit(), "sm_90")
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("place", range(6))
+def test_recorded_kernels_compile_to_equal_objects(place: int) -> None:
+    kernels = recorded(attacks=True)
+    assert compared(kernels[place * len(kernels) // 6]) == "same"

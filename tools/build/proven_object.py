@@ -1,0 +1,93 @@
+"""A candidate's object file, proven to be that of the author's text.
+
+nvcc gets the text that is made of the guard's tokens (policy/built_text.py). Who builds the
+author's own text with the same nvcc and flags shall get the same: both are compiled here, one after
+the other in one folder and under one name, as nvcc puts both into the names it makes, and the
+object files are compared byte for byte: host code, machine code and PTX.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import compiler_sandbox
+from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.policy.built_text import Unreadable, built_text, header_text
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
+from astra_chat.tools.system.toolkit import Toolkit
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import candidate_id, sha256_of
+
+SOURCE, OBJECT, AUTHORS_OBJECT = "kernel.cu", "kernel.o", "kernel.author.o"
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Object files of one candidate."""
+
+    built: Path
+    """Of the text that nvcc gets when a candidate is judged."""
+    author: Path
+    """Of the author's text."""
+
+    @property
+    def equal(self) -> bool:
+        return self.built.read_bytes() == self.author.read_bytes()
+
+
+def proven_object(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
+    """Object file of a candidate, with the flags it was judged by: machine code and PTX.
+
+    Raises BadInput where the author's text gives another one, or can be read in more than one way,
+    and MissingDependency where it does not compile.
+    """
+    objects = both_objects(task, source, toolkit, arch)
+    if not objects.equal:
+        raise BadInput(
+            f"candidate {candidate_id(source)} is not exported: its source as the author wrote it"
+            " compiles to other code than the tokens that were judged, with the same nvcc and flags"
+        )
+    return objects.built
+
+
+def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Objects:
+    """Both object files, from the cache or compiled now. Raises as proven_object."""
+    try:
+        built = built_text(source)
+    except Unreadable as why:
+        raise BadInput(f"candidate {candidate_id(source)} cannot be compiled: {why}") from None
+    headers = task.header_texts()
+    texts = {**{name: header_text(text) for name, text in headers.items()}, SOURCE: built}
+    authors = {**headers, SOURCE: source}
+    virtual = arch.replace("sm_", "compute_")
+    command = [
+        str(toolkit.nvcc), *task.flags, f"-gencode=arch={virtual},code=[{arch},{virtual}]",
+        f"-ccbin={toolkit.cxx}", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
+        "-keep", "-keep-dir", ".", "-c", SOURCE, "-o", OBJECT,
+    ]  # fmt: skip
+    named = [part for one in (texts, authors) for text in one.items() for part in text]
+    key = sha256_of("\0".join([toolkit.version, *command, *named]))[:32]
+    final = cache_folder("objects") / key
+    if not in_cache(final):
+        with new_entry(final) as scratch:
+            _compile(command, authors, scratch)
+            (scratch / OBJECT).rename(scratch / AUTHORS_OBJECT)
+            if texts != authors:
+                _compile(command, texts, scratch)
+            else:
+                (scratch / OBJECT).write_bytes((scratch / AUTHORS_OBJECT).read_bytes())
+    return Objects(final / OBJECT, final / AUTHORS_OBJECT)
+
+
+def _compile(command: list[str], texts: dict[str, str], scratch: Path) -> None:
+    """Leaves the object file and the texts, and nothing else that nvcc kept."""
+    for name, text in texts.items():
+        (scratch / name).write_text(text)
+    before = {path.name for path in scratch.iterdir()}
+    # A resumed run's source and flags may be anybody's, as those of a build are.
+    compile_cpp(command, scratch, compiler_sandbox(scratch, ()))
+    for path in scratch.iterdir():
+        if path.name not in (*before, OBJECT) and path.is_file():
+            path.unlink()

@@ -1,0 +1,111 @@
+"""Where a source asks for its own file's name: it may print it, and nothing else.
+
+A source is judged under one name and used under others, so nothing may depend on __FILE__. Error
+checks print it: in fprintf itself, or through a macro or a function of the source's own, such as
+check(error, __FILE__, __LINE__).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astra_chat.tools.policy.cpp_tokens import Code, Token
+from astra_chat.tools.types import Finding
+
+PRINTING = frozenset("printf fprintf __assert_fail".split())
+DEEPEST = 4
+"""Calls through which the name may go before it is printed."""
+_WHAT = "__FILE__: it may only be printed: another build gives it another text"
+
+
+def file_names(code: Code) -> Iterator[Finding]:
+    """Every __FILE__ that does more than to be printed."""
+    places = [index for index, token in enumerate(code) if token.text == "__FILE__"]
+    if not places:
+        return
+    calls = _Calls(code)
+    for index in places:
+        if not calls.only_printed(index, DEEPEST):
+            yield Finding(line=code[index].line, what=_WHAT)
+
+
+class _Calls:
+    """Which call a token is a whole argument of, and what becomes of arguments."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._around: dict[int, int] = {}
+        open_ones: list[int] = []
+        for index, token in enumerate(code):
+            if token.kind == "punct" and token.text in (")", "]", "}") and open_ones:
+                open_ones.pop()
+            if token.text == "__FILE__" or token.kind == "name":
+                self._around[index] = open_ones[-1] if open_ones else -1
+            if token.kind == "punct" and token.text in ("(", "[", "{"):
+                open_ones.append(index)
+
+    def only_printed(self, index: int, depth: int) -> bool:
+        """Whether the token at `index` is a whole argument, and is printed."""
+        before, after = self._text(index - 1), self._text(index + 1)
+        opening = self._around.get(index, -1)
+        if before not in ("(", ",") or after not in (")", ",") or self._text(opening) != "(":
+            return False
+        callee = self._code[opening - 1] if opening > 0 else None
+        if callee is None or callee.kind != "name" or depth == 0:
+            return False
+        if callee.text in PRINTING:
+            return True
+        which = self._position(opening, index)
+        bodies = list(self._definitions(callee.text))
+        return bool(bodies) and all(self._printed_in(*body, which, depth) for body in bodies)
+
+    def _text(self, index: int) -> str:
+        return self._code[index].text if 0 <= index < len(self._code) else ""
+
+    def _position(self, opening: int, index: int) -> int:
+        """Which argument of the call it is, from 0."""
+        return len(self._arguments(opening, index)) - 1
+
+    def _arguments(self, opening: int, end: int) -> list[list[Token]]:
+        found: list[list[Token]] = [[]]
+        index = opening + 1
+        while index < end:
+            token = self._code[index]
+            close = self._code.closing(index) if token.text in ("(", "[", "{") else index
+            if token.text == ",":
+                found.append([])
+            else:
+                found[-1] += self._code[index : close + 1]
+            index = close + 1
+        return found
+
+    def _definitions(self, name: str) -> Iterator[tuple[list[str], int, int]]:
+        """Of every macro and function of that name: its parameters, and where its body stands."""
+        for index, token in enumerate(self._code):
+            if token.text != name or self._text(index + 1) != "(":
+                continue
+            close = self._code.closing(index + 1)
+            names = [
+                next((t.text for t in reversed(words) if t.kind == "name"), "...")
+                for words in self._arguments(index + 1, close)
+            ]
+            if self._code[index - 1].kind == "directive" and self._text(index - 1) == "define":
+                end = close
+                while end + 1 < len(self._code) and self._inside(end + 1, token.line):
+                    end += 1
+                yield names, close + 1, end + 1
+            elif self._text(close + 1) == "{" and not token.directive:
+                yield names, close + 2, self._code.closing(close + 1)
+
+    def _inside(self, index: int, line: int) -> bool:
+        """Whether it belongs to the directive that stands before it."""
+        token = self._code[index]
+        return bool(token.directive) and token.kind != "directive" and token.line >= line
+
+    def _printed_in(self, names: list[str], start: int, end: int, which: int, depth: int) -> bool:
+        """Whether this body does nothing with its parameter `which` but print it."""
+        if which >= len(names):
+            which = len(names) - 1
+        name = "__VA_ARGS__" if names[which] == "..." else names[which]
+        uses = [i for i in range(start, end) if self._code[i].text == name]
+        return all(self.only_printed(index, depth - 1) for index in uses)
