@@ -57,6 +57,14 @@ def audit(nodes: tuple[Node, ...], cubin: Cubin, buffers: Buffers, spec: GpuSpec
     return ""
 
 
+def stored_variable(nodes: tuple[Node, ...]) -> str:
+    """The first module variable that a memset or a copy of a plan writes to; "" for none."""
+    for node in nodes:
+        if not isinstance(node, KernelNode) and not isinstance(node.target, ArgumentAddress):
+            return node.target.name
+    return ""
+
+
 def _copy(node: CopyNode, cubin: Cubin, sizes: dict[str, int]) -> str:
     size = (node.width_bytes, node.height)
     return _range(node.target, *size, node.target_pitch_bytes, cubin, sizes) or _range(

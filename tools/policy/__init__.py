@@ -5,6 +5,7 @@ source_guard     reads a source as tokens and applies the rules
 inline_assembly  the same for the text of asm statements
 cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 binary_audit     symbols, constructors, sections and driver calls of the build
+module_state     module variables that a kernel may write to
 machine_code     special registers that the machine code reads
 ptx_audit        precision, cache policy and the driver's registers in the PTX
 """

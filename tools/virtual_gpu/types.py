@@ -263,6 +263,8 @@ class LaunchReport:
     """Uninitialized reads."""
     visits: Visits | None = None
     """None without counters."""
+    waited: bool = field(default=False, compare=False)
+    """Those that ran are the first ones: a block of a spread sample waited for one outside it."""
 
     @property
     def sampled(self) -> bool:

@@ -44,6 +44,8 @@ REFUSED = {
     "asks_clusters": "cudaOccupancyMaxActiveClusters: ",
     "asks_driver": "cudaGetDriverEntryPoint of cuMemAlloc_v2: ",
     "asks_bus": "cudaDeviceGetAttribute of attribute 33: ",
+    "clears_variable": "a memset or copy writes to module variable table: two calls",
+    "copies_to_variable": "a memset or copy writes to module variable table: two calls",
     "many_launches": "more than 256 launches",
     "large_launches": "more than 65,536 parameter bytes in one call",
     "hides_error": "failed with error 1 (invalid argument), which the launcher neither returns",
