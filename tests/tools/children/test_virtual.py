@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.compare import compare
 from astra_chat.tools.run import runner as module
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import CANONICAL, Oracle
@@ -17,7 +18,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported
+from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported, Wrong
 from astra_chat.tools.virtual_gpu.types import Engine
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
@@ -229,6 +230,39 @@ def test_all_blocks_run_where_they_add_to_one_anothers_results(oracle: Oracle) -
 def test_sums_of_too_many_blocks_are_unsupported_not_wrong(oracle: Oracle) -> None:
     (found,) = outcomes(oracle, ADDS.replace("TURNS", "6000"), [MIDDLE], "numpy")
     assert isinstance(found, Unsupported) and "add to one another" in found.what
+
+
+@pytest.mark.second_tier
+def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle) -> None:
+    """Nor does it make the sample the first blocks, of which nobody would see the last rows."""
+    source = (
+        HEAD + """
+    __global__ void k(float* out, const float* x, int64_t n) {
+      if (n < 0) while (*(const volatile float*)x == 1.f) {}
+      __shared__ float sum;
+      for (int turn = 0; turn < 512; ++turn) __syncthreads();
+      if (threadIdx.x == 0) sum = 0;
+      __syncthreads();
+      float own = 0;
+      for (int64_t i = threadIdx.x; i < n; i += 1024) own += x[blockIdx.x * n + i];
+      atomicAdd(&sum, own);
+      __syncthreads();
+      if (threadIdx.x == 0) out[blockIdx.x] = blockIdx.x < gridDim.x - 1 ? sum : sum + 1;
+    }
+    """ + SIGNATURE.replace("int64_t,", "int64_t n,") + """{
+      k<<<unsigned(rows), 1024, 0, stream>>>((float*)out, (const float*)x, n);
+      return cudaGetLastError();
+    }
+    """
+    )  # fmt: skip
+    built = build(TASK, source, DEVICE)
+    assert isinstance(built, Build)
+    runner = Runner(TASK, DEVICE, engine="numpy")
+    for run in runner.run(built, oracle.oracle_cases([MIDDLE], Stop()), "check"):
+        assert isinstance(run, CaseRun) and run.report.sampled
+        assert "the first ones" not in run.report.sampled
+        found = compare(TASK, run)
+        assert isinstance(found, Wrong) and found.case == MIDDLE
 
 
 @pytest.mark.second_tier

@@ -126,7 +126,7 @@ class Engines:
         def of(blocks: Sequence[int] | None) -> LaunchReport:
             once = partial(self._once, module, launch, memory, addresses, counters, blocks)
             if self._budget is None or not reference.in_order:
-                return once(False)
+                return once(reference.in_order)
             return may_wait.sampled(once, blocks, self._seed)
 
         return of
@@ -141,8 +141,8 @@ class Engines:
         only: Sequence[int] | None,
         in_order: bool,
     ) -> LaunchReport:
-        """Runs these blocks, or, given None, as many as can be afforded. in_order: see
-        run_sampled."""
+        """Runs these blocks, or, given None, as many as can be afforded. in_order: one after the
+        other, from the first; see run_sampled."""
         reference = numpy_engine.translate(module, launch.kernel)
         block_races = block_races_of(reference.reach, launch, memory, addresses)
 
@@ -150,7 +150,7 @@ class Engines:
             return numpy_engine.run(
                 reference, launch, memory, blocks=blocks, module_globals=addresses,
                 counters=counting, prints=self._prints, block_races=block_races,
-                instruction_budget=self._endless_instructions,
+                instruction_budget=self._endless_instructions, in_order=in_order,
             )  # fmt: skip
 
         def on_c(

@@ -23,6 +23,7 @@ LONGEST = frozenset(
     {
         "critical_path_instructions", "critical_path_cycles", "critical_path_loads",
         "copy_cycles", "mbarrier_rounds", "critical_path_match_turns", "critical_path_sleep_ns",
+        "critical_path_constant_words",
         "dependent_load_rounds",
         "fresh_load_rounds", "load_buffer_sectors", "store_buffer_sectors",
     }

@@ -105,6 +105,7 @@ class BlockCounters:
         warps = shape[0] * shape[1] // WARP_LANES
         self._matches = np.zeros(warps, np.int64)
         self._slept_ns = np.zeros(warps, np.int64)
+        self._constant_words = np.zeros(warps, np.int64)
         self.first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
@@ -163,6 +164,9 @@ class BlockCounters:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))
         counters.critical_path_match_turns = max(
             counters.critical_path_match_turns, int(self._matches.max())
+        )
+        counters.critical_path_constant_words = max(
+            counters.critical_path_constant_words, int(self._constant_words.max())
         )
         counters.critical_path_sleep_ns = max(
             counters.critical_path_sleep_ns, int(self._slept_ns.max())
@@ -320,6 +324,18 @@ class BlockCounters:
         mine = np.where(_warps(active), turns, 0)
         self._counters.match_turns += int(mine.sum())
         self._matches += mine
+
+    def constant_load(self, site: Site, address: Array, active: Active) -> None:
+        """The constant cache serves a warp word by word."""
+        taking = _warps(active)
+        different = np.ones(int(np.count_nonzero(taking)), np.int64)
+        if address.size > 1:
+            width = np.uint64(max(site.size, 4).bit_length() - 1)
+            rows = np.sort(per_warp(address >> width, active, self._shape), axis=1)
+            different += np.count_nonzero(np.diff(rows, axis=1), axis=1)
+        self._counters.constant_load_requests += different.size
+        self._counters.constant_load_words += int(different.sum())
+        self._constant_words[taking] += different - 1
 
     def sleep(self, slept_ns: NDArray[np.int64]) -> None:
         """slept_ns: of each lane, int64 [blocks, threads]; a warp waits for its last."""
