@@ -39,7 +39,9 @@ SHARED_STATE = (
     " the kernel, or a memset of the launcher, has to clear it"
 )
 """Why no kernel may write to a module variable, and what to do instead."""
-_DECLARED = re.compile(r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.(?:global|const)\b([^;={]*)", re.M)
+_DECLARED = re.compile(
+    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.(?:global|const)\b([^;={]*)", re.M
+)
 _DECLARED_NAME = re.compile(r"([%$A-Za-z_][\w$%]*)\s*(?:\[[^\]]*\]\s*)*$")
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
 _ON_CHIP = frozenset({"shared", "local", "param"})
@@ -153,10 +155,13 @@ def _flow(
     place = _slot(address, slots)
     if family in ("ld", "ldu") and operands:
         for lane, register in enumerate(registers_of(operands[0])):
-            yield register.name, (
-                origins.get((place[0], place[1] + _ADDRESS_BYTES * lane), set())
-                if place
-                else _in_tables(address, origins, variables)
+            yield (
+                register.name,
+                (
+                    origins.get((place[0], place[1] + _ADDRESS_BYTES * lane), set())
+                    if place
+                    else _in_tables(address, origins, variables)
+                ),
             )
     elif family == "st":
         items = operands[-1].items if isinstance(operands[-1], Vector) else operands[-1:]

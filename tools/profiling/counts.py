@@ -32,6 +32,7 @@ COUNTING_S = 20.0
 """For all cases of a profile; a case that is not done then has no counts."""
 BESIDE_MEASURED = (
     m.LOAD_ROUNDS, m.MACHINE_PATH, m.CHAIN, m.CHAIN_BEFORE_LOAD, *m.CHAIN_BY_UNIT.values(),
+    m.CONSTANT_WORDS,
 )  # fmt: skip
 """Counts that stand beside what Nsight Compute measured: it has none of them."""
 WORDS = "counted on the virtual GPU: "
@@ -172,7 +173,9 @@ def _constant_words(totals: Mapping[str, float]) -> list[tuple[str, float, str, 
     loads, words = (totals.get(f"constant_load_{what}", 0.0) for what in ("requests", "words"))
     if words <= loads:
         return []
-    each = "different words that a warp's load of constants or parameters takes, one after the other"
+    each = (
+        "different words that a warp's load of constants or parameters takes, one after the other"
+    )
     return [(m.CONSTANT_WORDS, words / loads, "", each)]
 
 

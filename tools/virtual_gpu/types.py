@@ -138,7 +138,7 @@ class Counters:
     shared_wavefronts: int = 0
     """One a request without bank conflicts; of atomics, one for each lane at the busiest bank."""
     constant_load_requests: int = 0
-    """Of constant memory and kernel parameters at addresses that the kernel computes: one a warp."""
+    """Of constants and kernel parameters at addresses that the kernel computes: one a warp."""
     constant_load_words: int = 0
     """Different words, as wide as a lane's access but at least 4 bytes, of each such request: the
     constant cache serves one word at a time."""

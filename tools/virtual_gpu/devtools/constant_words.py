@@ -1,6 +1,6 @@
 """The command `constants`: what a GPU takes for constant loads whose lanes want different words.
 
-Its slopes are the price that model/constants.py guesses (CONSTANT_WORD_CYCLES) until it is measured.
+Its slopes are what model/constants.py guesses (CONSTANT_WORD_CYCLES) until it is measured.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ def slope(words: Sequence[int], cycles: Sequence[float]) -> float:
 def report(rows: Sequence[Row]) -> list[str]:
     """A line for each row, then the slopes of each stride beside what the model takes."""
     lines = ["words stride  cycles a load: lone warp   many warps, of the SM"]
-    lines += [
-        f"{r.words:5} {r.stride:6} {r.lone_cycles:26.2f} {r.many_cycles:23.2f}" for r in rows
-    ]
+    lines += [f"{r.words:5} {r.stride:6} {r.lone_cycles:26.2f} {r.many_cycles:23.2f}" for r in rows]
     for stride in sorted({r.stride for r in rows}):
         mine = [r for r in rows if r.stride == stride]
         words = [r.words for r in mine]

@@ -227,7 +227,7 @@ def test_no_measured_time_is_below_the_limit() -> None:
 
 
 def test_different_words_of_constant_loads_cost_their_turns() -> None:
-    """Loads whose lanes want one word cost nothing more than they did; 31 further words 31 turns."""
+    """Loads whose lanes want one word cost nothing more; each further word costs its cycles."""
     p = point("silu_vec 8192x4096 f16")
     report = p.reports[0]
     warps = report.blocks_run * report.launch.block.warps
