@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import destinations, sources
 from astra_chat.tools.virtual_gpu.lowering.inline import inline
@@ -46,11 +47,13 @@ _DECLARED_NAME = re.compile(r"([%$A-Za-z_][\w$%]*)\s*(?:\[[^\]]*\]\s*)*$")
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
 _ON_CHIP = frozenset({"shared", "local", "param"})
 _ADDRESS_BYTES = 8
+_PARAMETER = "+"
+"""Begins, before its offset, what stands for the address that a parameter holds."""
 
 Slot = tuple[str, int]
 """A named place in a thread's own memory: its variable and an offset in bytes."""
 Origins = dict[str | Slot, set[str]]
-"""Module variables whose address a register or a slot may hold."""
+"""Module variables, and parameters by their offset, whose address a register or a slot may hold."""
 
 
 def written_variables(ptx: str) -> tuple[str, ...]:
@@ -64,8 +67,21 @@ def written_variables(ptx: str) -> tuple[str, ...]:
         return ()
     written = set[str]()
     for body, locals_ in _bodies(module):
-        written |= _stored(body, module.globals, locals_)
+        written |= _stored(body, _Names(module.globals, locals_, {}))
     return tuple(sorted(written))
+
+
+def stored_parameters(ptx: str, kernel: str) -> frozenset[int]:
+    """Offsets of the parameters of a kernel that hold addresses to which it may store. Empty, too,
+    where the virtual GPU cannot read the text or put its functions into the kernel."""
+    try:
+        module = parse(ptx)
+        flat = inline(module, module.kernels[kernel])
+    except (PtxSyntaxError, PtxUnsupported, KeyError):
+        return frozenset()
+    params = {p.name: p.offset for p in module.kernels[kernel].params}
+    found = _stored(flat.body, _Names(module.globals, flat.variables, params))
+    return frozenset(int(name[1:]) for name in found if name.startswith(_PARAMETER))
 
 
 def _mentions_variables(ptx: str) -> bool:
@@ -95,18 +111,28 @@ def _bodies(module: Module) -> Iterator[tuple[list[Statement], Mapping[str, Vari
                 yield function.body, function.variables
 
 
-def _stored(
-    body: Sequence[Statement], variables: Mapping[str, Variable], slots: Mapping[str, Variable]
-) -> set[str]:
-    """The variables that instructions of the body may store to."""
+@dataclass(frozen=True)
+class _Names:
+    """What names in a body stand for."""
+
+    variables: Mapping[str, Variable]
+    """Of the module."""
+    slots: Mapping[str, Variable]
+    """Of the body: in a thread's own memory, those of calls among them."""
+    params: Mapping[str, int]
+    """Offsets of the kernel's parameters that are followed."""
+
+
+def _stored(body: Sequence[Statement], names: _Names) -> set[str]:
+    """The variables and parameters to whose memory instructions of the body may store."""
     instructions = [s for s in body if isinstance(s, Instruction)]
-    origins = _origins(instructions, variables, slots)
+    origins = _origins(instructions, names)
     written = set[str]()
     for instruction in instructions:
         if is_global_store(instruction):
             address = next((o for o in instruction.operands if isinstance(o, Address)), None)
             if address is not None:
-                written |= _of(address, origins, variables)
+                written |= _of(address, origins, names.variables)
     return written
 
 
@@ -124,18 +150,14 @@ def is_global_store(instruction: Instruction) -> bool:
     return family in ("st", "atom", "red") and not _ON_CHIP & set(spaces)
 
 
-def _origins(
-    instructions: Sequence[Instruction],
-    variables: Mapping[str, Variable],
-    slots: Mapping[str, Variable],
-) -> Origins:
+def _origins(instructions: Sequence[Instruction], names: _Names) -> Origins:
     """To a fixed point."""
     origins: Origins = {}
     grown = True
     while grown:
         grown = False
         for instruction in instructions:
-            for place, new in _flow(instruction, origins, variables, slots):
+            for place, new in _flow(instruction, origins, names):
                 known = origins.setdefault(place, set()) if new else new
                 if not new <= known:
                     known |= new
@@ -144,29 +166,20 @@ def _origins(
 
 
 def _flow(
-    instruction: Instruction,
-    origins: Origins,
-    variables: Mapping[str, Variable],
-    slots: Mapping[str, Variable],
+    instruction: Instruction, origins: Origins, names: _Names
 ) -> Iterator[tuple[str | Slot, set[str]]]:
     """Where an instruction puts addresses of module variables, and of which."""
     family, operands = instruction.family, instruction.operands
     address = next((o for o in operands if isinstance(o, Address)), None)
-    place = _slot(address, slots)
+    variables = names.variables
     if family in ("ld", "ldu") and operands:
         for lane, register in enumerate(registers_of(operands[0])):
-            yield (
-                register.name,
-                (
-                    origins.get((place[0], place[1] + _ADDRESS_BYTES * lane), set())
-                    if place
-                    else _in_tables(address, origins, variables)
-                ),
-            )
+            yield register.name, _loaded(address, lane, origins, names)
     elif family == "st":
         items = operands[-1].items if isinstance(operands[-1], Vector) else operands[-1:]
-        for lane, item in enumerate(items if place else ()):
-            yield (place[0], place[1] + _ADDRESS_BYTES * lane), _of(item, origins, variables)
+        for lane, item in enumerate(items):
+            if place := _slot(address, lane, names.slots):
+                yield place, _of(item, origins, variables)
     elif family != "atom":
         flows = set[str]().union(*(origins.get(name, ()) for name in sources(instruction)))
         named = (_of(o, origins, variables) for o in operands if isinstance(o, Symbol))
@@ -175,11 +188,20 @@ def _flow(
             yield name, flows
 
 
-def _slot(address: Address | None, slots: Mapping[str, Variable]) -> Slot | None:
-    """The named place in a thread's own memory that this is the address of."""
-    if address is None or not isinstance(address.base, Symbol) or address.base.name not in slots:
+def _loaded(address: Address | None, lane: int, origins: Origins, names: _Names) -> set[str]:
+    """What the lane-th element of a load may be the address of."""
+    if place := _slot(address, lane, names.slots):
+        return origins.get(place, set())
+    if parameter := _slot(address, lane, names.params):
+        return {f"{_PARAMETER}{names.params[parameter[0]] + parameter[1]}"}
+    return _in_tables(address, origins, names.variables)
+
+
+def _slot(address: Address | None, lane: int, known: Mapping[str, object]) -> Slot | None:
+    """The named place that the lane-th element of an access is at, if the name is among these."""
+    if address is None or not isinstance(address.base, Symbol) or address.base.name not in known:
         return None
-    return address.base.name, address.base.offset + address.offset
+    return address.base.name, address.base.offset + address.offset + _ADDRESS_BYTES * lane
 
 
 def _in_tables(
@@ -188,7 +210,7 @@ def _in_tables(
     """The variables whose addresses stand in those that this address leads to."""
     if address is None:
         return set()
-    tables = _of(address, origins, variables)
+    tables = _of(address, origins, variables) & variables.keys()
     named = {each.symbol for table in tables for each in variables[table].relocations}
     return named & variables.keys()
 

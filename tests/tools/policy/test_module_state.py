@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.policy.module_state import written_variables
+from astra_chat.tools.policy.module_state import stored_parameters, written_variables
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n"
@@ -95,3 +95,15 @@ def test_what_cannot_be_inlined_is_looked_at_by_itself() -> None:
     body = "call.uni outside; atom.global.add.u32 %r1, [ticket], 1;"
     assert written(body, outside) == ("ticket",)
     assert written("call.uni outside; ld.global.u32 %r1, [ticket];", outside) == ()
+
+
+def test_parameters_that_a_kernel_may_store_to() -> None:
+    """Each of a structure's members by its offset, in functions that are not inlined too."""
+    entry = (
+        ".visible .entry kernel(.param .u64 one, .param .u64 two, .param .align 8 .b8 both[16])\n"
+        "{ .reg .b32 %r<3>; .reg .b64 %d<9>; ld.param.u64 %d0, [two]; ld.param.u64 %d3, [both+8];"
+        " ld.param.u64 %d4, [one]; ld.global.u32 %r1, [%d4]; st.global.u32 [%d3+4], %r1;\n"
+    )
+    assert stored_parameters(f"{HEAD}{entry} ret; }}", "kernel") == {24}
+    call = CALL.format("%d0", "%d4").replace("st.global.u32 [%d0], %r1;", "")
+    assert stored_parameters(f"{HEAD}{TAKES}{entry}{call} ret; }}", "kernel") == {8, 24}
