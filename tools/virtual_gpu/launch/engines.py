@@ -67,6 +67,8 @@ class Engines:
         self._interpreted: Counter[tuple[int, str, bool]] = Counter()
         """Instructions of single threads that NumPy ran, or had time for, of a kernel so far."""
         self._compiling: dict[tuple[int, str, bool], Compiling] = {}
+        self._ordered: set[tuple[int, str, bool]] = set()
+        """Kernels of which a block waited for an earlier one: whole launches keep their order."""
         self.notes: dict[str, str] = {}
         """By kernel, why it ran on NumPy although C was asked for."""
 
@@ -125,8 +127,13 @@ class Engines:
 
         def of(blocks: Sequence[int] | None) -> LaunchReport:
             once = partial(self._once, module, launch, memory, addresses, counters, blocks)
-            if self._budget is None or not reference.in_order:
-                return once(reference.in_order)
+            if not reference.in_order:
+                return once(False)
+            if self._budget is None:
+                key = _key(module, launch)
+                if memory.descending and key not in self._ordered and may_wait.need_order(blocks):
+                    self._ordered.add(key)
+                return once(not memory.descending or key in self._ordered)
             return may_wait.sampled(once, blocks, self._seed)
 
         return of

@@ -66,6 +66,14 @@ class WaitingBlocks:
         report = run(True)
         return dataclasses.replace(report, waited=report.sampled)
 
+    def need_order(self, blocks: Sequence[int] | None) -> bool:
+        """Whether these blocks, or all, can only run one after the other, as every second of them
+        shows that runs without those between."""
+        chosen = range(self._launch.grid.count) if blocks is None else blocks
+        reference = numpy_engine.translate(self._module, self._launch.kernel)
+        some = chosen[1 : 2 * first_part(self._launch) : 2]
+        return bool(some) and self._wait(some, self._snapshot(reference))
+
     def _wait(self, blocks: Sequence[int], undo: Undo) -> bool:
         """Whether one of these blocks waits for something that none of them stores. They run all at
         once, as those of a cooperative launch do; what they wrote is undone."""

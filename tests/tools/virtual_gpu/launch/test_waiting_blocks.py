@@ -46,7 +46,7 @@ class Bench:
         self.engines = Engines(engine, None, instructions, **options)
         self.memory, self.parts = Memory(), Parts()
         self.memory.track_writes(True)
-        self.out, self.flags = (device_array(4 * BLOCKS).view(np.uint32) for _ in range(2))
+        self.out, self.flags = (device_array(n).view(np.uint32) for n in (4 * BLOCKS, 1028))
         for array, name in ((self.out, "out"), (self.flags, "flags")):
             array[:] = 0
             self.memory.add(array, name)
@@ -108,6 +108,16 @@ def test_a_wait_behind_the_first_part_is_met_too() -> None:
     report = bench.launch(one, polls=waits)
     assert report.waited and report.blocks_run > PROBED
     assert bench.stored() == list(range(report.blocks_run))
+
+
+@pytest.mark.parametrize(("text", "last"), [(PLAIN, 0), (NEVER, 0), (CHAIN, BLOCKS - 1)])
+def test_atomics_are_served_from_the_last_block_on_unless_blocks_wait(text: str, last: int) -> None:
+    """The order of a check's second process: whose exchange comes last is there in the end."""
+    exchange = "st.global.u32 [%d2], %r3; atom.global.exch.b32 %r4, [%d1+1024], %r0;"
+    bench = Bench("numpy", None)
+    bench.memory.descending = True
+    bench.launch(parse(text.replace("st.global.u32 [%d2], %r3;", exchange)))
+    assert bench.flags[1024 // 4] == last and bench.stored() == list(range(BLOCKS))
 
 
 def test_blocks_that_wait_for_what_an_earlier_sample_left_out_are_unsupported() -> None:
