@@ -40,11 +40,12 @@ SHARED_STATE = (
     " the kernel, or a memset of the launcher, has to clear it"
 )
 """Why no kernel may write to a module variable, and what to do instead."""
-_DECLARED = re.compile(
-    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.(?:global|const)\b([^;={]*)", re.M
-)
+_DECLARED = re.compile(r"(?<![\w.])\.(?:global|const)\b([^;={]*)")
+"""At a statement's begin: in an opcode, something stands before it."""
 _DECLARED_NAME = re.compile(r"([%$A-Za-z_][\w$%]*)\s*(?:\[[^\]]*\]\s*)*$")
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
+_KEPT = frozenset({"global", "const"})
+"""Spaces that hold from one call to the next what is stored there."""
 _ON_CHIP = frozenset({"shared", "local", "param"})
 _ADDRESS_BYTES = 8
 _PARAMETER = "+"
@@ -67,7 +68,7 @@ def written_variables(ptx: str) -> tuple[str, ...]:
         return ()
     written = set[str]()
     for body, locals_ in _bodies(module):
-        written |= _stored(body, _Names(module.globals, locals_, {}))
+        written |= _stored(body, _names(module, locals_, {}))
     return tuple(sorted(written))
 
 
@@ -80,7 +81,7 @@ def stored_parameters(ptx: str, kernel: str) -> frozenset[int]:
     except (PtxSyntaxError, PtxUnsupported, KeyError):
         return frozenset()
     params = {p.name: p.offset for p in module.kernels[kernel].params}
-    found = _stored(flat.body, _Names(module.globals, flat.variables, params))
+    found = _stored(flat.body, _names(module, flat.variables, params))
     return frozenset(int(name[1:]) for name in found if name.startswith(_PARAMETER))
 
 
@@ -121,6 +122,13 @@ class _Names:
     """Of the body: in a thread's own memory, those of calls among them."""
     params: Mapping[str, int]
     """Offsets of the kernel's parameters that are followed."""
+
+
+def _names(module: Module, own: Mapping[str, Variable], params: Mapping[str, int]) -> _Names:
+    """own: variables that are declared in the body, some of which may lie in global memory."""
+    kept = {name: v for name, v in own.items() if v.space in _KEPT}
+    slots = {name: v for name, v in own.items() if v.space not in _KEPT}
+    return _Names(module.globals | kept, slots, params)
 
 
 def _stored(body: Sequence[Statement], names: _Names) -> set[str]:

@@ -44,6 +44,7 @@ def written(body: str, functions: str = "") -> tuple[str, ...]:
         ("mov.u64 %d1, room; cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1],"
          " [tile], 16;", ("room",)),
         ("st.global.u32 [ticket], 1; st.global.u32 [room], 1;", ("room", "ticket")),
+        ("{ .global .align 4 .u32 own; red.global.add.u32 [own], 1; }", ("own",)),
         # Set back in the end: two calls at once would still share it.
         ("atom.global.add.u32 %r1, [ticket], 1; st.global.u32 [ticket], 0;", ("ticket",)),
     ],
