@@ -194,6 +194,11 @@ class Counters:
     copy_cycles: int = 0
     """What bulk copies that it waited for one after the other took beyond such rounds."""
 
+    @property
+    def further_constant_words(self) -> int:
+        """Words of all constant loads beyond the first of each."""
+        return self.constant_load_words - self.constant_load_requests
+
 
 @dataclass(frozen=True)
 class Visits:

@@ -48,8 +48,7 @@ class Estimate:
 
     us: float
     terms: dict[str, float]
-    """us by unit: dram, l2, issue, special_functions, lsu, shared, tensor, constants, atomics,
-    latency, launch."""
+    """us by unit: those of _throughputs, latency, block_start."""
     limiter: str
     """The largest term; of block_start without what every launch takes."""
     occupancy: float
@@ -278,9 +277,7 @@ def _throughputs(
             + constants.barrier_turns * classes["barrier"]
             + MATCH_TURNS * counters.match_turns
         ),
-        "constants": CONSTANT_WORD_CYCLES
-        * (counters.constant_load_words - counters.constant_load_requests)
-        * sm_us,
+        "constants": CONSTANT_WORD_CYCLES * counters.further_constant_words * sm_us,
         "atomics": 1e-3
         * shape.scale
         * max(
@@ -317,8 +314,7 @@ def _result_cycles(report: LaunchReport) -> float:
     counters, warps = report.counters, report.launch.block.warps
     meetings = counters.barriers / max(1, report.blocks_run * warps)
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
-    results += CONSTANT_WORD_CYCLES * counters.critical_path_constant_words
-    results += counters.copy_cycles
+    results += CONSTANT_WORD_CYCLES * counters.critical_path_constant_words + counters.copy_cycles
     return results + meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.bank_conflicts import BANKS, conflicts
+from astra_chat.tools.virtual_gpu.numpy_engine.constant_loads import ConstantLoads
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FirstTouchRounds, Rounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
@@ -105,7 +106,7 @@ class BlockCounters:
         warps = shape[0] * shape[1] // WARP_LANES
         self._matches = np.zeros(warps, np.int64)
         self._slept_ns = np.zeros(warps, np.int64)
-        self._constant_words = np.zeros(warps, np.int64)
+        self.constants = ConstantLoads(launch.counters, shape)
         self.first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
@@ -165,9 +166,7 @@ class BlockCounters:
         counters.critical_path_match_turns = max(
             counters.critical_path_match_turns, int(self._matches.max())
         )
-        counters.critical_path_constant_words = max(
-            counters.critical_path_constant_words, int(self._constant_words.max())
-        )
+        self.constants.finish()
         counters.critical_path_sleep_ns = max(
             counters.critical_path_sleep_ns, int(self._slept_ns.max())
         )
@@ -324,18 +323,6 @@ class BlockCounters:
         mine = np.where(_warps(active), turns, 0)
         self._counters.match_turns += int(mine.sum())
         self._matches += mine
-
-    def constant_load(self, site: Site, address: Array, active: Active) -> None:
-        """The constant cache serves a warp word by word."""
-        taking = _warps(active)
-        different = np.ones(int(np.count_nonzero(taking)), np.int64)
-        if address.size > 1:
-            width = np.uint64(max(site.size, 4).bit_length() - 1)
-            rows = np.sort(per_warp(address >> width, active, self._shape), axis=1)
-            different += np.count_nonzero(np.diff(rows, axis=1), axis=1)
-        self._counters.constant_load_requests += different.size
-        self._counters.constant_load_words += int(different.sum())
-        self._constant_words[taking] += different - 1
 
     def sleep(self, slept_ns: NDArray[np.int64]) -> None:
         """slept_ns: of each lane, int64 [blocks, threads]; a warp waits for its last."""

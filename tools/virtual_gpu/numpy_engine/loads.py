@@ -131,7 +131,7 @@ def load(code: Code) -> Step:
         if active.count:
             at = address(f)
             if form.site.constant and f.counters is not None:
-                f.counters.constant_load(form.site, at, active)
+                f.counters.constants.load(form.site.size, at, active)
             _deliver(f, fetch(f, at, active), form.element, writes)
 
     return step
