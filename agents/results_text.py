@@ -58,7 +58,7 @@ BEST = {
     LOAD_BYTES: (512, 512), STORE_SECTORS: (16, 16),
 }  # fmt: skip
 """Values that leave nothing to say, from and to; of loads and stores 16 bytes a lane."""
-OF_THROUGHPUT = frozenset(("issue", "special_functions", "lsu", "shared", "tensor"))
+OF_THROUGHPUT = frozenset(("issue", "special_functions", "lsu", "shared", "tensor", "constants"))
 """Bottlenecks to which it matters what all warps execute."""
 IN_TABLE = frozenset((*TIME_PARTS.values(), REACHABLE, LEFT, TIME))
 FLOOR_TOLERANCE = 0.02

@@ -243,6 +243,8 @@ def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         sentences.append(f"{used} calls on other numbers at the same addresses: no stale results")
     if replayed := record.how.get("graph"):
         sentences.append(f"{replayed} calls captured as a CUDA graph, then replayed on new inputs")
+    if paired := record.how.get("overlapped"):
+        sentences.append(f"{paired} calls while another call ran: nothing is shared between calls")
     outcome = evaluation.outcome
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if record.repeats and isinstance(correct, Correct):

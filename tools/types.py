@@ -20,7 +20,7 @@ from astra_chat.tools.dtypes import is_float as is_float
 
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
-How = Literal["fresh", "same_buffers", "graph"]
+How = Literal["fresh", "same_buffers", "graph", "overlapped"]
 """A call to check is made in buffers of its own, in those of the call before it (whose case has the
 same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
 StepName = Literal["guard", "build", "audit", "plan", "check", "sanitize", "time", "profile"]

@@ -30,7 +30,10 @@ HOW_TEXT: dict[How, str] = {
     "fresh": "in fresh buffers",
     "same_buffers": "in buffers that held other inputs before",
     "graph": "under CUDA-graph capture, and replayed",
+    "overlapped": "while another call ran",
 }
+ON_A_GPU: tuple[How, ...] = ("graph", "overlapped")
+"""How two cases of each dtype are called besides, where there is a GPU."""
 MAX_WARNINGS = 20
 """Most warnings that are kept: one fault often shows everywhere."""
 MIN_ULPS = 1e-3

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
-from astra_chat.tools.check.calls import Call, CheckProgress, check
+from astra_chat.tools.check.calls import ON_A_GPU, Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
@@ -321,7 +321,7 @@ class Checker:
             Call(first, "same_buffers", hidden=True),
         ]
         if self._device.kind == "cuda":
-            calls += [Call(first, "graph", hidden=True), Call(second, "graph", hidden=True)]
+            calls += [Call(one, how, hidden=True) for how in ON_A_GPU for one in (first, second)]
         kind = self._device.kind
         times = REPEATS[kind] - 1 + rng.randint(0, MORE_REPEATS[kind])
         return calls + [Call(first, hidden=True)] * times

@@ -12,6 +12,7 @@ import torch
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_buffers import aligned
+from astra_chat.tools.children.cuda_overlap import OVERLAPPED, ROUNDS, overlapped, pair_at
 from astra_chat.tools.children.cuda_plans import Enqueue, Kernels, status_of
 from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
@@ -45,12 +46,16 @@ def main() -> None:
     kernels, state = _loaded(request.cubin)
     baseline = Side(*_loaded(request.baseline_cubin)) if request.baseline_cubin else None
     held: list[torch.Tensor] = []
+    ahead = dict[int, CaseReport]()
     for index, call in enumerate(request.calls):
         reporter.send("start", index=index)
         try:
             if baseline:
                 sides = baseline, Side(kernels, state)
                 done = TimedCall(task, call, sides, request, dirt).run()
+            elif call.how == OVERLAPPED:
+                ahead = ahead or _overlapped(task, index, kernels, request)
+                done = ahead.pop(index)
             else:
                 done = _check(task, call, kernels, held, dirt, request)
             if changed := state.changed():
@@ -93,6 +98,19 @@ def _check(
     for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
         tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
     return CaseReport(guard_bytes=guard_bytes)
+
+
+def _overlapped(
+    task: Task, index: int, kernels: Kernels, request: CudaRequest
+) -> dict[int, CaseReport]:
+    """The reports, by index, of the call at this index and of the one that runs beside it."""
+    guard_bytes, pair = _guard_bytes(request.seed), pair_at(request.calls, index)
+    contents = [
+        [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))] for call in pair
+    ]
+    overlapped(task, pair, kernels, contents, guard_bytes)
+    report = CaseReport(guard_bytes=guard_bytes, copies=ROUNDS)
+    return dict.fromkeys(range(index, index + len(pair)), report)
 
 
 def _streamed(

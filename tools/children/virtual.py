@@ -65,7 +65,7 @@ def main() -> None:
     except (PtxUnsupported, PtxSyntaxError) as lack:
         reporter.send("case", **fault_report(lack).numbered(0))
         return
-    text, state = ptx.read_text(), ModuleVariables(replayer.variables)
+    text, state = ptx.read_text(), ModuleVariables(gpu, replayer.variables)
     waiting, adding = waiting_kernels(text), kernels_with_global_atomics(text)
     run = _Run(task, request, gpu, replayer, waiting, adding, state)
     for index, call in enumerate(request.calls):
@@ -76,23 +76,21 @@ def main() -> None:
 class ModuleVariables:
     """What module variables held when this was made; a kernel may have no other state."""
 
-    def __init__(self, variables: Mapping[str, Bytes]) -> None:
-        self._variables = variables
+    def __init__(self, gpu: VirtualGpu, variables: Mapping[str, Bytes]) -> None:
+        self._gpu, self._variables = gpu, variables
         self._before = {name: array.copy() for name, array in variables.items()}
 
-    def restored(self, *, compared: bool) -> str:
-        """Write the contents back; the first that held something else, or "".
-
-        Not `compared` after a sample of blocks: a counter that the last block of a launch sets back
-        is not set back then.
-        """
-        changed = [
-            name for name, array in self._variables.items()
-            if not np.array_equal(array, self._before[name])
-        ]  # fmt: skip
-        for name in changed:
+    def restored(self) -> str:
+        """Write the contents back; the first variable that was stored to since the last reset,
+        whatever it holds now, or ""."""
+        stored = [
+            name
+            for name, array in self._variables.items()
+            if len(array) and self._gpu.memory.stored_to(int(array.ctypes.data))
+        ]
+        for name in stored:
             self._variables[name][:] = self._before[name]
-        return changed[0] if changed and compared else ""
+        return stored[0] if stored else ""
 
 
 @dataclass
@@ -156,7 +154,7 @@ class _Run:
             sampled = any(report.sampled for report in self.gpu.reports())
             if sampled and adding:
                 return fault_report(PtxUnsupported(TOO_LARGE, kernel=adding, opcode="atom", line=0))
-            if name := self.state.restored(compared=not sampled):
+            if name := self.state.restored():
                 return CaseReport(changed=name)
             for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):
                 array.tofile(call.after / f"{arg.name}.after")
@@ -176,6 +174,8 @@ class _Run:
         parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
         if parts:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
+            if any(r.waited for r in reports):
+                report["sampled"] += ", the first ones: others wait for blocks before them"
             report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:
             time_of = estimate(reports, self.request.resources, gpu.spec)

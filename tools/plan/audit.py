@@ -27,6 +27,7 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.plan.stand_ins import Buffers
+from astra_chat.tools.policy.module_state import stored_parameters
 from astra_chat.tools.system.cubin import Cubin, CubinKernel
 from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.types import Dim3
@@ -54,6 +55,22 @@ def audit(nodes: tuple[Node, ...], cubin: Cubin, buffers: Buffers, spec: GpuSpec
                 fault = _copy(node, cubin, sizes)
         if fault:
             return f"launch {index} ({node.kind}): {fault}"
+    return ""
+
+
+def stored_variable(nodes: tuple[Node, ...], ptx: str) -> str:
+    """The first module variable that a memset or a copy of a plan writes to, or whose address it
+    hands to a kernel of this PTX that may store there; "" for none."""
+    for node in nodes:
+        if isinstance(node, KernelNode):
+            pointers = [r for r in node.relocations if isinstance(r, PointerRelocation)]
+            given = {r.at: r.to.name for r in pointers if not isinstance(r.to, ArgumentAddress)}
+            stored = given.keys() & stored_parameters(ptx, node.kernel) if given else ()
+            names = [given[at] for at in sorted(stored)]
+        else:
+            names = [] if isinstance(node.target, ArgumentAddress) else [node.target.name]
+        if names:
+            return names[0]
     return ""
 
 

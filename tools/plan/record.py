@@ -19,7 +19,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.mangled import last_identifier
-from astra_chat.tools.plan.audit import audit
+from astra_chat.tools.plan.audit import audit, stored_variable
 from astra_chat.tools.plan.model import (
     MAX_FACTS,
     MAX_PARAMETER_BYTES,
@@ -37,6 +37,7 @@ from astra_chat.tools.plan.stand_ins import (
     draw_variables,
     usual_buffers,
 )
+from astra_chat.tools.policy.module_state import SHARED_STATE
 from astra_chat.tools.system.cubin import Cubin, read_cubin
 from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
@@ -85,8 +86,9 @@ def record(
     if LIBRARY.encode() not in build.library.read_bytes():
         raise AstraError(f"{build.library} is not linked with the fake CUDA runtime")
     recorder = Recorder(task, build.library, cubin, gpu)
-    unread = unread_parameters(build.ptx.read_text(errors="replace"), cubin)
-    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, unread)
+    ptx = build.ptx.read_text(errors="replace")
+    unread = unread_parameters(ptx, cubin)
+    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, unread, ptx)
     try:
         return session.plans()
     except StepTimeout:
@@ -161,6 +163,7 @@ class _Session:
     source: _Source
     unread: Mapping[str, Ranges]
     """Of each kernel, the parameter bytes that it never reads."""
+    ptx: str
     seen: dict[int, list[Seen]] = field(default_factory=dict)
     """By the case's number, in the order in which they were made."""
     facts: dict[str, int] = field(default_factory=dict)
@@ -290,6 +293,9 @@ class _Session:
             raise _Stopped(Crashed(case=case, message=f"no launch plan: {what}")) from None
         if fault := audit(nodes, cubin, laid_out, self.recorder.spec):
             raise _Stopped(Crashed(case=case, message=f"no launch plan: {fault}"))
+        if name := stored_variable(nodes, self.ptx):
+            what = f"a launch, memset or copy writes to module variable {name}: {SHARED_STATE}"
+            raise _Stopped(self._refused(case, what))
         facts = sorted(self.facts.items())[:MAX_FACTS]
         told = tuple(DeviceFact(name=name, value=value) for name, value in facts)
         return LaunchPlan(case=case, nodes=nodes, facts=told)

@@ -27,6 +27,7 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.virtual_gpu.gpu import LAUNCH_FAILURE, VirtualGpu
+from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
 from astra_chat.tools.virtual_gpu.numpy_engine import translate
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_SYMBOL,
@@ -197,10 +198,10 @@ class VirtualReplayer:
 
 
 def copies_us(plan: LaunchPlan, spec: GpuSpec) -> float:
-    """What memsets and copies of a plan take at least: each its launch, and its bytes at the
-    memory's speed. Kernels are estimated elsewhere."""
+    """What memsets and copies of a plan take at least: each the price of one more launch, and its
+    bytes at the memory's speed. Kernels are estimated elsewhere."""
     copies = [node for node in plan.nodes if not isinstance(node, KernelNode)]
     moved = sum(
         node.width_bytes * node.height * (2 if isinstance(node, CopyNode) else 1) for node in copies
     )
-    return len(copies) * spec.launch_floor_us + 1e6 * moved / spec.dram_bytes_per_s
+    return len(copies) * second_launch_us(spec) + 1e6 * moved / spec.dram_bytes_per_s

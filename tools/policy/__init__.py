@@ -8,6 +8,7 @@ file_names       where a source asks for its own file's name
 cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 built_text       the text that nvcc gets: those tokens, written again
 binary_audit     symbols, constructors, sections and driver calls of the build
+module_state     module variables that a kernel may write to
 machine_code     special registers that the machine code reads
 register_flow    what a kernel does with the timer and with the grid's barrier
 control_graph    loops of a PTX function, and where the ways of a branch meet

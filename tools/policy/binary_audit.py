@@ -5,9 +5,8 @@ launcher may link to is an allow-list, and so is what a kernel may. The audit re
 own object, kernel.o, before the CUDA runtime is linked to it, and the cubin, its disassembly and
 the PTX of the same nvcc call.
 
-What a kernel keeps in module variables is not looked for here: they are compared before and after
-each call (children/virtual.py, children/cuda_plans.py). What a launcher keeps in its own variables
-shows when it is recorded (plan/record.py).
+Which module variables a kernel may write to is in module_state.py; what it hides from that shows
+when it runs. What a launcher keeps in its own variables shows when it is recorded (plan/record.py).
 """
 
 from __future__ import annotations
@@ -19,7 +18,13 @@ from typing import Literal
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
-from astra_chat.tools.policy import machine_code, ptx_audit, register_flow, rules
+from astra_chat.tools.policy import (
+    machine_code,
+    module_state,
+    ptx_audit,
+    register_flow,
+    rules,
+)
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
 from astra_chat.tools.system import elf
 from astra_chat.tools.system.elf import Elf, Symbol
@@ -226,6 +231,8 @@ def _device_code(ptx: str, task: Task) -> Said:
         yield from _low_precision(ptx, task)
     if instruction := ptx_audit.kept_in_l2(ptx):
         yield instruction, "asks the L2 cache to keep data for the next call"
+    for name in module_state.written_variables(ptx):
+        yield name, f"a kernel writes to this module variable: {module_state.SHARED_STATE}"
 
 
 def _low_precision(ptx: str, task: Task) -> Said:

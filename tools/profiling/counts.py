@@ -32,6 +32,7 @@ COUNTING_S = 20.0
 """For all cases of a profile; a case that is not done then has no counts."""
 BESIDE_MEASURED = (
     m.LOAD_ROUNDS, m.MACHINE_PATH, m.CHAIN, m.CHAIN_BEFORE_LOAD, *m.CHAIN_BY_UNIT.values(),
+    m.CONSTANT_WORDS,
 )  # fmt: skip
 """Counts that stand beside what Nsight Compute measured: it has none of them."""
 WORDS = "counted on the virtual GPU: "
@@ -167,6 +168,17 @@ def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
     ]  # fmt: skip
 
 
+def _constant_words(totals: Mapping[str, float]) -> list[tuple[str, float, str, str]]:
+    """Nothing where the lanes of each load of constants want one word."""
+    loads, words = (totals.get(f"constant_load_{what}", 0.0) for what in ("requests", "words"))
+    if words <= loads:
+        return []
+    each = (
+        "different words that a warp's load of constants or parameters takes, one after the other"
+    )
+    return [(m.CONSTANT_WORDS, words / loads, "", each)]
+
+
 def counter_metrics(report: CaseReport) -> list[Metric]:
     """Counters of all launches of the call, scaled to whole grids where a sample ran.
 
@@ -219,6 +231,7 @@ def counter_metrics(report: CaseReport) -> list[Metric]:
         (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
         (m.SHARED_WAVEFRONTS_EACH, totals["shared_wavefronts"] / shared, "",
          "1 is free of bank conflicts"),
+        *_constant_words(totals),
         ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
         *((name, totals[counter], "sector", m.WORDS[name])
           for name, counter in ((m.LOCAL_LOADS, "local_load_sectors"),

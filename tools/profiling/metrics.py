@@ -123,6 +123,7 @@ LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS, WARPS_HELD = (
     "longest_warp_chain_cycles", "block_turns", "warps_on_busiest_sm",
 )  # fmt: skip
 CHAIN_BEFORE_LOAD, OVER_LEAST = "chain_cycles_before_load", "dram_bytes_over_least"
+CONSTANT_WORDS = "constant_words_per_load"
 LOAD_BYTES, SHARED_WAVEFRONTS_EACH = (
     "global_load_bytes_per_request", "shared_wavefronts_per_request"
 )  # fmt: skip
@@ -130,7 +131,7 @@ OWN = (
     "barriers", LOAD_BYTES, SHARED_WAVEFRONTS_EACH,
     "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
     *TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS,
-    WARPS_HELD, CHAIN_BEFORE_LOAD, OVER_LEAST,
+    WARPS_HELD, CHAIN_BEFORE_LOAD, OVER_LEAST, CONSTANT_WORDS,
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
@@ -140,8 +141,8 @@ CHAIN_BY_UNIT = {unit: f"chain_cycles_{unit}" for unit in UNITS}
 KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values(), *CHAIN_BY_UNIT.values()))
 """Every name that a profile may hold."""
 Bottleneck = Literal[
-    "dram", "l2", "issue", "special_functions", "lsu", "shared", "tensor", "atomics", "latency",
-    "block_start",
+    "dram", "l2", "issue", "special_functions", "lsu", "shared", "tensor", "constants", "atomics",
+    "latency", "block_start",
 ]  # fmt: skip
 BOTTLENECKS = get_args(Bottleneck)
 

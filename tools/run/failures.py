@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from astra_chat.tools.policy.module_state import SHARED_STATE
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut, Unsafe, Unsupported
 
@@ -16,8 +17,8 @@ def failure_of(report: CaseReport, case: Case) -> Failure | None:
         return Unsafe(case=case, **report.unsafe.model_dump())
     if report.changed:
         what = (
-            f"module variable {report.changed} holds something else after a call than before: every"
-            " call must leave it as it found it"
+            f"a call writes to module variable {report.changed}, whatever it holds afterwards:"
+            f" {SHARED_STATE}"
         )
         return Refused(gate="plan", findings=(Finding(line=1, what=what),))
     if report.status:

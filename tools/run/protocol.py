@@ -206,7 +206,7 @@ class CaseReport(Message):
     doubtful: int = Field(default=0, ge=0)
     """Those of them that differ by more than twice the tolerance."""
     changed: str = ""
-    """A module variable that does not hold after the call what it held before."""
+    """A module variable that the call wrote to, or that holds something else after it."""
     parts: str = ""
     """Where a captured launcher parts from its plan."""
     touched: tuple[str, ...] = ()

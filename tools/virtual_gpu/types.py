@@ -137,6 +137,13 @@ class Counters:
     shared_requests: int = 0
     shared_wavefronts: int = 0
     """One a request without bank conflicts; of atomics, one for each lane at the busiest bank."""
+    constant_load_requests: int = 0
+    """Of constants and kernel parameters at addresses that the kernel computes: one a warp."""
+    constant_load_words: int = 0
+    """Different words, as wide as a lane's access but at least 4 bytes, of each such request: the
+    constant cache serves one word at a time."""
+    critical_path_constant_words: int = 0
+    """Most words of any one warp beyond the first of each request."""
     match_turns: int = 0
     """Of match.any: one for each different value of a warp's lanes."""
     critical_path_match_turns: int = 0
@@ -186,6 +193,11 @@ class Counters:
     loads of warps that arrived there."""
     copy_cycles: int = 0
     """What bulk copies that it waited for one after the other took beyond such rounds."""
+
+    @property
+    def further_constant_words(self) -> int:
+        """Words of all constant loads beyond the first of each."""
+        return self.constant_load_words - self.constant_load_requests
 
 
 @dataclass(frozen=True)
@@ -263,6 +275,8 @@ class LaunchReport:
     """Uninitialized reads."""
     visits: Visits | None = None
     """None without counters."""
+    waited: bool = field(default=False, compare=False)
+    """Those that ran are the first ones: a block of a spread sample waited for one outside it."""
 
     @property
     def sampled(self) -> bool:

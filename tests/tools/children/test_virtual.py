@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.compare import compare
 from astra_chat.tools.run import runner as module
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import CANONICAL, Oracle
@@ -17,7 +18,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported
+from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported, Wrong
 from astra_chat.tools.virtual_gpu.types import Engine
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
@@ -174,29 +175,32 @@ WRITES = {
     "start": "__device__ float start[3] = {1, 2, 3}; __device__ void note() { start[2] += 1; }",
     "fixed": "__constant__ int fixed[4]; __device__ void note()"
     ' { asm volatile("red.global.add.u32 [%0], 1;" ::"l"(&fixed[1])); }',
-    "$str": "__device__ char* volatile text; __device__ void note()"
-    ' { char* p = const_cast<char*>("abc"); text = p; text[1] += 1; text = nullptr; }',
+    "$str": "__device__ void note() { __shared__ char* volatile text;"
+    ' text = const_cast<char*>("abc"); text[1] += 1; }',
+    # Set back before the call ends: the variables hold afterwards what they held before.
+    "ticket": "__device__ unsigned ticket; __device__ void note()"
+    " { atomicAdd(&ticket, 1u); __threadfence(); atomicExch(&ticket, 0u); }",
+    "kept": "__device__ float kept; __device__ void note() { __shared__ float* volatile place;"
+    " place = &kept; volatile float* p = place; const float old = *p; *p = 5; *p = old; }",
 }
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_module_variable_that_a_call_changes_is_named(oracle: Oracle, name: str) -> None:
+def test_a_module_variable_that_a_call_writes_is_named(oracle: Oracle, name: str) -> None:
     source = (
         HEAD + WRITES[name] + "\n__global__ void k() { note(); }\n" + SIGNATURE
         + "{ k<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
     )  # fmt: skip
     (found,) = outcomes(oracle, source, [SMALL])
     assert isinstance(found, Refused) and found.gate == "plan"
-    assert f"module variable {name} holds something else after" in found.findings[0].what
+    assert f"writes to module variable {name}, whatever" in found.findings[0].what
 
 
 ADDS = (
     HEAD + """
-    __device__ unsigned left;
     __global__ void k(float* out, int turns) {
       if (threadIdx.x == 0) atomicAdd(&out[blockIdx.x / 2], 1.f);
       for (int i = 0; i < turns; ++i) __syncthreads();
-      if (threadIdx.x == 0) atomicInc(&left, gridDim.x - 1);
     }
     """ + SIGNATURE + """{
       cudaMemsetAsync(out, 0, rows * 4, stream);
@@ -205,7 +209,7 @@ ADDS = (
     }
     """
 )  # fmt: skip
-"""Blocks add to one another's results; the last one sets a counter back."""
+"""Blocks add to one another's results."""
 MIDDLE = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
 
 
@@ -226,6 +230,39 @@ def test_all_blocks_run_where_they_add_to_one_anothers_results(oracle: Oracle) -
 def test_sums_of_too_many_blocks_are_unsupported_not_wrong(oracle: Oracle) -> None:
     (found,) = outcomes(oracle, ADDS.replace("TURNS", "6000"), [MIDDLE], "numpy")
     assert isinstance(found, Unsupported) and "add to one another" in found.what
+
+
+@pytest.mark.second_tier
+def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle) -> None:
+    """Nor does it make the sample the first blocks, of which nobody would see the last rows."""
+    source = (
+        HEAD + """
+    __global__ void k(float* out, const float* x, int64_t n) {
+      if (n < 0) while (*(const volatile float*)x == 1.f) {}
+      __shared__ float sum;
+      for (int turn = 0; turn < 512; ++turn) __syncthreads();
+      if (threadIdx.x == 0) sum = 0;
+      __syncthreads();
+      float own = 0;
+      for (int64_t i = threadIdx.x; i < n; i += 1024) own += x[blockIdx.x * n + i];
+      atomicAdd(&sum, own);
+      __syncthreads();
+      if (threadIdx.x == 0) out[blockIdx.x] = blockIdx.x < gridDim.x - 1 ? sum : sum + 1;
+    }
+    """ + SIGNATURE.replace("int64_t,", "int64_t n,") + """{
+      k<<<unsigned(rows), 1024, 0, stream>>>((float*)out, (const float*)x, n);
+      return cudaGetLastError();
+    }
+    """
+    )  # fmt: skip
+    built = build(TASK, source, DEVICE)
+    assert isinstance(built, Build)
+    runner = Runner(TASK, DEVICE, engine="numpy")
+    for run in runner.run(built, oracle.oracle_cases([MIDDLE], Stop()), "check"):
+        assert isinstance(run, CaseRun) and run.report.sampled
+        assert "the first ones" not in run.report.sampled
+        found = compare(TASK, run)
+        assert isinstance(found, Wrong) and found.case == MIDDLE
 
 
 @pytest.mark.second_tier

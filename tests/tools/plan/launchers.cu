@@ -153,6 +153,30 @@ LAUNCHER(variable) {
   return cudaGetLastError();
 }
 
+LAUNCHER(clears_variable) {
+  ARGUMENTS
+  void* values = nullptr;
+  cudaGetSymbolAddress(&values, table);
+  cudaMemsetAsync(values, 0, 16, stream);
+  reads_table<<<1, 1, 0, stream>>>(static_cast<float*>(values), out);
+  return cudaGetLastError();
+}
+
+LAUNCHER(hands_over_variable) {
+  ARGUMENTS
+  void* values = nullptr;
+  cudaGetSymbolAddress(&values, table);
+  plain<<<1, 32, 0, stream>>>(static_cast<float*>(values), input, 1);
+  return cudaGetLastError();
+}
+
+LAUNCHER(copies_to_variable) {
+  ARGUMENTS
+  void* values = nullptr;
+  cudaGetSymbolAddress(&values, table);
+  return cudaMemcpyAsync(values, input, 16, cudaMemcpyDeviceToDevice, stream);
+}
+
 LAUNCHER(tensor_map) {
   ARGUMENTS
   using Encode = CUresult (*)(Map*, int, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,

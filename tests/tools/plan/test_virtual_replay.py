@@ -27,6 +27,7 @@ from astra_chat.tools.plan.virtual_replay import PlanUnsupported, VirtualReplaye
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.types import Case
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
 from astra_chat.tools.virtual_gpu.types import Fault
 
 SOURCE = r"""
@@ -204,7 +205,7 @@ def test_memsets_and_copies_of_rows(device: Device) -> None:
     gpu = spec("h200")
     moved_us = 1e6 * (4 + 2 * 6) / gpu.dram_bytes_per_s
     us = copies_us(LaunchPlan(case=CASE, nodes=nodes), gpu)
-    assert us == pytest.approx(2 * gpu.launch_floor_us + moved_us)
+    assert us == pytest.approx(2 * second_launch_us(gpu) + moved_us)
 
 
 @pytest.mark.parametrize("height", [1, 2])

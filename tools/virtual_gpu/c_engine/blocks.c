@@ -116,7 +116,7 @@ static void begin(struct worker *k, int64_t id) {
     bulk_forget(w);
     w->back = UINT32_MAX;
     w->waits_at = NULL, w->skipped = 0;
-    w->idle = w->slept_ns = w->clock_wait = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->mbarrier_rounds = w->copy_cycles = w->pending_rounds = w->turn = 0;
+    w->idle = w->slept_ns = w->clock_wait = w->empty = w->steps = w->cycles = w->loads = w->matches = w->constants = w->rounds = w->fresh_rounds = w->mbarrier_rounds = w->copy_cycles = w->pending_rounds = w->turn = 0;
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
@@ -151,6 +151,7 @@ static void keep_longest(struct worker *k) {
     c->longest_cycles = w->cycles > c->longest_cycles ? w->cycles : c->longest_cycles;
     c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
     c->longest_matches = w->matches > c->longest_matches ? w->matches : c->longest_matches;
+    c->longest_constants = w->constants > c->longest_constants ? w->constants : c->longest_constants;
     c->longest_sleep_ns = w->slept_ns > c->longest_sleep_ns ? w->slept_ns : c->longest_sleep_ns;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
     c->mbarrier_rounds = w->mbarrier_rounds > c->mbarrier_rounds ? w->mbarrier_rounds : c->mbarrier_rounds;

@@ -279,6 +279,18 @@ void count_match(struct warp *w, uint32_t m, const uint32_t *result) {
   w->matches += values, w->worker->counters.match_turns += values;
 }
 
+/* Loads of constants at addresses that the kernel computes: the constant cache serves a warp word by word. */
+void count_constants(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  if (!m || !w->launch->visits) return;
+  const uint32_t width = site->size > 4 ? site->size : 4;
+  uint64_t words[LANES];
+  EACH words[l] = address[m >> l & 1 ? l : LOWEST(m)] / width;
+  const uint32_t count = different(words);
+  w->worker->counters.constant_requests++;
+  w->worker->counters.constant_words += count;
+  w->constants += count - 1;
+}
+
 /* Tiles of a matrix that are turned over in registers, by the unit of shared memory. */
 void count_turned(struct warp *w, uint32_t m, uint32_t tiles) {
   if (m && w->launch->visits) w->worker->counters.shared_wavefronts += tiles;

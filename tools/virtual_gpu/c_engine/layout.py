@@ -73,9 +73,9 @@ _COUNTERS = (
     "block_sectors late_sectors atomic_lanes load_lines store_lines atomic_turns "
     "local_load_requests local_load_sectors local_store_requests local_store_sectors "
     "local_unique_sectors store_packets store_packet_thirds block_lines "
-    "match_turns "
+    "match_turns constant_requests constant_words "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
-    "longest_matches mbarrier_rounds copy_cycles longest_sleep_ns "
+    "longest_matches longest_constants mbarrier_rounds copy_cycles longest_sleep_ns "
     "hottest_turns float_turns"
 ).split()
 
@@ -109,12 +109,15 @@ class Counters(ctypes.Structure):
     store_packet_thirds: int
     block_lines: int
     match_turns: int
+    constant_requests: int
+    constant_words: int
     longest_instructions: int
     longest_cycles: int
     longest_loads: int
     longest_rounds: int
     fresh_rounds: int
     longest_matches: int
+    longest_constants: int
     mbarrier_rounds: int
     copy_cycles: int
     longest_sleep_ns: int

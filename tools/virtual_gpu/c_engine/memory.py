@@ -19,6 +19,7 @@ from astra_chat.tools.virtual_gpu.lowering.float_stores import INFINITIES
 from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
+from astra_chat.tools.virtual_gpu.numpy_engine.loads import reads_constants
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
     Group,
@@ -154,6 +155,8 @@ def load(code: Code) -> None:
     active = code.active()
     data = room(code, form.size)
     site = site_of(code, form.size, writes=False, ordered=form.ordered)
+    if reads_constants(form.space, source):
+        code.warp(f"count_constants(w, {site}, {where}, {active});")
     code.warp(f"load(w, {site}, {c_space(form.space)}, {where}, {active}, X{data});")
     for item, slot in zip(items_of(target), _slots(form, data), strict=True):
         code.put(item, _extending(form.type), typed(slot, _extending(form.type)))

@@ -51,7 +51,9 @@ struct counters {
       store_bytes, shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, late_sectors,
       atomic_lanes, load_lines, store_lines, atomic_turns, local_load_requests, local_load_sectors,
       local_store_requests, local_store_sectors, local_unique_sectors, store_packets, store_packet_thirds, block_lines, match_turns,
+      constant_requests, constant_words,
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds, longest_matches,
+      longest_constants,
       mbarrier_rounds, copy_cycles,
       longest_sleep_ns,
       hottest_turns, float_turns;
@@ -142,7 +144,7 @@ struct warp {
   const struct barrier *waits_at; /* where some of its lanes wait, or null */
   uint32_t skipped; /* lanes that went round it: they may end, but are missed there all the same */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
-  uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
+  uint64_t steps, cycles, loads, matches, constants, rounds, fresh_rounds;
   uint64_t mbarrier_rounds, copy_cycles; /* of the rounds, those waited for at mbarriers; and what copies take beyond a load */
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */
   uint64_t turn_ends;      /* instructions until which it may run before the block's other warps do */
@@ -257,6 +259,7 @@ void block_fence(struct warp *w, uint32_t m);
 void fence_before_copies(struct warp *w, uint32_t m);
 void require_whole_warp(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);
+void count_constants(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_turned(struct warp *w, uint32_t m, uint32_t tiles);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);
 void take_fragment(void *const *data, uint32_t wide, uint32_t different, uint32_t size, const uint16_t *source,

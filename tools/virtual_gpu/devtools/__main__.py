@@ -9,6 +9,7 @@ from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.virtual_gpu.devtools.bench import bench
+from astra_chat.tools.virtual_gpu.devtools.constant_words import constants
 from astra_chat.tools.virtual_gpu.devtools.fuzz import fuzz
 from astra_chat.tools.virtual_gpu.devtools.numerics.report import numerics
 from astra_chat.tools.virtual_gpu.devtools.validate import validate
@@ -22,6 +23,8 @@ def main(words: Sequence[str] | None = None) -> int:
         match asked.command:
             case "bench":
                 bench()
+            case "constants":
+                constants()
             case "fuzz":
                 return int(_fuzz(asked) > 0)
             case "numerics":
@@ -46,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.tools.virtual_gpu.devtools")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("bench", help="how long kernels take here")
+    commands.add_parser("constants", help="cycles of constant loads by different words (a GPU)")
     mutate = commands.add_parser("fuzz", help="mutated PTX against the parser and translators")
     mutate.add_argument("ptx", type=Path, nargs="+", help="texts to mutate")
     mutate.add_argument("--count", type=int, default=1000)

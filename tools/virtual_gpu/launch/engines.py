@@ -18,6 +18,7 @@ from astra_chat.tools.virtual_gpu.c_engine.build import (
 from astra_chat.tools.virtual_gpu.launch.background_compile import Compiling, run_meanwhile
 from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.launch.sampling import Run, run_sampled
+from astra_chat.tools.virtual_gpu.launch.waiting_blocks import WaitingBlocks
 from astra_chat.tools.virtual_gpu.memory.block_races import block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.batch import MIN_LANES
@@ -66,6 +67,8 @@ class Engines:
         self._interpreted: Counter[tuple[int, str, bool]] = Counter()
         """Instructions of single threads that NumPy ran, or had time for, of a kernel so far."""
         self._compiling: dict[tuple[int, str, bool], Compiling] = {}
+        self._ordered: set[tuple[int, str, bool]] = set()
+        """Kernels of which a block waited for an earlier one: whole launches keep their order."""
         self.notes: dict[str, str] = {}
         """By kernel, why it ran on NumPy although C was asked for."""
 
@@ -120,13 +123,41 @@ class Engines:
     ) -> Callable[[Sequence[int] | None], LaunchReport]:
         """Runs these blocks of an ordinary launch, or, given None, as many as can be afforded."""
         reference = numpy_engine.translate(module, launch.kernel)
+        may_wait = WaitingBlocks(module, launch, memory, addresses)
+
+        def of(blocks: Sequence[int] | None) -> LaunchReport:
+            once = partial(self._once, module, launch, memory, addresses, counters, blocks)
+            if not reference.in_order:
+                return once(False)
+            if self._budget is None:
+                key = _key(module, launch)
+                if memory.descending and key not in self._ordered and may_wait.need_order(blocks):
+                    self._ordered.add(key)
+                return once(not memory.descending or key in self._ordered)
+            return may_wait.sampled(once, blocks, self._seed)
+
+        return of
+
+    def _once(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        counters: bool,
+        only: Sequence[int] | None,
+        in_order: bool,
+    ) -> LaunchReport:
+        """Runs these blocks, or, given None, as many as can be afforded. in_order: one after the
+        other, from the first; see run_sampled."""
+        reference = numpy_engine.translate(module, launch.kernel)
         block_races = block_races_of(reference.reach, launch, memory, addresses)
 
         def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
             return numpy_engine.run(
                 reference, launch, memory, blocks=blocks, module_globals=addresses,
                 counters=counting, prints=self._prints, block_races=block_races,
-                instruction_budget=self._endless_instructions,
+                instruction_budget=self._endless_instructions, in_order=in_order,
             )  # fmt: skip
 
         def on_c(
@@ -153,19 +184,14 @@ class Engines:
                 return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
             return on_numpy, self._budget
 
-        def of(blocks: Sequence[int] | None) -> LaunchReport:
-            sampled = partial(
-                run_sampled, launch, in_order=reference.in_order, only=blocks, seed=self._seed
-            )
-            if self._engine == "c" and (program := self._program(module, launch)):
-                return sampled(partial(on_c, program), self._c_budget, counters)
-            if self._engine == "auto" and self._worth_compiling(module, launch, reference):
-                run, budget = for_the_rest(C_WORTH_INSTRUCTIONS)
-                return sampled(run, budget, counters)
-            then = for_the_rest if self._engine == "auto" else None
-            return self._added(module, sampled(on_numpy, self._budget, counters, then))
-
-        return of
+        sampled = partial(run_sampled, launch, in_order=in_order, only=only, seed=self._seed)
+        if self._engine == "c" and (program := self._program(module, launch)):
+            return sampled(partial(on_c, program), self._c_budget, counters)
+        if self._engine == "auto" and self._worth_compiling(module, launch, reference):
+            run, budget = for_the_rest(C_WORTH_INSTRUCTIONS)
+            return sampled(run, budget, counters)
+        then = for_the_rest if self._engine == "auto" else None
+        return self._added(module, sampled(on_numpy, self._budget, counters, then))
 
     def _together(
         self,

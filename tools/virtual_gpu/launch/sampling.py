@@ -23,6 +23,7 @@ LONGEST = frozenset(
     {
         "critical_path_instructions", "critical_path_cycles", "critical_path_loads",
         "copy_cycles", "mbarrier_rounds", "critical_path_match_turns", "critical_path_sleep_ns",
+        "critical_path_constant_words",
         "dependent_load_rounds",
         "fresh_load_rounds", "load_buffer_sectors", "store_buffer_sectors",
     }
@@ -58,12 +59,13 @@ def run_sampled(
     """Run a launch whole, or blocks of it worth about `budget` instructions of single threads.
 
     A first part, spread over the grid, tells what a block costs. No block is run twice: a kernel
-    may change its input. in_order: blocks wait for earlier ones, so the sample is the first ones.
+    may change its input. in_order: blocks wait for earlier ones, as a run of some has shown
+    (waiting_blocks.py), so the sample is the first ones.
     only: run these blocks, whatever they cost. seed: see choose_blocks.
     """
     choose = _first_blocks if in_order else partial(choose_blocks, seed=seed)
     blocks = range(launch.grid.count) if only is None else only
-    first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
+    first = first_part(launch)
     if len(blocks) <= first or (budget is None and then is None):
         return dataclasses.replace(_told(report := run(only, counters), report), ran=only)
     places = choose(len(blocks), first)
@@ -83,6 +85,11 @@ def run_sampled(
     rest = sorted(blocks[i + bisect.bisect_right(before, i)] for i in others)
     report = _told(merged(probe, run(rest, counters)), probe)
     return dataclasses.replace(report, ran=sorted([*probed, *rest]) if report.sampled else None)
+
+
+def first_part(launch: Launch) -> int:
+    """How many blocks the first part of a launch has."""
+    return max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
 
 
 def choose_blocks(blocks: int, wanted: int, seed: int = 0) -> list[int]:

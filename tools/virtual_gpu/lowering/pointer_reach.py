@@ -45,6 +45,8 @@ class Reach:
     """It has atomic, volatile or ordered accesses: blocks may wait for each other."""
     loose: bool
     """Some of them are loose: ordered_accesses.is_loose."""
+    stored_in_bulk: frozenset[Origin] = frozenset()
+    """What bulk copies and bulk reductions write to."""
 
     def number(self, instruction: Instruction) -> int:
         """Of a site, from 1; 0 for another instruction."""
@@ -59,6 +61,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     origins = _origins(instructions, params)
     stored: set[Origin] = set()
     loaded: set[Origin] = set()
+    bulk: set[Origin] = set()
     sites: dict[int, Instruction] = {}
     widths: list[int] = []
     synchronises = any_loose = False
@@ -75,6 +78,8 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
         target, source = addresses[:1], addresses[-1:]
         if family in _WRITES and family != "cp":
             stored |= _leads_to(target, origins, params)
+        if family == "cp" and "bulk" in instruction.modifiers:
+            bulk |= _leads_to(target, origins, params)
         if family in _READS:
             loaded |= _leads_to(source, origins, params)
         if loose or not ordered:
@@ -85,7 +90,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     ordered_sites = tuple(sites[line] for line in sorted(sites))
     return Reach(
         frozenset(stored), frozenset(loaded), granule, ordered_sites, synchronises, any_loose,
-        numbers,
+        frozenset(bulk), numbers,
     )  # fmt: skip
 
 

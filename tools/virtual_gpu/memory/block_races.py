@@ -221,6 +221,14 @@ def block_races_of(
     return BlockRaces(reach, launch, memory, stored, loaded) if stored else None
 
 
+def watched_buffers(
+    reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
+) -> list[Buffer]:
+    """The buffers that a launch may store to."""
+    stored = _buffers(reach.stored | reach.stored_in_bulk, launch, memory, symbols)
+    return [buffer for buffer in memory.buffers if buffer.address in stored]
+
+
 def _buffers(
     origins: frozenset[Origin], launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> set[int]:

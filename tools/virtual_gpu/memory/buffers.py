@@ -215,6 +215,11 @@ class Memory:
             if self._heap is not None and buffer.allocated is not None:
                 self._heap.written = buffer.written
 
+    def stored_to(self, address: int) -> bool:
+        """Whether any byte of the buffer at this address was stored to since tracking began."""
+        buffer = self.find(address)
+        return buffer is not None and buffer.written is not None and bool(buffer.written.any())
+
     def place(self, address: int) -> str:
         """Buffer and offset of an address that lies in a buffer."""
         buffer = self.find(address)

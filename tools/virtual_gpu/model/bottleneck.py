@@ -39,6 +39,8 @@ def limited_by(
         "shared": f"{c.shared_wavefronts / max(1, c.shared_requests):.1f} wavefronts a"
         f" shared-memory request (1 is free of conflicts) take {us}",
         "tensor": f"{c.tensor_tenths / 10 * scale:.3g} products m16n8k16 on tensor cores take {us}",
+        "constants": f"{c.constant_load_words / max(1, c.constant_load_requests):.1f} different"
+        f" words a load of constants (1 is all lanes alike) take {us}",
         "latency": f"a warp waits for {waits} and runs {machine_path(c):.0f} machine instructions"
         f"{slept}{in_turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * scale:.3g} turns of atomics on one region"

@@ -20,6 +20,7 @@ from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.model.bottleneck import limited_by
 from astra_chat.tools.virtual_gpu.model.constants import (
     AHEAD,
+    CONSTANT_WORD_CYCLES,
     FITTED,
     L1_LATENCY_CYCLES,
     L1_SECTORS_PER_TURN,
@@ -47,8 +48,7 @@ class Estimate:
 
     us: float
     terms: dict[str, float]
-    """us by unit: dram, l2, issue, special_functions, lsu, shared, tensor, atomics, latency,
-    launch."""
+    """us by unit: those of _throughputs, latency, block_start."""
     limiter: str
     """The largest term; of block_start without what every launch takes."""
     occupancy: float
@@ -221,7 +221,7 @@ def _limiter(terms: Mapping[str, float], launches: int, spec: GpuSpec) -> str:
     return max(terms, key=lambda name: terms[name] - (fixed if name == "block_start" else 0.0))
 
 
-_SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")
+_SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor", "constants")
 
 
 def _norm(power: float, *terms: float) -> float:
@@ -277,6 +277,7 @@ def _throughputs(
             + constants.barrier_turns * classes["barrier"]
             + MATCH_TURNS * counters.match_turns
         ),
+        "constants": CONSTANT_WORD_CYCLES * counters.further_constant_words * sm_us,
         "atomics": 1e-3
         * shape.scale
         * max(
@@ -313,7 +314,7 @@ def _result_cycles(report: LaunchReport) -> float:
     counters, warps = report.counters, report.launch.block.warps
     meetings = counters.barriers / max(1, report.blocks_run * warps)
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
-    results += counters.copy_cycles
+    results += CONSTANT_WORD_CYCLES * counters.critical_path_constant_words + counters.copy_cycles
     return results + meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
 
 

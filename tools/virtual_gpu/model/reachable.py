@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.model.constants import FITTED, Constants
-from astra_chat.tools.virtual_gpu.model.ratio_interval import JUDGED_LAUNCH_US
+from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
 from astra_chat.tools.virtual_gpu.model.time_split import parts_of_norm
 
 COPY_CHAIN_CYCLES = 118
@@ -19,7 +19,7 @@ def reachable_us(
     second where an address has to be loaded), a copy's few instructions, the least bytes at the
     bandwidth that a streaming kernel reaches. `peak_us`: the physical limit, which an operation
     count may set."""
-    fixed = spec.launch_floor_us + constants.ramp_us + constants.cold_us + JUDGED_LAUNCH_US
+    fixed = second_launch_us(spec, constants) + constants.cold_us
     load = constants.load * spec.dram_latency_cycles
     chain = constants.chain * COPY_CHAIN_CYCLES + constants.start
     first = constants.first_round * (load * min(rounds, 1) + chain / max(rounds, 1))

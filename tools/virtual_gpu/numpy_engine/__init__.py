@@ -16,6 +16,7 @@ mbarrier_races       the same race check where mbarriers order warps
 block_races          the check for races between blocks, on arrays of lanes
 pending_copies       copies to shared memory that are in flight
 counters             sectors, wavefronts, bank conflicts, divergent branches
+constant_loads       different words of a warp's loads of constants
 bank_conflicts       words of one bank that are delivered one after the other
 unset_registers      registers that are read before anything has set them
 first_touch          sectors that a block reads for the first time

@@ -47,6 +47,8 @@ class Site:
     """An atomic operation on floats."""
     counts: bool = False
     """An atomic addition of one."""
+    constant: bool = False
+    """A load of constant memory or of parameters whose address is in a register."""
     levels: tuple[int, ...] = ()
     """Of a global load: the round of its region in which it is waited for, by turn."""
     in_registers: bool = False

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.bank_conflicts import BANKS, conflicts
+from astra_chat.tools.virtual_gpu.numpy_engine.constant_loads import ConstantLoads
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FirstTouchRounds, Rounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
@@ -105,6 +106,7 @@ class BlockCounters:
         warps = shape[0] * shape[1] // WARP_LANES
         self._matches = np.zeros(warps, np.int64)
         self._slept_ns = np.zeros(warps, np.int64)
+        self.constants = ConstantLoads(launch.counters, shape)
         self.first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
@@ -164,6 +166,7 @@ class BlockCounters:
         counters.critical_path_match_turns = max(
             counters.critical_path_match_turns, int(self._matches.max())
         )
+        self.constants.finish()
         counters.critical_path_sleep_ns = max(
             counters.critical_path_sleep_ns, int(self._slept_ns.max())
         )

@@ -76,6 +76,13 @@ def resolved_space(code: Code, space: str, operand: Operand) -> str:
     return space
 
 
+def reads_constants(space: str, address: Operand) -> bool:
+    """Whether a load is of constant memory or parameters, at an address that lanes may differ in:
+    one by name is a constant of the machine code."""
+    computed = isinstance(address, Address) and isinstance(address.base, Register)
+    return computed and space in ("const", "param")
+
+
 class _Form:
     """What ld and st have in common: space, width, elements, order."""
 
@@ -94,9 +101,11 @@ class _Form:
         levels = code.unit.levels.get(id(code.instruction), ())
         kept = id(code.instruction) in code.unit.in_registers
         run = code.unit.runs.get(id(code.instruction), ALONE)
+        constant = not writes and reads_constants(self.space, address)
         self.site = Site(
             code.instruction, size, writes, ordered, is_loose(code.instruction, code.unit.looks),
             id(code.instruction) in code.unit.deciding, levels=levels, in_registers=kept, run=run,
+            constant=constant,
             float_type=code.unit.float_stores.get(id(code.instruction), ""),
         )  # fmt: skip
 
@@ -120,7 +129,10 @@ def load(code: Code) -> Step:
     def step(f: Frame) -> None:
         active = active_lanes(f)
         if active.count:
-            _deliver(f, fetch(f, address(f), active), form.element, writes)
+            at = address(f)
+            if form.site.constant and f.counters is not None:
+                f.counters.constants.load(form.site.size, at, active)
+            _deliver(f, fetch(f, at, active), form.element, writes)
 
     return step
 

@@ -55,18 +55,21 @@ def run(
     counters: bool = True,
     prints: bool = False,
     block_races: BlockRaces | None = None,
+    in_order: bool | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
     stay zero, without `prints` what the kernel prints is dropped. block_races: of the launch, where
-    other parts of it run elsewhere. Raises Fault where a GPU or its
+    other parts of it run elsewhere. in_order: one block after the other, from the first; None: as
+    program.in_order says. Raises Fault where a GPU or its
     sanitizer would stop, KeyError for a variable of the module without an address.
     """
     _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
-    step = chosen.size if program.cooperative else _step(program, threads)
+    one_by_one = program.in_order if in_order is None else in_order
+    step = chosen.size if program.cooperative else _step(program, threads, one_by_one)
     launch_counters = LaunchCounters() if counters else None
     room = shared_limit(program, launch)
     if program.has_heap:
@@ -76,7 +79,7 @@ def run(
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
     starts = range(0, chosen.size, step)
-    if memory.descending and not program.in_order:
+    if memory.descending and not one_by_one:
         starts = starts[::-1]
     for start in starts:
         frame = _frame(
@@ -117,9 +120,9 @@ def _keep_freed_memory() -> None:
         libc.mallopt(top_pad, _KEPT_BYTES // 8)
 
 
-def _step(program: Program, threads: int) -> int:
+def _step(program: Program, threads: int, one_by_one: bool) -> int:
     """Blocks of a batch."""
-    if program.in_order:
+    if one_by_one:
         return 1
     lanes = BATCH_LANES
     if program.local_bytes:

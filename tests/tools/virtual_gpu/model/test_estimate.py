@@ -15,8 +15,8 @@ import pytest
 from astra_chat.tools.gpu_specs import SPECS, limit_us, spec
 from astra_chat.tools.virtual_gpu.devtools.validation.score import score
 from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
-from astra_chat.tools.virtual_gpu.model.constants import FITTED
-from astra_chat.tools.virtual_gpu.model.estimate import estimate
+from astra_chat.tools.virtual_gpu.model.constants import CONSTANT_WORD_CYCLES, FITTED
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
 from tests.tools.virtual_gpu.counters_on_file import as_on_file
 
@@ -224,3 +224,26 @@ def test_no_measured_time_is_below_the_limit() -> None:
             for r in p.reports
         )
         assert limit_us(moved, 0, H200) < p.cold_us
+
+
+def test_different_words_of_constant_loads_cost_their_turns() -> None:
+    """Loads whose lanes want one word cost nothing more; each further word costs its cycles."""
+    p = point("silu_vec 8192x4096 f16")
+    report = p.reports[0]
+    warps = report.blocks_run * report.launch.block.warps
+
+    def with_words(each: int) -> Estimate:
+        counters = replace(
+            report.counters, constant_load_requests=24 * warps,
+            constant_load_words=24 * warps * each, critical_path_constant_words=24 * (each - 1),
+        )  # fmt: skip
+        return estimate([replace(report, counters=counters)], p.resources, H200)
+
+    plain = estimate(p.reports, p.resources, H200)
+    assert with_words(1).us == plain.us and with_words(1).terms["constants"] == 0
+    assert plain.us < with_words(4).us < with_words(32).us
+    worst = with_words(32)
+    assert worst.limiter == "constants" and "32.0 different words a load of constants" in worst.why
+    cycles = CONSTANT_WORD_CYCLES * 24 * 31
+    assert worst.chain_cycles == pytest.approx(plain.chain_cycles + cycles)
+    assert worst.us > 3 * plain.us

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.types import Counters, Fault
 from tests.tools.virtual_gpu.numpy_engine.conftest import Bench, at_256
@@ -261,6 +265,75 @@ def test_constants_are_no_traffic_of_global_memory() -> None:
     assert counters.global_load_requests == counters.unique_load_sectors == 0
     assert counters.global_load_bytes == counters.block_load_sectors == 0
     assert counters.global_store_requests == 2 and counters.warp_instructions["global"] == 2
+
+
+INDEXED = """.version 9.0
+.target sm_90
+.address_size 64
+.const .align 16 .b8 table[1024];
+.visible .entry kernel(.param .u64 out, .param .align 16 .b8 each[256]) {{
+.reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<5>; .reg .pred %p<3>; .reg .b16 %h<3>;
+mov.u32 %r0, %tid.x; ld.param.u64 %rd8, [out]; mov.u64 %rd1, table; mov.b64 %rd2, each;
+{} ret; }}
+"""
+WORD = "mul.wide.u32 %rd0, %r1, 4; add.s64 %rd3, %rd1, %rd0; ld.const.f32 %f1, [%rd3];"
+
+
+@pytest.mark.parametrize(
+    ("body", "requests", "words", "most"),
+    [
+        ("ld.const.f32 %f1, [table+8];", 0, 0, 0),
+        ("and.b32 %r1, %r0, 0;" + WORD, 2, 2, 0),
+        ("mov.u32 %r1, %ctaid.x;" + WORD, 2, 2, 0),
+        ("and.b32 %r1, %r0, 3;" + WORD, 2, 8, 3),
+        ("mov.u32 %r1, %r0;" + WORD, 2, 64, 31),
+        ("shl.b32 %r1, %r0, 3; and.b32 %r1, %r1, 255;" + WORD, 2, 64, 31),
+        # Different for the two warps, and only some lanes; twice for one of them.
+        ("shr.u32 %r1, %r0, 4; setp.lt.u32 %p1, %r0, 48; @!%p1 ret;" + WORD, 2, 3, 1),
+        ("shr.u32 %r1, %r0, 3;" + WORD + "setp.lt.u32 %p1, %r0, 32; @!%p1 ret;" + WORD, 3, 12, 6),
+        # Bytes of one word are one word; wide accesses count as wide as they are.
+        ("cvt.u64.u32 %rd0, %r0; add.s64 %rd3, %rd1, %rd0; ld.const.u8 %h1, [%rd3];", 2, 16, 7),
+        ("and.b32 %r1, %r0, 31; mul.wide.u32 %rd0, %r1, 8; add.s64 %rd3, %rd1, %rd0;"
+         " ld.const.v2.f32 {%f1, %f2}, [%rd3];", 2, 64, 31),
+        # A kernel's parameters are constants too.
+        ("and.b32 %r1, %r0, 7; mul.wide.u32 %rd0, %r1, 4; add.s64 %rd3, %rd2, %rd0;"
+         " ld.param.f32 %f1, [%rd3];", 2, 16, 7),
+    ],
+)  # fmt: skip
+def test_a_constant_load_counts_the_different_words_of_a_warp(
+    body: str, requests: int, words: int, most: int
+) -> None:
+    out, each = at_256(np.zeros(64, np.uint32)), struct.pack("<64f", *range(64))
+    counters = Bench(parse(INDEXED.format(body))).launch("kernel", 1, 64, out, each).counters
+    found = counters.constant_load_requests, counters.constant_load_words
+    assert (*found, counters.critical_path_constant_words) == (requests, words, most)
+
+
+TABLES = """
+__constant__ float table[64];
+struct Sizes { float of[32]; };
+extern "C" __global__ void by_lane(float* out, const __grid_constant__ Sizes sizes) {
+  out[threadIdx.x] = table[threadIdx.x & 15] + sizes.of[threadIdx.x & 7];
+}
+extern "C" __global__ void by_name(float* out, const __grid_constant__ Sizes sizes) {
+  out[threadIdx.x] = table[3] + sizes.of[5];
+}
+"""
+
+
+def test_tables_that_nvcc_leaves_in_constant_memory_are_counted(
+    toolkit: Toolkit, tmp_path: Path
+) -> None:
+    """Those of __grid_constant__ parameters too; others it copies to local memory."""
+    (tmp_path / "k.cu").write_text(TABLES)
+    command = [toolkit.nvcc, "-ptx", "-arch=sm_90", "-o", tmp_path / "k.ptx", tmp_path / "k.cu"]
+    subprocess.run(list(map(str, command)), check=True)
+    bench = Bench(parse((tmp_path / "k.ptx").read_text()))
+    out, sizes = at_256(np.zeros(32, np.float32)), struct.pack("<32f", *range(32))
+    counters = bench.launch("by_lane", 1, 32, out, sizes).counters
+    assert (counters.constant_load_requests, counters.constant_load_words) == (2, 16 + 8)
+    assert list(out[:9]) == [0, 1, 2, 3, 4, 5, 6, 7, 0]
+    assert bench.launch("by_name", 1, 32, out, sizes).counters.constant_load_requests == 0
 
 
 def rounds(body: str, loop: int = 1) -> Counters:

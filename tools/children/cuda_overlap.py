@@ -1,0 +1,82 @@
+"""Two calls of different cases at once on a real GPU, each in buffers and on a stream of its own.
+
+What a kernel keeps outside of its arguments while it runs, a counter or sums that it sets back in
+the end, is shared by the two, and shows in the results of one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from astra_chat.tools.children.cuda_buffers import aligned
+from astra_chat.tools.children.cuda_plans import Kernels
+from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.task.folder import Task
+
+OVERLAPPED = "overlapped"
+"""CallRequest.how of both calls of a pair, which follow each other."""
+ROUNDS = 4
+"""Of a pair: each overlaps in its own way."""
+GATE_CYCLES = 2_000_000
+"""About 1 ms, in which all launches of a round are put on their streams: they begin together."""
+
+
+def pair_at(calls: Sequence[CallRequest], index: int) -> Sequence[CallRequest]:
+    """The call at this index and the next one, if both are to overlap; else the call alone."""
+    pair = calls[index : index + 2]
+    return pair if all(call.how == OVERLAPPED for call in pair) else pair[:1]
+
+
+def overlapped(
+    task: Task,
+    pair: Sequence[CallRequest],
+    kernels: Kernels,
+    contents: Sequence[Sequence[torch.Tensor]],
+    guard_bytes: int,
+) -> None:
+    """Run the calls at once, ROUNDS times; write every argument's bytes of each round, guards
+    included, one after the other.
+
+    contents: by call and argument, what its buffer holds before, between its guards. Raises
+    RuntimeError for a CUDA error.
+    """
+    for call in pair:
+        for arg in task.args:
+            (call.after / f"{arg.name}.after").write_bytes(b"")
+    for _ in range(ROUNDS):
+        held = [[aligned(c.numel()).copy_(c) for c in mine] for mine in contents]
+        _at_once(task, pair, kernels, held, guard_bytes)
+        for call, buffers in zip(pair, held, strict=True):
+            for arg, buffer in zip(task.args, buffers, strict=True):
+                bytes_ = buffer[arg.shift_of(call.case) :].cpu().numpy().tobytes()
+                with (call.after / f"{arg.name}.after").open("ab") as file:
+                    file.write(bytes_)
+
+
+def _at_once(
+    task: Task,
+    pair: Sequence[CallRequest],
+    kernels: Kernels,
+    held: Sequence[Sequence[torch.Tensor]],
+    guard_bytes: int,
+) -> None:
+    """One round: the streams wait for a gate until everything is on them."""
+    enqueues = []
+    for call, buffers in zip(pair, held, strict=True):
+        shifts = [arg.shift_of(call.case) for arg in task.args]
+        addresses = [
+            buffer.data_ptr() + guard_bytes + shift
+            for buffer, shift in zip(buffers, shifts, strict=True)
+        ]
+        enqueues.append(kernels.bind(task, call, call.launches, addresses))
+    gate, streams = torch.cuda.Stream(), [torch.cuda.Stream() for _ in pair]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(gate):
+        torch.cuda._sleep(GATE_CYCLES)
+    for stream in streams:
+        stream.wait_stream(gate)
+    for enqueue, stream in zip(enqueues, streams, strict=True):
+        enqueue(stream.cuda_stream)
+    torch.cuda.synchronize()
