@@ -109,6 +109,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
     else if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
     else block_race_read(w, site, buffer, address, m);
   }
+  if (w->launch->stamped && !site->ordered && (!buffer || buffer->stamp_writers)) warp_race_read(w, site, buffer, address, m);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
@@ -129,6 +130,8 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
     else if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
     else block_race_write(w, site, buffer, address, m, data);
   }
+  if (w->launch->stamped && !site->ordered && (!buffer || buffer->stamp_writers))
+    warp_race_write(w, site, buffer, address, m, data);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy((void *)address[0], data, LANES * sizeof(item)))
@@ -289,6 +292,7 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     const struct buffer *buffer = checked(w, site, address, m);
     if ((!buffer || buffer->starts_uninitialized) && !site->blind) check_set(w, site, buffer, address, m);
     if (w->launch->watched && (!buffer || buffer->writers)) block_race_update(w, site, buffer, address, m);
+    if (w->launch->stamped && (!buffer || buffer->stamp_writers)) warp_race_update(w, site, buffer, address, m);
     block_synchronise(w, site, address, m, 0);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {

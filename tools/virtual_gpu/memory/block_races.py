@@ -216,12 +216,12 @@ def block_races_of(
         return None
     if launch.grid.count.bit_length() > _BITS:
         return None
-    stored = _buffers(reach.stored, launch, memory, symbols)
-    loaded = _buffers(reach.loaded, launch, memory, symbols)
+    stored = buffers_of(reach.stored, launch, memory, symbols)
+    loaded = buffers_of(reach.loaded, launch, memory, symbols)
     return BlockRaces(reach, launch, memory, stored, loaded) if stored else None
 
 
-def _buffers(
+def buffers_of(
     origins: frozenset[Origin], launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> set[int]:
     """Addresses of the buffers that the origins lead to."""

@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.memory.block_races import (
     BlockRaces,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine import warp_races
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Region,
     Site,
@@ -41,6 +42,7 @@ def fence(f: Frame, active: Active) -> None:
 
 def meet(f: Frame, lanes: Mask) -> None:
     """A barrier of these lanes' warps opened."""
+    warp_races.met(f, lanes)
     if f.block_races is not None and f.block_races.order is not None and lanes.any():
         rows, warps = _warps(lanes)
         f.block_races.order.meet(f.blocks[rows], warps)
@@ -56,6 +58,7 @@ def synchronise(
 ) -> None:
     """An atomic or volatile operation of these lanes. addresses: of these lanes, or one; flags: it
     stores something for others to see, and looks at nothing."""
+    warp_races.synchronise(f, site, addresses, active, flags=flags)
     if f.block_races is None or f.block_races.order is None:
         return
     place, order = f.launch.meeting_place, f.block_races.order
