@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import outside_arrays
 from astra_chat.tools.virtual_gpu.memory.block_races import DID, STORED_AND_CACHED, BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.early_accesses import early_message
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
 from astra_chat.tools.virtual_gpu.memory.warp_races import KIND as WARP_RACE
@@ -144,6 +145,9 @@ def _message(
             return _race(program, launch, record)
         case kind if kind == _NOT_FENCED:
             return f"{NOT_FENCED} (shared offset {record.address})"
+        case kind if kind == _EARLY:
+            place = memory.place(record.address)
+            return early_message(_verb(record), record.detail[3], place)
         case 12:
             return f"{COPY_NOT_AWAITED} (shared offset {record.address})"
         case 5:

@@ -105,7 +105,7 @@ def run(
         visits=visits.ctypes.data if counters else None,
         longest=longest.ctypes.data, longest_warp=ctypes.addressof(longest_warp),
         counters=ctypes.addressof(raw), fault=ctypes.addressof(fault),
-        left_there=launch.left_there, meeting_place=launch.meeting_place, has_heap=memory.has_heap,
+        left_there=launch.left_there, programmatic=launch.programmatic, meeting_place=launch.meeting_place, has_heap=memory.has_heap,
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
         give=layout.GIVE(lambda address: memory.heap.give(address)),
     )  # fmt: skip
@@ -113,8 +113,9 @@ def run(
     if races:
         globals_ = module_globals or {}
         watched = watched_buffers(program.reference.reach, launch, memory, globals_)
-    numbers = _stamp(program, request, watched, table)
+    kept = _stamp(program, request, watched, table)
     failed = _watching(library, program, request, block_races, table, watched)
+    del kept
     prints_of_launch = _prints(library, printed, printed_bytes.value)
     if failed:
         raise fault_of(program, launch, memory, fault, request.budget, block_races, watched)
@@ -226,6 +227,7 @@ class _Buffers:
         self.rows: Any = (layout.Buffer * len(buffers))()
         for row, buffer in zip(self.rows, buffers, strict=True):
             row.address, row.end = buffer.address, buffer.address + buffer.nbytes
+            row.early = buffer.early
             row.starts_uninitialized = buffer.starts_uninitialized
             if buffer.allocated is not None:
                 row.allocated = buffer.allocated.ctypes.data

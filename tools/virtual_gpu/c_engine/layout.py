@@ -24,7 +24,8 @@ class Buffer(ctypes.Structure):
             "stamp_writers", "stamp_readers", "stamp_adders", "stamp_writer_times",
             "stamp_reader_times", "stamp_adder_times",
         )),
-        ("stamp_bits", c_uint64), ("early", c_uint64), ("allocated", c_void_p), ("starts_uninitialized", c_uint64),
+        ("stamp_bits", c_uint64), ("early", c_uint64), ("allocated", c_void_p),
+        ("starts_uninitialized", c_uint64),
     ]  # fmt: skip
 
 

@@ -58,11 +58,21 @@ static const struct buffer *held(struct warp *w, const struct site *site, const 
   return NULL;
 }
 
+/* These lanes have not waited for the work ahead of the launch: early_accesses.py. Faults. */
+static void check_waited(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                         uint32_t m) {
+  LANES_OF(m, l) {
+    const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
+    if (b->early <= site->writes) bad_access(w, site, EARLY_ACCESS, GLOBAL, l, address[l]);
+  }
+}
+
 /* The buffer of a whole warp's access, or null where it is spread over several. Faults. */
 static const struct buffer *checked(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   const struct buffer *buffer = held(w, site, address, m);
   const int lane = w->launch->has_heap ? not_allocated(w, site, buffer, address, m) : -1;
   if (lane >= 0) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, lane, address[lane]);
+  if (m & ~w->waited) check_waited(w, site, buffer, address, m & ~w->waited);
   return buffer;
 }
 

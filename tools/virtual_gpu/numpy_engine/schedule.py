@@ -95,6 +95,8 @@ def run(
         frame.block_races = block_races
         if watched_here is not None:
             frame.warp_races = WarpRaces(frame.shape, watched_here)
+        if launch.programmatic:
+            frame.waited = np.zeros(frame.shape, np.bool_)
         with np.errstate(all="ignore"), watched(block_races):
             Batch(program, frame, instruction_budget).run()
         if frame.counters is not None:

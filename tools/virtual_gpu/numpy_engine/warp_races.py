@@ -1,5 +1,7 @@
-"""The check for races between threads of a block on global memory, on arrays of lanes; the rules are
-in memory/warp_races.py."""
+"""The check for races between threads of a block on global memory, on arrays of lanes.
+
+The rules are in memory/warp_races.py.
+"""
 
 from __future__ import annotations
 
