@@ -23,6 +23,7 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     control_flow,
     local_registers,
 )
+from astra_chat.tools.virtual_gpu.lowering.early_access import EarlyAccesses
 from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
@@ -31,7 +32,7 @@ from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import (
     looks_in_loops,
     unread_sums,
 )
-from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
+from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, reach_of
 from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
     SharedArray,
@@ -113,8 +114,8 @@ class Program:
     """Bytes of the narrowest access to shared memory, the race check's granularity; 0: none."""
     reach: Reach
     """What it may do to global memory."""
-    early: Instruction | None
-    """What it does with an argument's memory before it waits for the work ahead of its launch."""
+    early: EarlyAccesses
+    """What it may do with arguments' memory before it waits for the work ahead of its launch."""
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
@@ -223,7 +224,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes,
         reached_arrays(blocks, shared_arrays(module, kernel)), prepared.local_bytes,
-        _granule(blocks), reach_of(blocks, params, prepared.looks), early_access(blocks, params),
+        _granule(blocks), reach_of(blocks, params, prepared.looks), EarlyAccesses(blocks, params),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),
