@@ -12,8 +12,9 @@ NOTHING, READS, EVERYTHING = range(3)
 kernel file); EVERYTHING: nobody else has it (the device's heap)."""
 WAIT = "griddepcontrol.wait"
 WHEN = "in a launch that may begin before the work ahead of it has ended"
+ALLOWED = "before the wait only weights, which hold the same in every call, may be read"
 
 
 def early_message(verb: str, size: int, place: str) -> str:
     """verb: read or write; place: buffer and offset."""
-    return f"{verb} of {size} bytes at {place} by a thread that has not executed {WAIT}, {WHEN}"
+    return f"{verb} of {size} bytes at {place} by a thread that has not executed {WAIT}, {WHEN} ({ALLOWED})"

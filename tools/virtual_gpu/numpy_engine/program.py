@@ -23,7 +23,6 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     control_flow,
     local_registers,
 )
-from astra_chat.tools.virtual_gpu.lowering.early_access import EarlyAccesses
 from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
@@ -114,8 +113,6 @@ class Program:
     """Bytes of the narrowest access to shared memory, the race check's granularity; 0: none."""
     reach: Reach
     """What it may do to global memory."""
-    early: EarlyAccesses
-    """What it may do with arguments' memory before it waits for the work ahead of its launch."""
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
@@ -224,7 +221,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes,
         reached_arrays(blocks, shared_arrays(module, kernel)), prepared.local_bytes,
-        _granule(blocks), reach_of(blocks, params, prepared.looks), EarlyAccesses(blocks, params),
+        _granule(blocks), reach_of(blocks, params, prepared.looks),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),

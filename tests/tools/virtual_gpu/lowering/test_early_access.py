@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.lowering.early_access import LaunchParameters
-from astra_chat.tools.virtual_gpu.numpy_engine import translate
+from astra_chat.tools.virtual_gpu.lowering.control_flow import control_flow
+from astra_chat.tools.virtual_gpu.lowering.early_access import EarlyAccesses, LaunchParameters
+from astra_chat.tools.virtual_gpu.lowering.inline import inline
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
@@ -63,8 +64,15 @@ CASES = [
 ]  # fmt: skip
 
 
+def accesses(body: str) -> EarlyAccesses:
+    module = parse(f"{HEAD}{body} ret; }}")
+    kernel = module.kernels["kernel"]
+    blocks = control_flow(inline(module, kernel), "kernel")
+    return EarlyAccesses(blocks, {param.name: param.offset for param in kernel.params})
+
+
 def first(body: str, parameters: LaunchParameters | None = None) -> Instruction | None:
-    return translate(parse(f"{HEAD}{body} ret; }}"), "kernel").early.first({W}, parameters)
+    return accesses(body).first({W}, parameters)
 
 
 @pytest.mark.parametrize(("body", "early"), CASES)
