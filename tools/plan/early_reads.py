@@ -54,7 +54,8 @@ class EarlyReads:
                 )
                 return Unsafe(case=plan.case, what=what, where=where)
             if (early := accesses.first(self._weights(node), _parameters(node))) is not None:
-                what = f"race: a path leads past {WAIT} to an argument's memory, {WHEN} ({ALLOWED})"
+                names = _names(node, accesses.arguments(early))
+                what = f"race: a path leads past {WAIT} to {names}, {WHEN} ({ALLOWED})"
                 line = f"{early.source}, " if early.source else ""
                 where += f", {line}PTX line {early.line}: {early.text}"
                 return Unsafe(case=plan.case, what=what, where=where)
@@ -73,6 +74,16 @@ class EarlyReads:
             if isinstance(relocation, PointerRelocation)
             and (not isinstance(to := relocation.to, ArgumentAddress) or to.name in self.weights)
         }
+
+
+def _names(node: KernelNode, offsets: Collection[int]) -> str:
+    """The arguments that these parameters point to."""
+    names = [
+        relocation.to.name
+        for relocation in node.relocations
+        if isinstance(relocation, PointerRelocation) and relocation.at in offsets
+    ]
+    return " or ".join(dict.fromkeys(names)) or "an argument's memory"
 
 
 def _accesses(ptx: Path, name: str) -> EarlyAccesses | None:

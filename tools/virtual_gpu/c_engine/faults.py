@@ -100,6 +100,9 @@ def fault_of(
             record.detail[1],
             DID[record.detail[0]],
         )
+    elif record.kind == _EARLY:
+        place = memory.place(record.address)
+        message = early_message(_verb(record), record.detail[3], place)
     elif record.kind == _WARP_RACE and watched is not None:
         message = _warp_race(launch, memory, record, thread, watched)
     else:
@@ -145,9 +148,6 @@ def _message(
             return _race(program, launch, record)
         case kind if kind == _NOT_FENCED:
             return f"{NOT_FENCED} (shared offset {record.address})"
-        case kind if kind == _EARLY:
-            place = memory.place(record.address)
-            return early_message(_verb(record), record.detail[3], place)
         case 12:
             return f"{COPY_NOT_AWAITED} (shared offset {record.address})"
         case 5:

@@ -105,7 +105,8 @@ def run(
         visits=visits.ctypes.data if counters else None,
         longest=longest.ctypes.data, longest_warp=ctypes.addressof(longest_warp),
         counters=ctypes.addressof(raw), fault=ctypes.addressof(fault),
-        left_there=launch.left_there, programmatic=launch.programmatic, meeting_place=launch.meeting_place, has_heap=memory.has_heap,
+        left_there=launch.left_there, programmatic=launch.programmatic,
+        meeting_place=launch.meeting_place, has_heap=memory.has_heap,
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
         give=layout.GIVE(lambda address: memory.heap.give(address)),
     )  # fmt: skip

@@ -88,6 +88,12 @@ class EarlyAccesses:
             found = self._first(allowed, parameters)
         return found
 
+    def arguments(self, instruction: Instruction) -> list[int]:
+        """Offsets of the parameters that the addresses of an access may come from."""
+        addresses = [o for o in instruction.operands if isinstance(o, Address)]
+        origins = leads_to(addresses, self._origins, self._params)
+        return sorted(origin for origin in origins if isinstance(origin, int))
+
     def _first(self, allowed: frozenset[int], parameters: LaunchParameters) -> Instruction | None:
         key = allowed, LaunchParameters(parameters.values, tuple(parameters.unknown))
         if key not in self._known:

@@ -17,4 +17,5 @@ ALLOWED = "before the wait only weights, which hold the same in every call, may 
 
 def early_message(verb: str, size: int, place: str) -> str:
     """verb: read or write; place: buffer and offset."""
-    return f"{verb} of {size} bytes at {place} by a thread that has not executed {WAIT}, {WHEN} ({ALLOWED})"
+    who = f"a thread that has not executed {WAIT}"
+    return f"{verb} of {size} bytes at {place} by {who}, {WHEN} ({ALLOWED})"

@@ -117,8 +117,10 @@ def test_each_block_is_looked_at_by_itself() -> None:
 def test_blocks_that_take_turns_at_one_place_do_not_race() -> None:
     """A lock orders blocks; within each, a barrier."""
     body = (
-        "@!%p2 bra inside; take: atom.global.cas.b32 %r7, [%d0+1024], 77, 1; setp.ne.u32 %p4, %r7, 77;"
-        " @%p4 bra take; membar.gl; inside: bar.sync 0; mul.wide.u32 %d7, %r0, 4; add.u64 %d7, %d0, %d7;"
+        "@!%p2 bra inside; take: atom.global.cas.b32 %r7, [%d0+1024], 77, 1;"
+        " setp.ne.u32 %p4, %r7, 77;"
+        " @%p4 bra take; membar.gl; inside: bar.sync 0; mul.wide.u32 %d7, %r0, 4;"
+        " add.u64 %d7, %d0, %d7;"
         " ld.global.u32 %r8, [%d7]; add.u32 %r8, %r8, 1; st.global.u32 [%d7], %r8; bar.sync 0;"
         " @!%p2 bra done; membar.gl; atom.global.exch.b32 %r7, [%d0+1024], 77; done:"
     )
