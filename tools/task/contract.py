@@ -110,9 +110,7 @@ class Arg(Value):
     """The same between two ends, both legal, and of no NaN or infinity: scales, probabilities."""
     index: Index | None = None
     """Of an argument of integers: it holds places in another, which the judge draws."""
-    weight: bool = False
-    """It holds the same in every call, as a model's weights and tables do: a kernel may read it
-    before it waits for the work ahead of a programmatic launch. Of arguments that are only read."""
+    weight: bool = False  # it holds the same in every call, see plan/early_reads.py
     optional: bool = False
     """A caller may pass a null pointer."""
     judged: Judged | None = None
@@ -135,12 +133,6 @@ class Arg(Value):
                 raise ValueError("strided and strides both: keep strides")
             fields["strides"] = ["free", "1"]
         return fields
-
-    @model_validator(mode="after")
-    def _weights_are_read(self) -> Arg:
-        if self.weight and self.access != "read":
-            raise ValueError(f'{self.name}: weight is for arguments with access = "read"')
-        return self
 
     @property
     def written(self) -> bool:

@@ -23,11 +23,11 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.block_races import (
     Touch,
-    claim_rows,
     meet_all,
     synchronise,
     touch,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.claimed_rows import claim_rows
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
