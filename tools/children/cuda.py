@@ -86,6 +86,9 @@ def _check(
     if call.how != "same_buffers":
         # Old ones go after new are made.
         held[:] = [_before(task, call, i, c, guard_bytes) for i, c in enumerate(contents)]
+    for arg, tensor, content in zip(task.args, held, contents, strict=True):
+        if arg.weight:  # there already, also in the buffers of the call before
+            tensor.copy_(content)
     closable = _closable(task, held, request.index) if call.how == "graph" else []
     shifts = [arg.shift_of(call.case) for arg in task.args]
     addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]

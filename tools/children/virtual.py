@@ -125,7 +125,10 @@ class _Run:
             return found
         registered = {
             arg.name: self.gpu.register(
-                array[: used_bytes(arg, call.case)], arg.name, uninitialized=not arg.read
+                array[: used_bytes(arg, call.case)],
+                arg.name,
+                uninitialized=not arg.read,
+                weight=arg.weight,
             )
             for array, arg in zip(self.arrays, args, strict=True)
             if len(array)

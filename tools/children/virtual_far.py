@@ -69,7 +69,7 @@ def _called(
                 array = np.zeros(buffer_bytes(arg, call.case) + 1, np.uint8)[:-1]
                 if arg.index is not None and len(array) <= MOST_INDEX_BYTES:
                     array[:] = _greatest(arg, call.case)
-                addresses[arg.name] = gpu.register(array, arg.name)
+                addresses[arg.name] = gpu.register(array, arg.name, weight=arg.weight)
         replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:

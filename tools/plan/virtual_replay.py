@@ -28,14 +28,13 @@ from astra_chat.tools.plan.model import (
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.virtual_gpu.gpu import LAUNCH_FAILURE, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
-from astra_chat.tools.virtual_gpu.numpy_engine import translate
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_SYMBOL,
     INVALID_VALUE,
     UNKNOWN_FUNCTION,
     CallsOnGpu,
 )
-from astra_chat.tools.virtual_gpu.types import Dim3, Fault, PtxUnsupported
+from astra_chat.tools.virtual_gpu.types import Dim3, PtxUnsupported
 
 
 class PlanUnsupported(PtxUnsupported):
@@ -127,27 +126,12 @@ class VirtualReplayer:
                 "a launch with a cluster", kernel=node.kernel,
                 call="cudaLaunchAttributeClusterDimension",
             )  # fmt: skip
-        if node.programmatic:
-            self._require_waits_first(node)
         params = self._parameters(node, addresses, rng)
         return self._calls.launch_packed(
             self._loaded, node.kernel, Dim3(*node.grid), Dim3(*node.block),
             node.dynamic_shared_bytes, params.ljust(kernel.param_bytes, b"\0"), node.cooperative,
+            node.programmatic,
         )  # fmt: skip
-
-    def _require_waits_first(self, node: KernelNode) -> None:
-        """Launches run one after the other here; on a GPU this one may begin before the work ahead
-        of it has ended. Raises Fault where it then touches what that work may still write."""
-        program = translate(self._loaded.module, node.kernel, cooperative=node.cooperative)
-        if (early := program.early) is not None:
-            what = (
-                "an argument's memory is touched before griddepcontrol.wait, in a launch that may"
-            )
-            raise Fault(
-                "race", f"{what} begin before the work ahead of it has ended",
-                cuda_error=LAUNCH_FAILURE,
-                where=f"kernel {node.kernel}, {early.source}, PTX line {early.line}: {early.text}",
-            )  # fmt: skip
 
     def _parameters(
         self, node: KernelNode, addresses: Mapping[str, int], rng: random.Random

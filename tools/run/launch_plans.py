@@ -10,6 +10,7 @@ from threading import RLock
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.run.failures import Failure
@@ -45,6 +46,7 @@ class LaunchPlans:
     stop: Stop
     kept: dict[Key, LaunchPlan] = field(default_factory=dict)
     """By build, launcher and case."""
+    _early: EarlyReads | None = None
     _one: RLock = field(default_factory=RLock)
     """Threads that ask for the same plans: one records, the other finds them."""
 
@@ -61,7 +63,16 @@ class LaunchPlans:
             with self._one:
                 recorded = self._recorded(build, task, [cases[i] for i in which], seed.of(entry))
             found |= zip(which, recorded, strict=True)
-        return [found[i] for i in range(len(cases))]
+        return [self._waiting(build, found[i]) for i in range(len(cases))]
+
+    def _waiting(self, build: Build, recorded: Recorded) -> Recorded:
+        """The same, or what a programmatic launch of the plan touches before it waits."""
+        if not isinstance(recorded, LaunchPlan):
+            return recorded
+        if self._early is None:
+            weights = {arg.name for arg in self.task.args if arg.weight}
+            self._early = EarlyReads(weights)
+        return self._early.fault(build.ptx, recorded) or recorded
 
     def keep(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
         """Take these as what the build's launcher launches: they were captured elsewhere."""

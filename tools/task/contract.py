@@ -110,6 +110,7 @@ class Arg(Value):
     """The same between two ends, both legal, and of no NaN or infinity: scales, probabilities."""
     index: Index | None = None
     """Of an argument of integers: it holds places in another, which the judge draws."""
+    weight: bool = False  # it holds the same in every call, see plan/early_reads.py
     optional: bool = False
     """A caller may pass a null pointer."""
     judged: Judged | None = None

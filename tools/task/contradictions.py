@@ -41,6 +41,8 @@ def _types(domain: Domain) -> Iterator[Problem]:
         if arg.dtype not in DTYPES and arg.dtype not in domain.variables:
             known = ", ".join((*domain.variables, *DTYPES))
             yield ("args", at, "dtype"), f"'{arg.dtype}' is not one of {known}"
+        if arg.weight and arg.access != "read":
+            yield ("args", at, "weight"), f'{arg.name} is a weight: its access is "read"'
 
 
 def _names(domain: Domain) -> Iterator[Problem]:

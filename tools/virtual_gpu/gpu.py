@@ -17,6 +17,7 @@ from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.launch.engines import Engines
 from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.lowering.function_pointers import address_of
+from astra_chat.tools.virtual_gpu.memory import early_accesses
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import warnings_of
 from astra_chat.tools.virtual_gpu.numpy_engine import INSTRUCTION_BUDGET
@@ -167,12 +168,16 @@ class VirtualGpu:
         says which blocks a sample has."""
         self._engines.afford(sample_instructions, seed)
 
-    def register(self, array: NDArray[Any], name: str, *, uninitialized: bool = False) -> int:
+    def register(
+        self, array: NDArray[Any], name: str, *, uninitialized: bool = False, weight: bool = False
+    ) -> int:
         """Make a C-contiguous array device memory at its exact size; returns its address.
 
-        uninitialized: a kernel that reads it before it wrote to it is warned of.
+        uninitialized: a kernel that reads it before it wrote to it is warned of. weight: it holds
+        the same in every call, so a kernel may read it before it waits for the work ahead of it.
         """
-        address = self.memory.add(array, name, uninitialized=uninitialized)
+        early = early_accesses.READS if weight else early_accesses.NOTHING
+        address = self.memory.add(array, name, uninitialized=uninitialized, early=early)
         self._registered[address] = array
         return address
 
@@ -237,7 +242,8 @@ class VirtualGpu:
         """Where the blocks of a cooperative launch meet: the address of words that are 0."""
         if self._meeting is None:
             self._meeting = device_array(MEETING_BYTES)
-            self.memory.add(self._meeting, "the grid's barrier")
+            everything = early_accesses.EVERYTHING
+            self.memory.add(self._meeting, "the grid's barrier", early=everything)
         self._meeting[:] = 0
         return int(self._meeting.ctypes.data)
 
@@ -262,7 +268,7 @@ class VirtualGpu:
                 if value is not None:
                     at = slice(relocation.at, relocation.at + 8)
                     array[at] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
-            self.memory.add(array, f"variable {name}")
+            self.memory.add(array, f"variable {name}", early=early_accesses.READS)
         return arrays
 
     def _note(self, error: BaseException) -> int:

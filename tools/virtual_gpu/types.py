@@ -61,6 +61,8 @@ class Launch:
     """Kernel parameters, laid out as the PTX entry declares them."""
     meeting_place: int = 0
     """Address of the words at which the blocks of a cooperative launch meet; 0: no such launch."""
+    programmatic: bool = False
+    """It may begin before the work ahead of it has ended (programmatic dependent launch)."""
     left_there: int = NAN_BITS
     """16 bits that shared and local memory hold, over and over, where nothing was written yet."""
 

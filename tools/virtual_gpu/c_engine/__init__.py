@@ -16,7 +16,8 @@ cp_async, bulk, mbarriers, tensor, warps, control.
 C sources: lanes.h (what a lane computes), simt.h and machine.h (warps and workers), blocks.c,
 barriers.c, grid.c (cooperative launches), memory.c, heap.c, cp_async.c, bulk.c, mbarriers.c,
 counters.c (sectors, bank conflicts), tensor.c, warps.c, doubles.c, printf.c, block_order.c,
-block_races.c, shared_memory_races.c, mbarrier_races.c, uninitialized_reads.c.
+block_races.c, warp_races.c, stamps.h, shared_memory_races.c, mbarrier_races.c,
+uninitialized_reads.c.
 """
 
 from __future__ import annotations

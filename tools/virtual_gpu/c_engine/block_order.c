@@ -72,6 +72,7 @@ void block_order_meet(struct worker *k, const uint32_t *arrived) {
 /* Something orders some warps of the block, and all count. */
 void block_order_all_meet(struct worker *k) {
   uint32_t live[LANES];
+  warp_races_advance(k);
   for (uint32_t i = 0; i < k->warp_count; i++) live[i] = k->warps[i].live;
   block_order_meet(k, live);
 }
@@ -128,6 +129,7 @@ static void acquire(struct warp *w, uint32_t place) {
 /* A block that updates looks at what was there before. */
 void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags) {
   const struct launch *launch = w->launch;
+  if (m) warp_synchronise(w, site, address, m, flags);
   if (!m || !noted(launch)) return;
   /* Where the grid meets: that is seen once all are there (grid.c). */
   if (launch->meeting_place && address[LOWEST(m)] - launch->meeting_place < 8) return;

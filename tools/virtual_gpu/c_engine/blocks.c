@@ -104,6 +104,7 @@ static void begin(struct worker *k, int64_t id) {
   order_advance(k);
   order_forget(k);
   k->turn++;
+  warp_races_begin(k);
   next_epoch(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {
     struct warp *w = &k->warps[i];
@@ -112,6 +113,7 @@ static void begin(struct worker *k, int64_t id) {
     w->block[1] = id / launch->grid[0] % launch->grid[1];
     w->block[2] = id / launch->grid[0] / launch->grid[1];
     w->live = w->exists;
+    w->waited = launch->programmatic ? 0 : UINT32_MAX;
     copies_forget(w);
     bulk_forget(w);
     w->back = UINT32_MAX;
@@ -203,6 +205,7 @@ static int run_block(struct worker *k, int64_t id) {
 struct team {
   const struct launch *launch;
   atomic_uint_fast64_t next, stop_at; /* positions among the launch's blocks */
+  atomic_uint_fast32_t started;
   pthread_mutex_t lock;
   uint64_t claims;
   uint32_t blocks_met;
@@ -215,7 +218,8 @@ static void *wide(size_t bytes) {
   return room;
 }
 
-static void set_up(struct worker *k, const struct launch *launch) {
+static void set_up(struct worker *k, const struct launch *launch, uint32_t number, uint32_t workers) {
+  k->number = number, k->workers = workers, k->stamp_epoch = number;
   const uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
   k->launch = launch;
   k->warp_count = (threads + LANES - 1) / LANES;
@@ -312,7 +316,7 @@ static void hand_over(struct team *team, struct worker *k) {
 static void *worker(void *argument) {
   struct team *team = argument;
   struct worker *k = wide(sizeof *k);
-  set_up(k, team->launch);
+  set_up(k, team->launch, atomic_fetch_add(&team->started, 1), team->launch->workers ? team->launch->workers : 1);
   work(team, k);
   pthread_mutex_lock(&team->lock);
   hand_over(team, k);
@@ -325,7 +329,7 @@ static void *worker(void *argument) {
 static void work_together(struct team *team) {
   const struct launch *launch = team->launch;
   struct worker *blocks = wide(launch->block_count * sizeof *blocks);
-  for (uint64_t b = 0; b < launch->block_count; b++) set_up(&blocks[b], launch), begin(&blocks[b], launch->blocks[b]);
+  for (uint64_t b = 0; b < launch->block_count; b++) set_up(&blocks[b], launch, b, launch->block_count), begin(&blocks[b], launch->blocks[b]);
   const struct fault *fault = run_together(launch, blocks);
   if (fault) *launch->fault = *fault;
   gather_atomics(launch, blocks);
@@ -339,6 +343,7 @@ int run_launch(const struct launch *launch) {
   int pairs = 0;
   const uint64_t taken = launch->again ? block_races_taken(launch, &pairs) : 0;
   atomic_init(&team.next, 0);
+  atomic_init(&team.started, 0);
   atomic_init(&team.stop_at, UINT64_MAX);
   if (program.cooperative) {
     work_together(&team);

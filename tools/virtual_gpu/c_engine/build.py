@@ -36,9 +36,10 @@ MissingDependency. The text that is compiled comes from untrusted PTX: a judge s
 _RUNTIME = (
     "barriers.c", "block_order.c", "block_races.c", "blocks.c", "bulk.c", "cp_async.c", "doubles.c",
     "grid.c", "heap.c", "mbarriers.c", "memory.c", "mbarrier_races.c", "printf.c",
-    "shared_memory_races.c", "counters.c", "tensor.c", "uninitialized_reads.c", "warps.c",
+    "shared_memory_races.c", "counters.c", "tensor.c", "uninitialized_reads.c", "warp_races.c",
+    "warps.c",
 )  # fmt: skip
-_HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "mbarrier_races.h", "simt.h")
+_HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "mbarrier_races.h", "simt.h", "stamps.h")
 
 
 def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:

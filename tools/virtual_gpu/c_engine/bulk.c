@@ -73,6 +73,8 @@ static uint8_t *checked_span(struct warp *w, const struct site *reads, const str
   if (to % 16) bad_span(w, writes, MISALIGNED, lane, GLOBAL, to, size);
   if (size % 16) bad_span(w, reads, BAD_SIZE, lane, GLOBAL, from, size);
   if (!holds_span(w, off_chip, size)) bad_span(w, outer, OUT_OF_BOUNDS, lane, GLOBAL, off_chip, size);
+  if (!(w->waited >> lane & 1) && find_buffer(w->launch, off_chip)->early <= outer->writes)
+    bad_span(w, outer, EARLY_ACCESS, lane, GLOBAL, off_chip, size);
   if (on_chip > w->launch->shared_limit || w->launch->shared_limit - on_chip < size)
     bad_span(w, inner, OUT_OF_BOUNDS, lane, SHARED, on_chip, size);
   return (uint8_t *)off_chip;

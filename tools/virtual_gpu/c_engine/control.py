@@ -128,8 +128,9 @@ def _fence(code: Code, scope: str) -> None:
 
 @family("griddepcontrol")
 def grid_dependency(code: Code) -> None:
-    """Launches run one after the other: nothing to wait for."""
-    code.option("wait", "launch_dependents")
+    """Launches run one after the other: nothing to wait for, but who waited is noted."""
+    if code.option("wait", "launch_dependents") == "wait":
+        code.warp(f"w->waited |= {code.active()};")
 
 
 @family("nanosleep")

@@ -15,8 +15,11 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import outside_arrays
 from astra_chat.tools.virtual_gpu.memory.block_races import DID, STORED_AND_CACHED, BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.early_accesses import early_message
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
+from astra_chat.tools.virtual_gpu.memory.warp_races import KIND as WARP_RACE
+from astra_chat.tools.virtual_gpu.memory.warp_races import WatchedBuffers
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import TORN, other_barrier_message
 from astra_chat.tools.virtual_gpu.numpy_engine.grid_sync import HANG as GRID_HANG
@@ -37,7 +40,7 @@ _KINDS = (
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
     "misaligned", "timeout", "race", "timeout", "bad_free", "race", "missing_wait",
-    "missing_fence",
+    "missing_fence", "race", "race",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -58,7 +61,9 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNAWAITED_BULK, _BULK, _STILL_READ, _SIZE, _IN_VAIN = (
     range(13, 21)
 )
-_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED = range(21, 27)
+_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED, _WARP_RACE, _EARLY = range(
+    21, 29
+)
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -76,6 +81,7 @@ def fault_of(
     record: layout.Fault,
     budget: int,
     block_races: BlockRaces | None = None,
+    watched: WatchedBuffers | None = None,
 ) -> Fault:
     instruction = program.instructions[record.instruction]
     thread = record.warp * WARP_LANES + record.lane
@@ -85,9 +91,8 @@ def fault_of(
     block = machine.coordinates(record.block, launch.grid)
     where.append(f"block {block}, thread {machine.coordinates(thread, launch.block)}")
     where.append(f"PTX line {instruction.line}: {instruction.text}")
-    return Fault(
-        _KINDS[record.kind],
-        block_races.message(
+    if record.kind == _BLOCK_RACE and block_races is not None:
+        message = block_races.message(
             _verb(record),
             record.detail[3],
             record.address,
@@ -95,8 +100,16 @@ def fault_of(
             record.detail[1],
             DID[record.detail[0]],
         )
-        if record.kind == _BLOCK_RACE and block_races is not None
-        else _message(program, launch, memory, record, instruction, budget),
+    elif record.kind == _EARLY:
+        place = memory.place(record.address)
+        message = early_message(_verb(record), record.detail[3], place)
+    elif record.kind == _WARP_RACE and watched is not None:
+        message = _warp_race(launch, memory, record, thread, watched)
+    else:
+        message = _message(program, launch, memory, record, instruction, budget)
+    return Fault(
+        _KINDS[record.kind],
+        message,
         cuda_error=_ERRORS.get(record.kind, machine.LAUNCH_FAILURE),
         where=", ".join(where),
     )
@@ -236,7 +249,18 @@ def _race(program: Program, launch: Launch, record: layout.Fault) -> str:
     return race_message(
         launch, _verb(record), size, _RACE_VERBS[verb],
         record.warp * WARP_LANES + record.lane, other, bool(many),
-        program.instructions[record.other] if known else None, record.address,
+        program.instructions[record.other] if known else None,
+        f"shared offset {record.address}",
+    )  # fmt: skip
+
+
+def _warp_race(
+    launch: Launch, memory: Memory, record: layout.Fault, thread: int, watched: WatchedBuffers
+) -> str:
+    verb, other, many, size, _ = record.detail
+    return race_message(
+        launch, _verb(record), size, _RACE_VERBS[verb], thread, other, bool(many),
+        watched.site(record.other), memory.place(record.address), WARP_RACE,
     )  # fmt: skip
 
 

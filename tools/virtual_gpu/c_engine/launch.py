@@ -17,6 +17,7 @@ from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
+from astra_chat.tools.virtual_gpu.memory.warp_races import WatchedBuffers, watched_buffers
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import (
     INSTRUCTION_BUDGET,
@@ -104,14 +105,21 @@ def run(
         visits=visits.ctypes.data if counters else None,
         longest=longest.ctypes.data, longest_warp=ctypes.addressof(longest_warp),
         counters=ctypes.addressof(raw), fault=ctypes.addressof(fault),
-        left_there=launch.left_there, meeting_place=launch.meeting_place, has_heap=memory.has_heap,
+        left_there=launch.left_there, programmatic=launch.programmatic,
+        meeting_place=launch.meeting_place, has_heap=memory.has_heap,
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
         give=layout.GIVE(lambda address: memory.heap.give(address)),
     )  # fmt: skip
-    failed = _watching(library, program, request, block_races, table)
+    watched = None
+    if races:
+        globals_ = module_globals or {}
+        watched = watched_buffers(program.reference.reach, launch, memory, globals_)
+    kept = _stamp(program, request, watched, table)
+    failed = _watching(library, program, request, block_races, table, watched)
+    del kept
     prints_of_launch = _prints(library, printed, printed_bytes.value)
     if failed:
-        raise fault_of(program, launch, memory, fault, request.budget, block_races)
+        raise fault_of(program, launch, memory, fault, request.budget, block_races, watched)
     result_counters = _counters(program, visits, raw, table) if counters else Counters()
     met = [
         uninitialized_of(program, launch, memory, each) for each in uninitialized if each.block >= 0
@@ -132,12 +140,26 @@ def run(
     )
 
 
+def _stamp(
+    program: Program, request: layout.Launch, watched: WatchedBuffers | None, table: _Buffers
+) -> NDArray[np.uint32] | None:
+    """Gives buffers the stamps of the check for races between threads of a block; what C refers to
+    besides, to be kept as long as it runs."""
+    if watched is None:
+        return None
+    numbers = np.array([watched.reach.number(i) for i in program.instructions] or [0], np.uint32)
+    request.stamped, request.stamp_numbers = 1, numbers.ctypes.data
+    table.stamp(watched)
+    return numbers
+
+
 def _watching(
     library: ctypes.CDLL,
     program: Program,
     request: layout.Launch,
     block_races: BlockRaces | None,
     table: _Buffers,
+    watched: WatchedBuffers | None,
 ) -> bool:
     """Runs the launch; by one worker again where blocks seem to have met. Whether it failed."""
     if block_races is None:
@@ -161,6 +183,8 @@ def _watching(
         request.workers = request.precise = 1
         request.visits = request.printed = None
         table.watch(block_races, precise=True)
+        if watched is not None:
+            watched.clear()
         end = library.run_launch(ctypes.byref(request))
     block_races.used = True
     return bool(end)
@@ -191,6 +215,7 @@ _CELLS = (
     "readers", "writer_threads", "reader_threads", "writer_times", "reader_times", "adders",
     "adder_times", "adder_threads", "posted", "flags",
 )  # fmt: skip
+_STAMPS = ("writers", "readers", "adders", "writer_times", "reader_times", "adder_times")
 
 
 class _Buffers:
@@ -203,6 +228,7 @@ class _Buffers:
         self.rows: Any = (layout.Buffer * len(buffers))()
         for row, buffer in zip(self.rows, buffers, strict=True):
             row.address, row.end = buffer.address, buffer.address + buffer.nbytes
+            row.early = buffer.early
             row.starts_uninitialized = buffer.starts_uninitialized
             if buffer.allocated is not None:
                 row.allocated = buffer.allocated.ctypes.data
@@ -225,6 +251,15 @@ class _Buffers:
                 for name in _CELLS:
                     array = getattr(mine, name)
                     setattr(row, name, None if array is None else array.ctypes.data)
+
+    def stamp(self, watched: WatchedBuffers) -> None:
+        """Gives buffers the stamps of the check between threads of a block."""
+        for row in self.rows:
+            if (stamps := watched.by_address.get(row.address)) is not None:
+                row.stamp_bits = watched.granule_bits
+                for name in _STAMPS:
+                    array = getattr(stamps, name)
+                    setattr(row, f"stamp_{name}", None if array is None else array.ctypes.data)
 
 
 def _counters(

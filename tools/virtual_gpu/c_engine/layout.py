@@ -19,7 +19,13 @@ class Buffer(ctypes.Structure):
             "writer_times", "reader_times", "adders", "adder_times", "adder_threads", "posted",
             "flags",
         )),
-        ("cell_bits", c_uint64), ("allocated", c_void_p), ("starts_uninitialized", c_uint64),
+        ("cell_bits", c_uint64),
+        *((name, c_void_p) for name in (
+            "stamp_writers", "stamp_readers", "stamp_adders", "stamp_writer_times",
+            "stamp_reader_times", "stamp_adder_times",
+        )),
+        ("stamp_bits", c_uint64), ("early", c_uint64), ("allocated", c_void_p),
+        ("starts_uninitialized", c_uint64),
     ]  # fmt: skip
 
 
@@ -148,7 +154,8 @@ class Launch(ctypes.Structure):
         *((name, c_void_p) for name in (
             "times", "places", "clock", "pending", "looks", "site_numbers",
         )),
-        ("watched", c_uint64),
+        ("watched", c_uint64), ("stamped", c_uint64), ("stamp_numbers", c_void_p),
+        ("programmatic", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again", "order_rows")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),
         ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),

@@ -28,6 +28,9 @@ struct worker {
   uint32_t warp_count;
   struct arrival *arrivals;
   size_t arrived, room;
+  uint32_t number, workers; /* of the workers, from 0, and how many there may be */
+  uint64_t stamp_epoch; /* of warp_races.c: no other worker or block ever has it */
+  uint32_t released[LANES], acquired[LANES], flag_places[64], flag_clock; /* what orders its warps there, by warp and place */
   uint64_t *writer, *reader, *adder; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch, granule_bits;
   uint32_t *flying; /* by word of shared memory: copies in flight to it; null until the first */
@@ -76,6 +79,13 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
                 const uint8_t *values, const uint8_t *after);
 void race_update(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, uint32_t changed);
 void next_epoch(struct worker *k);
+void warp_races_begin(struct worker *k);
+void warp_races_advance(struct worker *k);
+void warp_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags);
+void warp_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
+void warp_race_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m,
+                     const uint8_t *values);
+void warp_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 void copies_forget(struct warp *w);
 void copies_free(struct warp *w);
 void copies_deliver(struct warp *w, uint32_t lanes, uint64_t before);

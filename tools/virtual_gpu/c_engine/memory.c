@@ -58,11 +58,21 @@ static const struct buffer *held(struct warp *w, const struct site *site, const 
   return NULL;
 }
 
+/* These lanes have not waited for the work ahead of the launch: early_accesses.py. Faults. */
+static void check_waited(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                         uint32_t m) {
+  LANES_OF(m, l) {
+    const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
+    if (b->early <= site->writes) bad_access(w, site, EARLY_ACCESS, GLOBAL, l, address[l]);
+  }
+}
+
 /* The buffer of a whole warp's access, or null where it is spread over several. Faults. */
 static const struct buffer *checked(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   const struct buffer *buffer = held(w, site, address, m);
   const int lane = w->launch->has_heap ? not_allocated(w, site, buffer, address, m) : -1;
   if (lane >= 0) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, lane, address[lane]);
+  if (m & ~w->waited) check_waited(w, site, buffer, address, m & ~w->waited);
   return buffer;
 }
 
@@ -109,6 +119,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
     else if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
     else block_race_read(w, site, buffer, address, m);
   }
+  if (w->launch->stamped && !site->ordered && (!buffer || buffer->stamp_writers)) warp_race_read(w, site, buffer, address, m);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
@@ -129,6 +140,8 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
     else if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
     else block_race_write(w, site, buffer, address, m, data);
   }
+  if (w->launch->stamped && !site->ordered && (!buffer || buffer->stamp_writers))
+    warp_race_write(w, site, buffer, address, m, data);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     BY_SIZE(memcpy((void *)address[0], data, LANES * sizeof(item)))
@@ -289,6 +302,7 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     const struct buffer *buffer = checked(w, site, address, m);
     if ((!buffer || buffer->starts_uninitialized) && !site->blind) check_set(w, site, buffer, address, m);
     if (w->launch->watched && (!buffer || buffer->writers)) block_race_update(w, site, buffer, address, m);
+    if (w->launch->stamped && (!buffer || buffer->stamp_writers)) warp_race_update(w, site, buffer, address, m);
     block_synchronise(w, site, address, m, 0);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {

@@ -1,25 +1,15 @@
 /* Races on shared memory, between warps and within one, as shared_memory_races.py finds them: two accesses of different threads to
- * the same bytes, one of them a write that changes them, and nothing in between that orders them.
- *
- * A stamp, from its lowest bit: which instruction (16), lane (5), several lanes (1), how often the warp's lanes had met
- * (16), warp (5), several warps (1), how many barriers of the block had opened (20). */
+ * the same bytes, one of them a write that changes them, and nothing in between that orders them. */
 #include <stdlib.h>
 #include <string.h>
 #include "machine.h"
-
-#define BIT(n) ((uint64_t)1 << (n))
-enum { LANE = 16, SEVERAL = 21, SYNC = 22, WARP = 38, MANY = 43, EPOCH = 44 };
-enum { UNKNOWN_SITE = 0xFFFF, MAX_SYNCS = 0xFFFF };
-enum verb { READ, WROTE, AT_ONCE, CHANGED };
-
-/* Of two stamps, xor: of different warps since the same barrier; of different lanes of a warp that has not met since. */
-static int between(uint64_t apart) { return apart - BIT(WARP) < BIT(EPOCH) - BIT(WARP); }
-static int within(uint64_t apart) { return apart - BIT(LANE) < BIT(SYNC) - BIT(LANE); }
+#include "stamps.h"
 
 /* A barrier of the block opened. */
 void next_epoch(struct worker *k) {
-  if (!k->writer) return;
   for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].syncs = 0;
+  warp_races_advance(k);
+  if (!k->writer) return;
   if (++k->epoch < BIT(64 - EPOCH) / LANES) return;
   const size_t bytes = (k->launch->shared_limit / k->launch->race_granule + 1) * sizeof *k->writer;
   memset(k->writer, 0, bytes);
@@ -65,11 +55,6 @@ static void not_met(struct warp *w, const struct site *site, uint32_t lane, uint
 static void not_written(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t at, uint64_t mine) {
   const uint64_t known = w->worker->writer[at], apart = known ^ mine;
   if (between(apart) || (within(apart) && !(known & BIT(SEVERAL)))) race(w, site, lane, address, known, WROTE);
-}
-
-/* The stamp of one more who may be there at once with those before, with what is to be kept of them. */
-static uint64_t joined(uint64_t known, uint64_t mine) {
-  return mine | (uint64_t)between(known ^ mine) << MANY | (uint64_t)within(known ^ mine) << SEVERAL;
 }
 
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {

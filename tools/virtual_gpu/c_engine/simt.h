@@ -17,7 +17,7 @@ enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
                   UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE,
-                  STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED };
+                  STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED, WARP_RACE, EARLY_ACCESS };
 
 struct buffer {
   uint64_t address, end;
@@ -31,6 +31,10 @@ struct buffer {
   uint32_t *posted; /* like writers, of loose stores */
   uint8_t *flags;   /* where a loose load looked for a value that decides something */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
+  uint64_t *stamp_writers, *stamp_readers, *stamp_adders; /* stamps of warp_races.c, or null */
+  uint32_t *stamp_writer_times, *stamp_reader_times, *stamp_adder_times; /* the same, of kernels that have flags */
+  uint64_t stamp_bits; /* a stamp is for so many bytes, as a power of 2 */
+  uint64_t early; /* what a thread may do here that has not waited for the work ahead: memory/buffers.py */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
 };
@@ -103,6 +107,9 @@ struct launch {
   uint32_t *times, *places, *clock, *pending, *looks; /* of block_order.c, for the check between blocks; or null */
   const uint32_t *site_numbers; /* of that check, by instruction */
   uint64_t watched;    /* some buffers have cells */
+  uint64_t stamped;    /* some buffers have stamps */
+  const uint32_t *stamp_numbers; /* of that check, by instruction */
+  uint64_t programmatic; /* it may begin before the work ahead of it has ended */
   uint32_t site_bits;
   uint32_t precise; /* one worker: faults where blocks meet */
   uint32_t again;   /* an earlier part of the launch may have taken cells */
@@ -123,6 +130,7 @@ struct launch {
 struct worker;
 struct warp {
   uint32_t index, warps, exists, live; /* warps: of the thread block */
+  uint32_t waited; /* lanes that have waited for the work ahead of the launch; all where none need */
   uint32_t tid[3][LANES] ALIGNED;
   uint32_t block[3];
   int64_t block_id;

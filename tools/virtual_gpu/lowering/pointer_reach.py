@@ -58,7 +58,7 @@ class Reach:
 def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: bool) -> Reach:
     """params: offset of each parameter; looks: ordered_accesses.looks_in_loops."""
     instructions = [instruction for block in blocks for instruction in block.body]
-    origins = _origins(instructions, params)
+    origins = origins_of(instructions, params)
     stored: set[Origin] = set()
     loaded: set[Origin] = set()
     bulk: set[Origin] = set()
@@ -66,7 +66,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     widths: list[int] = []
     synchronises = any_loose = False
     for instruction in instructions:
-        if not _is_global(instruction):
+        if not is_global(instruction):
             continue
         family = instruction.family
         atomic = family in ("atom", "red") and "cta" not in instruction.modifiers
@@ -77,11 +77,11 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
         addresses = [o for o in instruction.operands if isinstance(o, Address)]
         target, source = addresses[:1], addresses[-1:]
         if family in _WRITES and family != "cp":
-            stored |= _leads_to(target, origins, params)
+            stored |= leads_to(target, origins, params)
         if family == "cp" and "bulk" in instruction.modifiers:
-            bulk |= _leads_to(target, origins, params)
+            bulk |= leads_to(target, origins, params)
         if family in _READS:
-            loaded |= _leads_to(source, origins, params)
+            loaded |= leads_to(source, origins, params)
         if loose or not ordered:
             sites.setdefault(instruction.line, instruction)
             widths.append(_width(instruction))
@@ -94,41 +94,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     )  # fmt: skip
 
 
-def early_access(blocks: Sequence[BasicBlock], params: Mapping[str, int]) -> Instruction | None:
-    """The first access to what arguments point to that cannot come after griddepcontrol.wait: no
-    path leads from any such wait to it. None, too, where a kernel never waits."""
-    waits = [
-        (number, at)
-        for number, block in enumerate(blocks)
-        for at, instruction in enumerate(block.body)
-        if instruction.family == "griddepcontrol" and "wait" in instruction.modifiers
-    ]
-    behind = _reached({next_ for number, _ in waits for next_ in blocks[number].successors}, blocks)
-    first = {number: at for number, at in reversed(waits)}
-    instructions = [instruction for block in blocks for instruction in block.body]
-    origins = _origins(instructions, params)
-    for number, block in enumerate(blocks):
-        early = () if number in behind or not waits else block.body[: first.get(number)]
-        for instruction in early:
-            addresses = [o for o in instruction.operands if isinstance(o, Address)]
-            reached = _leads_to(addresses, origins, params)
-            fetches = _is_global(instruction) and "prefetch" not in instruction.modifiers
-            if fetches and any(isinstance(origin, int) for origin in reached):
-                return instruction
-    return None
-
-
-def _reached(first: set[int], blocks: Sequence[BasicBlock]) -> set[int]:
-    """Numbers of these basic blocks and of all that paths lead to from them."""
-    seen, left = set(first), list(first)
-    for number in left:
-        new = [n for n in blocks[number].successors if n not in seen]
-        seen.update(new)
-        left += new
-    return seen
-
-
-def _is_global(instruction: Instruction) -> bool:
+def is_global(instruction: Instruction) -> bool:
     if instruction.family not in (*_WRITES, *_READS):
         return False
     if instruction.family == "cp":
@@ -150,7 +116,7 @@ def _width(instruction: Instruction) -> int:
     return min(lanes * type_bits(kind) // 8, 16)
 
 
-def _leads_to(
+def leads_to(
     addresses: Sequence[Operand], origins: Mapping[str, set[Origin]], params: Mapping[str, int]
 ) -> set[Origin]:
     reached: set[Origin] = set()
@@ -176,7 +142,7 @@ def _of(
             return set()
 
 
-def _origins(
+def origins_of(
     instructions: Sequence[Instruction], params: Mapping[str, int]
 ) -> dict[str, set[Origin]]:
     """By register, to a fixed point."""

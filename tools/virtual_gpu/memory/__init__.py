@@ -5,6 +5,8 @@ heap                 the device heap: malloc and free in kernels
 page_guard           device pages that host code cannot touch
 block_order          what orders thread blocks: what is published and what was seen
 block_races          races between thread blocks on global memory
+warp_races           races on global memory between threads of a block
+early_accesses       what a thread may touch before griddepcontrol.wait
 uninitialized_reads  reads of memory that was never written
 unwritten            which bytes nothing wrote of what is copied to the host
 """

@@ -216,8 +216,8 @@ def block_races_of(
         return None
     if launch.grid.count.bit_length() > _BITS:
         return None
-    stored = _buffers(reach.stored, launch, memory, symbols)
-    loaded = _buffers(reach.loaded, launch, memory, symbols)
+    stored = buffers_of(reach.stored, launch, memory, symbols)
+    loaded = buffers_of(reach.loaded, launch, memory, symbols)
     return BlockRaces(reach, launch, memory, stored, loaded) if stored else None
 
 
@@ -225,11 +225,11 @@ def watched_buffers(
     reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> list[Buffer]:
     """The buffers that a launch may store to."""
-    stored = _buffers(reach.stored | reach.stored_in_bulk, launch, memory, symbols)
+    stored = buffers_of(reach.stored | reach.stored_in_bulk, launch, memory, symbols)
     return [buffer for buffer in memory.buffers if buffer.address in stored]
 
 
-def _buffers(
+def buffers_of(
     origins: frozenset[Origin], launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> set[int]:
     """Addresses of the buffers that the origins lead to."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.memory import early_accesses
 from astra_chat.tools.virtual_gpu.memory.heap import DEFAULT_BYTES, Heap
 from astra_chat.tools.virtual_gpu.memory.heap import NAME as HEAP_NAME
 from astra_chat.tools.virtual_gpu.memory.unwritten import unwritten
@@ -73,6 +74,8 @@ class Buffer:
     """Of the check for races between blocks, while a launch runs that may store here."""
     starts_uninitialized: bool = False
     """It was uninitialized when tracking began."""
+    early: int = early_accesses.NOTHING
+    """What a thread may do here before it has waited for the work ahead of its launch."""
     allocated: Bytes | None = None
     """Of the device's heap: by byte, whether it may be touched."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)
@@ -134,7 +137,8 @@ class Memory:
         """The device's own; made on first use."""
         if self._heap is None:
             self._heap = Heap(self._heap_bytes)
-            self.add(self._heap.array, HEAP_NAME, uninitialized=True)
+            everything = early_accesses.EVERYTHING
+            self.add(self._heap.array, HEAP_NAME, uninitialized=True, early=everything)
             buffer = self.find(self._heap.address)
             assert buffer is not None
             buffer.allocated, self._heap.written = self._heap.allocated, buffer.written
@@ -156,10 +160,17 @@ class Memory:
             self.remove(self._heap.address)
             self._heap = None
 
-    def add(self, array: NDArray[Any], name: str, *, uninitialized: bool = False) -> int:
+    def add(
+        self,
+        array: NDArray[Any],
+        name: str,
+        *,
+        uninitialized: bool = False,
+        early: int = early_accesses.NOTHING,
+    ) -> int:
         """Registers a C-contiguous array at its exact byte size; returns its device address.
 
-        uninitialized: it holds nothing yet that a kernel may read.
+        uninitialized: it holds nothing yet that a kernel may read. early: of early_accesses.py.
 
         Raises ValueError if it is not contiguous or overlaps a registered buffer.
         """
@@ -174,7 +185,9 @@ class Memory:
             after and (after.address < address + data.nbytes or after.address == address)
         ):
             raise ValueError(f"buffer {name} overlaps a registered buffer")
-        buffer = Buffer(address, data.nbytes, name, data, starts_uninitialized=uninitialized)
+        buffer = Buffer(
+            address, data.nbytes, name, data, starts_uninitialized=uninitialized, early=early
+        )
         if self._tracking:
             buffer.written = np.zeros(data.nbytes, np.bool_)
         self._starts.insert(at, address)

@@ -14,6 +14,8 @@ shared_memory_races  races on shared memory, between warps and within one
 mbarrier_state       mbarriers of a batch, and what is in flight to them
 mbarrier_races       the same race check where mbarriers order warps
 block_races          the check for races between blocks, on arrays of lanes
+claimed_rows         its fast way for stores of whole blocks
+warp_races           the check between threads of a block on global memory, on arrays of lanes
 pending_copies       copies to shared memory that are in flight
 counters             sectors, wavefronts, bank conflicts, divergent branches
 constant_loads       different words of a warp's loads of constants

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import SharedArray, outside_arrays
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Bytes, Items, items_of, missing
+from astra_chat.tools.virtual_gpu.memory.early_accesses import early_message
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import NAN_BITS
 
@@ -202,10 +203,33 @@ class Region:
 
 
 def global_regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator[Region]:
-    """Splits an access to global memory by buffer. Raises Fault out of bounds or misaligned.
+    """Splits an access to global memory by buffer. Raises Fault out of bounds or misaligned, and
+    where a thread should have waited for the work ahead of the launch first.
 
-    addresses: uint64 [active.count].
+    addresses: uint64 [active.count], or one for all.
     """
+    for region in _regions(f, site, addresses, active):
+        if f.waited is not None and region.buffer.early <= site.writes:
+            _check_waited(f, f.waited, site, region, addresses, active)
+        yield region
+
+
+def _check_waited(
+    f: Frame, waited: Mask, site: Site, region: Region, addresses: Array, active: Active
+) -> None:
+    late = ~select(waited, active, f.shape)
+    if region.chosen is not None and addresses.size == active.count:
+        late = late[region.chosen]
+    if late.any():
+        at = int(np.argmax(late))
+        lane = at if region.chosen is None else int(region.chosen[at])
+        address = int(addresses.flat[lane if addresses.size == active.count else 0])
+        message = early_message(site.verb, site.size, f.memory.place(address))
+        where = site.instruction, "race", message, machine.LAUNCH_FAILURE
+        raise f.fault(*where, lane_number(active, lane))
+
+
+def _regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator[Region]:
     check_aligned(f, site, addresses, active)
     low, high = int(addresses.min()), int(addresses.max())
     buffer = f.memory.find(low)

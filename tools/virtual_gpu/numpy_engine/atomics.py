@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.memory.buffers import Items, Memory
-from astra_chat.tools.virtual_gpu.numpy_engine import halves
+from astra_chat.tools.virtual_gpu.numpy_engine import halves, warp_races
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Index,
     Region,
@@ -150,7 +150,11 @@ def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active
         note_uninitialized_global(f, site, region, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):
         touched.update()
-    if "cta" not in site.instruction.modifiers:
+    if accessed := warp_races.access(f, site, region, addresses, lanes):
+        accessed.update()
+    if "cta" in site.instruction.modifiers:
+        warp_races.synchronise(f, site, addresses, lanes)
+    else:
         synchronise(f, site, addresses, lanes)
     region.buffer.mark_written(site.size, region.index)
     if f.counters is not None:

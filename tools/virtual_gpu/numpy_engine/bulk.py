@@ -18,6 +18,7 @@ from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     bulk_of,
 )
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
+from astra_chat.tools.virtual_gpu.memory.early_accesses import early_message
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step
@@ -178,6 +179,10 @@ class _Span:
         if buffer is None or self.address + self.size > buffer.address + buffer.nbytes:
             where = self.f.memory.describe(self.address)
             raise self._outside(off_chip, where)
+        waited = self.f.waited
+        if waited is not None and not waited.flat[self.lane] and buffer.early <= off_chip.writes:
+            what = early_message(off_chip.verb, self.size, self.f.memory.place(self.address))
+            raise self._fault(off_chip, "race", what, machine.LAUNCH_FAILURE)
         if self.shared + self.size > self.f.shared.limit:
             raise self._outside(
                 on_chip, f"shared offset {self.shared}; {self.f.shared.limit} bytes are there"

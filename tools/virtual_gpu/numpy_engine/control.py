@@ -51,9 +51,16 @@ def _fence(code: Code, scope: str) -> Step:
 
 @family("griddepcontrol")
 def grid_dependency(code: Code) -> Step:
-    """Launches run one after the other: nothing to wait for."""
-    code.option("wait", "launch_dependents")
-    return _nothing
+    """Launches run one after the other: nothing to wait for, but who waited is noted."""
+    if code.option("wait", "launch_dependents") != "wait":
+        return _nothing
+    active_lanes = code.active
+
+    def step(f: Frame) -> None:
+        if f.waited is not None:
+            f.waited |= active_lanes(f).mask
+
+    return step
 
 
 @family("nanosleep")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import Mbarriers
     from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import CopyQueue
     from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
+    from astra_chat.tools.virtual_gpu.numpy_engine.warp_races import WarpRaces
 
 Mask = NDArray[np.bool_]
 
@@ -88,6 +89,11 @@ class Frame:
     """What the kernel printed; None: not recorded."""
     block_races: BlockRaces | None = None
     """The check for races between blocks."""
+    warp_races: WarpRaces | None = None
+    """The check for races between threads of a block on global memory."""
+    waited: Mask | None = None
+    """Of a launch that may begin before the work ahead of it has ended: which threads have waited
+    for that (griddepcontrol.wait)."""
     uninitialized: dict[int, UninitializedReads] = field(default_factory=dict)
     """Uninitialized reads, by PTX line."""
     copies: CopyQueue | None = None
@@ -121,6 +127,12 @@ class Frame:
     def enter(self, active: Active) -> None:
         self.active = active
         self.full = active.count == self.live_count
+
+    def synced(self, active: Active) -> None:
+        """Lanes of these warps met: __syncwarp() or the like."""
+        for races in (self.races, self.warp_races):
+            if races is not None:
+                races.synced(active)
 
     def leave(self, active: Active) -> None:
         """These lanes end."""

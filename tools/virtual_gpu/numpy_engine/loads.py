@@ -9,6 +9,7 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
+from astra_chat.tools.virtual_gpu.numpy_engine import warp_races
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Arena,
     Index,
@@ -21,14 +22,16 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     spread,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.block_races import (
-    claim_rows,
+    Touch,
     meet_all,
     synchronise,
     touch,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.claimed_rows import claim_rows
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
+from astra_chat.tools.virtual_gpu.numpy_engine.warp_races import Access
 from astra_chat.tools.virtual_gpu.ptx.syntax import Address, Operand, Register, Symbol, Vector
 
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
@@ -191,6 +194,8 @@ def fetch_global(
         note_uninitialized_global(f, site, region, addresses, active)
         if touched := touch(f, site, region, addresses, active):
             (touched.look if site.ordered else touched.read)()
+        if not site.ordered and (accessed := warp_races.access(f, site, region, addresses, active)):
+            accessed.read()
         part = region.items.take(region.index)
         if block_counters is not None:
             block_counters.touch(site, region, addresses)
@@ -316,11 +321,16 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
             posting.post()
         chosen = values if region.chosen is None else values[region.chosen]
         plain = site.ordered or claim_rows(f, site, region, active)
-        touched = None if plain else touch(f, site, region, addresses, active)
-        before = None if touched is None else region.items.take(region.index)
+        noted: list[Touch | Access] = []
+        if not plain and (touched := touch(f, site, region, addresses, active)):
+            noted.append(touched)
+        if not site.ordered and (accessed := warp_races.access(f, site, region, addresses, active)):
+            noted.append(accessed)
+        before = region.items.take(region.index) if noted else chosen
         region.items[region.index] = chosen
-        if touched is not None and before is not None:
-            touched.write(before, chosen, region.items.take(region.index))
+        after = region.items.take(region.index) if noted else chosen
+        for each in noted:
+            each.write(before, chosen, after)
         region.buffer.mark_written(site.size, region.index)
         if f.counters is not None:
             f.counters.touch(site, region, addresses)

@@ -163,8 +163,7 @@ class MbarrierWaits:
             if over.any():
                 self._acquire(f, waiting, over)
                 passed.append(self._answer(f, waiting, over, True))
-                if f.races is not None:
-                    f.races.synced(f.active)
+                f.synced(f.active)
                 # Whoever arrived counts as all of the block: a missed race is better.
                 meet_all(f, f.active)
                 self.last_failed, self._failed_polls = None, 0

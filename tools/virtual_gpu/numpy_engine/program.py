@@ -31,7 +31,7 @@ from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import (
     looks_in_loops,
     unread_sums,
 )
-from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
+from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, reach_of
 from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
     SharedArray,
@@ -113,8 +113,6 @@ class Program:
     """Bytes of the narrowest access to shared memory, the race check's granularity; 0: none."""
     reach: Reach
     """What it may do to global memory."""
-    early: Instruction | None
-    """What it does with an argument's memory before it waits for the work ahead of its launch."""
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
@@ -223,7 +221,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes,
         reached_arrays(blocks, shared_arrays(module, kernel)), prepared.local_bytes,
-        _granule(blocks), reach_of(blocks, params, prepared.looks), early_access(blocks, params),
+        _granule(blocks), reach_of(blocks, params, prepared.looks),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, block_races_of, watched
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
+from astra_chat.tools.virtual_gpu.memory.warp_races import watched_buffers
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Arena, make_arena
 from astra_chat.tools.virtual_gpu.numpy_engine.batch import Batch
 from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters, LaunchCounters
@@ -25,6 +26,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import OrderedRace
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Program
 from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
 from astra_chat.tools.virtual_gpu.numpy_engine.unset_registers import other_content
+from astra_chat.tools.virtual_gpu.numpy_engine.warp_races import WarpRaces
 from astra_chat.tools.virtual_gpu.types import (
     Counters,
     Launch,
@@ -76,6 +78,7 @@ def run(
         _ = memory.heap
     if block_races is None:
         block_races = block_races_of(program.reach, launch, memory, module_globals or {})
+    watched_here = watched_buffers(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
     starts = range(0, chosen.size, step)
@@ -93,6 +96,10 @@ def run(
         )
         frame.prints = printed if prints else None
         frame.block_races = block_races
+        if watched_here is not None:
+            frame.warp_races = WarpRaces(frame.shape, watched_here)
+        if launch.programmatic:
+            frame.waited = np.zeros(frame.shape, np.bool_)
         with np.errstate(all="ignore"), watched(block_races):
             Batch(program, frame, instruction_budget).run()
         if frame.counters is not None:

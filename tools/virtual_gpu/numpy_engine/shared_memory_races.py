@@ -31,17 +31,17 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, type_bits
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Launch
 
 Stamps = NDArray[np.uint64]
-_SITE, _LANE, _SYNC, _WARP, _EPOCH = (np.uint64(shift) for shift in (0, 16, 22, 38, 44))
-"""First bit of each part of a stamp: which instruction (16 bits), lane (5), how often the warp's
-lanes had met (16), warp (5), how many barriers of the block had opened (20)."""
+_SITE, _LANE, _SYNC, _WARP, _EPOCH = (np.uint64(shift) for shift in (0, 13, 19, 31, 37))
+"""First bit of each part of a stamp: which instruction (13 bits), lane (5), how often the warp's
+lanes had met (12), warp (5), how many barriers of the block had opened (27)."""
 _ONE = np.uint64(1)
-EPOCH_BIT = int(_EPOCH)
-_SEVERAL = _ONE << np.uint64(21)
+LANE_BIT, WARP_BIT, EPOCH_BIT = int(_LANE), int(_WARP), int(_EPOCH)
+SEVERAL = _ONE << np.uint64(18)
 """Several lanes of the warp; of a writer: they wrote the same value."""
-_MANY = _ONE << np.uint64(43)
+MANY = _ONE << np.uint64(36)
 """Several warps."""
-UNKNOWN_SITE = 0xFFFF
-_MAX_SYNCS = 0xFFFF
+UNKNOWN_SITE = 0x1FFF
+MAX_SYNCS = 0xFFF
 Verb = Literal["read", "wrote", "at once", "changed atomically"]
 """What the earlier access did; "at once": both are stores of one instruction."""
 Met = tuple[Stamps, NDArray[np.bool_], Verb]
@@ -58,29 +58,26 @@ class RaceCheck:
         self._reader: Stamps = np.zeros(granules, np.uint64)
         self._adder: Stamps | None = None
         """Of atomic operations that changed something, as of readers; from the first one on."""
-        warp, lane = np.divmod(np.arange(shape[1], dtype=np.uint64)[None, :], np.uint64(WARP_LANES))
-        first = (_ONE << _EPOCH) | (warp << _WARP) | (lane << _LANE)
-        self._stamps: Stamps = np.broadcast_to(first, shape).copy()
+        self._stamps: Stamps = np.broadcast_to(
+            (_ONE << _EPOCH) | threads_of(shape[1]), shape
+        ).copy()
         self._syncs = 0
         self._sites: list[Site] = []
         self._numbers: dict[int, int] = {}
 
     def advance(self, rows: NDArray[np.bool_]) -> None:
         """A barrier of these blocks opened."""
-        no_syncs = ~(np.uint64(_MAX_SYNCS) << _SYNC)
+        no_syncs = ~(np.uint64(MAX_SYNCS) << _SYNC)
         self._stamps[rows] = (self._stamps[rows] & no_syncs) + (_ONE << _EPOCH)
 
     def synced(self, active: Active) -> None:
         """Lanes of these warps met: __syncwarp() or the like. Orders the whole warp, named or not:
         a missed race is better than a false positive."""
         self._syncs += 1
-        if self._syncs % _MAX_SYNCS == 0:
+        if self._syncs % MAX_SYNCS == 0:
             self.advance(np.ones(self._stamps.shape[0], np.bool_))
-        elif active.dense:
-            self._stamps += _ONE << _SYNC
         else:
-            warps = active.mask.reshape(-1, WARP_LANES).any(axis=1)
-            self._stamps.reshape(-1, WARP_LANES)[warps] += _ONE << _SYNC
+            count_sync(self._stamps, active)
 
     def read(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         if site.ordered:
@@ -88,12 +85,12 @@ class RaceCheck:
         mine = self._mine(f, site, active)
         for granules in self._granules(site, index):
             writers = self._writer[granules]
-            met: list[Met] = [(writers, _writers_clash(writers, mine), "wrote")]
+            met: list[Met] = [(writers, writers_clash(writers, mine), "wrote")]
             if self._adder is not None:
                 adders = self._adder[granules]
-                met.append((adders, _clash(adders, mine), "changed atomically"))
+                met.append((adders, clashes(adders, mine), "changed atomically"))
             self._stop_at_first(f, site, index, active, met)
-            _note_all(self._reader, granules, mine)
+            note_all(self._reader, granules, mine)
 
     def update(
         self, f: Frame, site: Site, index: Index, active: Active, changed: NDArray[np.bool_]
@@ -105,11 +102,11 @@ class RaceCheck:
         for granules in self._granules(site, index):
             writers, readers = self._writer[granules], self._reader[granules]
             met: list[Met] = [
-                (writers, _writers_clash(writers, mine), "wrote"),
-                (readers, _clash(readers, mine) & changed, "read"),
+                (writers, writers_clash(writers, mine), "wrote"),
+                (readers, clashes(readers, mine) & changed, "read"),
             ]
             self._stop_at_first(f, site, index, active, met)
-            _note_all(self._adder, granules[changed], mine[changed])
+            note_all(self._adder, granules[changed], mine[changed])
 
     def write(
         self,
@@ -132,28 +129,28 @@ class RaceCheck:
             self._writer[granules] = mine
             last = self._writer[granules]
             met: list[Met] = [
-                (earlier, _writers_clash(earlier, mine) & changed, "wrote"),
-                (readers, _clash(readers, mine) & changed, "read"),
-                (last, _clash(last, mine) & overwritten, "at once"),
+                (earlier, writers_clash(earlier, mine) & changed, "wrote"),
+                (readers, clashes(readers, mine) & changed, "read"),
+                (last, clashes(last, mine) & overwritten, "at once"),
             ]
             if self._adder is not None:
                 adders = self._adder[granules]
-                met.append((adders, _clash(adders, mine) & changed, "changed atomically"))
+                met.append((adders, clashes(adders, mine) & changed, "changed atomically"))
             self._stop_at_first(f, site, index, active, met)
             if not changed.all():
                 self._writer[granules] = earlier
                 self._writer[granules[changed]] = mine[changed]
                 last = self._writer[granules]
-            alike = changed & _within(last ^ mine)
+            alike = changed & within(last ^ mine)
             if alike.any():
-                self._writer[granules[alike]] |= _SEVERAL
+                self._writer[granules[alike]] |= SEVERAL
 
     def copy_begins(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         """A cp.async may arrive from now on, whatever it brings: nobody may still read there."""
         mine = self._mine(f, site, active)
         for granules in self._granules(site, index):
             readers = self._reader[granules]
-            self._stop_at_first(f, site, index, active, [(readers, _clash(readers, mine), "read")])
+            self._stop_at_first(f, site, index, active, [(readers, clashes(readers, mine), "read")])
 
     def _stop_at_first(
         self, f: Frame, site: Site, index: Index, active: Active, met: Sequence[Met]
@@ -191,9 +188,9 @@ class RaceCheck:
             verb,
             number % f.shape[1],
             other,
-            bool(stamp & int(_MANY)),
+            bool(stamp & int(MANY)),
             self._sites[known].instruction if known != UNKNOWN_SITE else None,
-            int(index[lane]) * site.size - origin,
+            f"shared offset {int(index[lane]) * site.size - origin}",
         )
         return f.fault(site.instruction, "race", message, machine.LAUNCH_FAILURE, number)
 
@@ -207,10 +204,11 @@ def race_message(
     other: int,
     many: bool,
     instruction: Instruction | None,
-    offset: int,
+    place: str,
+    kind: str = "shared-memory race",
 ) -> str:
     """thread: who reads or writes (`does`); other: who did before, one of several if `many`; both
-    linear in their block. instruction: that of the other. offset: in shared memory."""
+    linear in their block. instruction: that of the other. place: where in memory."""
     mine, others = thread // WARP_LANES, other // WARP_LANES
     if many or mine != others:
         warps_text = "several warps" if many else f"warp {others}"
@@ -229,36 +227,51 @@ def race_message(
     if other != thread:
         thread_of_it = machine.coordinates(other, launch.block)
         where.append(f"thread {thread_of_it} of the same kernel and block")
-    where.append(f"shared offset {offset}")
-    return f"shared-memory race: {message}; the other access: {', '.join(where)}"
+    where.append(place)
+    return f"{kind}: {message}; the other access: {', '.join(where)}"
 
 
-def _between(apart: Stamps) -> NDArray[np.bool_]:
+def threads_of(threads: int) -> Stamps:
+    """Warp and lane of each thread of a block, as stamps hold them: [1, threads]."""
+    warp, lane = np.divmod(np.arange(threads, dtype=np.uint64)[None, :], np.uint64(WARP_LANES))
+    return np.asarray((warp << _WARP) | (lane << _LANE))
+
+
+def count_sync(stamps: Stamps, active: Active) -> None:
+    """The lanes of these warps met. stamps: [blocks, threads]."""
+    if active.dense:
+        stamps += _ONE << _SYNC
+    else:
+        warps = active.mask.reshape(-1, WARP_LANES).any(axis=1)
+        stamps.reshape(-1, WARP_LANES)[warps] += _ONE << _SYNC
+
+
+def between(apart: Stamps) -> NDArray[np.bool_]:
     """apart: two stamps, xor. Of different warps and the same epoch?"""
     return np.asarray((apart - (_ONE << _WARP)) < ((_ONE << _EPOCH) - (_ONE << _WARP)))
 
 
-def _within(apart: Stamps) -> NDArray[np.bool_]:
+def within(apart: Stamps) -> NDArray[np.bool_]:
     """Of different lanes of a warp that has not met since?"""
     return np.asarray((apart - (_ONE << _LANE)) < ((_ONE << _SYNC) - (_ONE << _LANE)))
 
 
-def _clash(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
+def clashes(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
     apart = stamps ^ mine
     if apart.min() >= _ONE << _EPOCH:  # a barrier lies between, as mostly
         return np.zeros(apart.shape, np.bool_)
-    return _between(apart) | _within(apart)
+    return between(apart) | within(apart)
 
 
-def _writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
+def writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
     """Of lanes that wrote the same value, one's own may be among them."""
-    clash = _clash(writers, mine)
+    clash = clashes(writers, mine)
     if clash.any():
-        clash &= _between(writers ^ mine) | ((writers & _SEVERAL) == 0)
+        clash &= between(writers ^ mine) | ((writers & SEVERAL) == 0)
     return clash
 
 
-def _note_all(noted: Stamps, granules: Index, mine: Stamps) -> None:
+def note_all(noted: Stamps, granules: Index, mine: Stamps) -> None:
     """Notes that these lanes, which do not race with one another, were there."""
     stamp = _joined(mine, noted[granules]) if granules.size else mine
     noted[granules] = stamp
@@ -267,9 +280,9 @@ def _note_all(noted: Stamps, granules: Index, mine: Stamps) -> None:
     if lost.any():
         where, last, mine = granules[lost], last[lost], mine[lost]
         apart = last ^ mine
-        inside, outside = _within(apart), _between(apart)
-        noted[where[inside]] = last[inside] | _SEVERAL
-        noted[where[outside]] = last[outside] | _MANY
+        inside, outside = within(apart), between(apart)
+        noted[where[inside]] = last[inside] | SEVERAL
+        noted[where[outside]] = last[outside] | MANY
 
 
 def _joined(mine: Stamps, known: Stamps) -> Stamps:
@@ -277,11 +290,11 @@ def _joined(mine: Stamps, known: Stamps) -> Stamps:
     apart = known ^ mine
     if apart.min() >= _ONE << _EPOCH:
         return mine
-    inside, outside = _within(apart), _between(apart)
+    inside, outside = within(apart), between(apart)
     if inside.any():
-        mine = np.where(inside, mine | _SEVERAL, mine)
+        mine = np.where(inside, mine | SEVERAL, mine)
     if outside.any():
-        mine = np.where(outside, mine | _MANY, mine)
+        mine = np.where(outside, mine | MANY, mine)
     return mine
 
 

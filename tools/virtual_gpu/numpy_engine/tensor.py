@@ -73,8 +73,7 @@ def _encode(value: Array, form: str, saturates: bool) -> Array:
 def _meet(f: Frame, active: Active) -> None:
     """A lane gives addresses for the others: what it touches is touched before and after those of
     all."""
-    if f.races is not None:
-        f.races.synced(active)
+    f.synced(active)
 
 
 def _together(f: Frame, code: Code, active: Active) -> None:

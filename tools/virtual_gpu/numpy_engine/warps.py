@@ -31,8 +31,7 @@ def members(f: Frame, code: Code, named: Array, active: Active) -> Mask:
 
     Raises Fault if a lane that the mask names is alive but not here, or one here is not named.
     """
-    if f.races is not None:
-        f.races.synced(active)
+    f.synced(active)
     here = rows(f, active.mask)
     named_here = (rows(f, named) & _BIT) != 0
     wanted = (named_here & here).any(axis=1)

@@ -101,6 +101,7 @@ class CallsOnGpu:
         dynamic: int,
         params: bytes,
         cooperative: bool,
+        programmatic: bool = False,
     ) -> int:
         """A launch whose `params` lie as the PTX entry declares them; its cudaError_t.
 
@@ -118,7 +119,8 @@ class CallsOnGpu:
         if not error:
             place = self._gpu.meeting_place() if cooperative else 0
             left = self._gpu.left_there
-            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, params, place, left))
+            made = Launch(kernel, grid, block, dynamic, params, place, programmatic, left)
+            self._gpu._run(loaded, made)
         return error
 
     def allocate(self, nbytes: int) -> tuple[int, int]:

@@ -60,22 +60,3 @@ def test_the_narrowest_plain_access_and_the_sites() -> None:
     assert found.granule == 2 and [site.family for site in found.sites] == ["ld", "st"]
     assert [found.number(site) for site in found.sites] == [1, 2] and found.synchronises
     assert reach("ld.global.u8 %r1, [%d1];").granule == 0
-
-
-@pytest.mark.parametrize(
-    ("body", "early"),
-    [
-        ("ld.global.u32 %r1, [%d1];", False),
-        ("griddepcontrol.wait; ld.global.u32 %r1, [%d1];", False),
-        ("ld.global.u32 %r1, [%d1]; griddepcontrol.wait;", True),
-        ("st.global.u32 [%d0], 1; griddepcontrol.wait;", True),
-        # Variables, prefetches; a wait that a branch may pass by.
-        ("ld.global.u32 %r1, [room]; griddepcontrol.wait;", False),
-        ("prefetch.global.L2 [%d1]; griddepcontrol.wait;", False),
-        ("setp.eq.u32 %p0, %r0, 0; @%p0 bra on; griddepcontrol.wait; on:"
-         " ld.global.u32 %r1, [%d1];", False),
-    ],
-)  # fmt: skip
-def test_what_is_touched_before_the_wait(body: str, early: bool) -> None:
-    program = translate(parse(f"{HEAD}{body} ret; }}"), "kernel")
-    assert (program.early is not None) == early

@@ -56,11 +56,12 @@ class Bench:
         *arguments: Any,
         shared: int = 0,
         cooperative: bool = False,
+        programmatic: bool = False,
         memory: Memory | None = None,
         **options: Any,
     ) -> LaunchReport:
         """Arrays become pointers to themselves; integers of NumPy and Python floats go by value.
-        cooperative: as a cooperative launch."""
+        cooperative, programmatic: as such a launch."""
         name = self.name(kernel)
         memory = memory or Memory()
         variables: dict[str, Array] = {}
@@ -81,7 +82,7 @@ class Bench:
             params[param.offset : param.offset + param.size] = packed
         return numpy_engine.run(
             numpy_engine.translate(self.module, name, cooperative=cooperative),
-            Launch(name, _extent(grid), _extent(block), shared, bytes(params), place),
+            Launch(name, _extent(grid), _extent(block), shared, bytes(params), place, programmatic),
             memory,
             module_globals={n: int(v.ctypes.data) for n, v in variables.items()},
             **options,
