@@ -29,8 +29,17 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered, used_bytes
+from astra_chat.tools.task.block_images import (
+    Allocation,
+    allocations,
+    images,
+    loose,
+    own_buffer,
+    own_mask,
+)
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered
 from astra_chat.tools.task.folder import Arg, Task, load_task
+from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.model.ratio_interval import judged
@@ -45,7 +54,6 @@ TOGETHER = 20
 """So many times more instructions are affordable where outputs are judged as a whole, or blocks add
 to one another's results: ten seconds."""
 TOO_LARGE = "so large a launch of blocks that add to one another's results"
-NOTHING: Mask = np.zeros(0, np.bool_)
 
 
 def main() -> None:
@@ -109,7 +117,7 @@ class _Run:
     """Kernels whose blocks may change one another's results."""
     state: ModuleVariables
     arrays: list[Bytes] = field(default_factory=list)
-    """The arguments' buffers of the call before."""
+    """The blocks of the call before."""
 
     def call(self, call: CallRequest) -> CaseReport:
         """Run one case; write every argument's bytes and, if sampled, which of them were
@@ -122,35 +130,37 @@ class _Run:
         most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
         self.gpu.afford(None if whole else most, blocks)
         self.gpu.left_there = call.pattern
-        self.arrays = _buffers(self.task, call, self.arrays)
+        lies = layout(self.task, call.case)
+        self.arrays = _blocks(self.task, lies, call, self.arrays)
         if found := _unwaited(call.launches, self.waiting):
             return found
         registered = {
-            arg.name: self.gpu.register(
-                array[: used_bytes(arg, call.case)], arg.name, uninitialized=not arg.read
+            one: self.gpu.register(
+                self.arrays[one.block][one.start : one.stop], one.name, uninitialized=not one.read
             )
-            for array, arg in zip(self.arrays, args, strict=True)
-            if len(array)
+            for one in allocations(lies)
         }
-        empty = {
-            arg.name: int(array.ctypes.data)
-            for array, arg in zip(self.arrays, args, strict=True)
-            if not len(array) and arg.present(call.case)
+        addresses = {
+            arg.name: int(self.arrays[number].ctypes.data) + start
+            for arg, (number, start) in zip(args, lies.places, strict=True)
+            if arg.present(call.case)
         }
         self.gpu.reset()
-        before = [a.copy() if r.constant else None for a, r in zip(self.arrays, args, strict=True)]
+        keep = [any(args[i].constant for i in block.members) or block.mixed for block in lies.blocks]
+        first = [a.copy() if one else a for a, one in zip(self.arrays, keep, strict=True)]
         try:
             draws = call.seed.of("undefined").random()
-            if status := self.replayer.replay(call.launches, {**registered, **empty}, draws):
+            if status := self.replayer.replay(call.launches, addresses, draws):
                 return CaseReport(status=status)
-            written = [
-                _to_the_end(self.gpu.written(registered[arg.name]), array)
-                if len(array)
-                else NOTHING
-                for arg, array in zip(args, self.arrays, strict=True)
-            ]
-            found = _put_back(args, self.arrays, before, written)
-            found = found or _between_rows(args, call, self.arrays, written)
+            stored = _stored(self.gpu, self.arrays, registered)
+            if found := _to_none(lies, stored):
+                return found
+            numbers = range(len(args))
+            before = [own_buffer(lies, i, first, first, call.pattern) for i in numbers]
+            arrays = [own_buffer(lies, i, first, self.arrays, call.pattern) for i in numbers]
+            written = [own_mask(lies, i, stored) for i in numbers]
+            found = _put_back(args, arrays, before, written)
+            found = found or _between_rows(args, call, arrays, written)
             if found:
                 return found
             sampled = any(report.sampled for report in self.gpu.reports())
@@ -158,7 +168,7 @@ class _Run:
                 return fault_report(PtxUnsupported(TOO_LARGE, kernel=adding, opcode="atom", line=0))
             if name := self.state.restored(compared=not sampled):
                 return CaseReport(changed=name)
-            for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):
+            for arg, array, by_kernels in zip(args, arrays, written, strict=True):
                 array.tofile(call.after / f"{arg.name}.after")
                 if sampled and arg.written:
                     by_kernels.tofile(call.after / f"{arg.name}.written")
@@ -190,15 +200,25 @@ class _Run:
         return report
 
 
-def _buffers(task: Task, call: CallRequest, held: list[Bytes]) -> list[Bytes]:
-    """The arguments' buffers before a call; those held are not freed before new ones are made."""
+def _blocks(task: Task, lies: Layout, call: CallRequest, held: list[Bytes]) -> list[Bytes]:
+    """The blocks before a call; those held are not freed before new ones are made."""
     contents = [poison(task, call, i, call.pattern) for i in range(len(task.args))]
+    made = images(lies, contents, call.pattern)
     if call.how == "same_buffers":
-        for array, content in zip(held, contents, strict=True):
+        for array, content in zip(held, made, strict=True):
             array[:] = content
         return held
-    shifts = [arg.shift_of(call.case) for arg in task.args]
-    return [_placed(content, shift) for content, shift in zip(contents, shifts, strict=True)]
+    return [_placed(image, block.shift) for image, block in zip(made, lies.blocks, strict=True)]
+
+
+def _stored(
+    gpu: VirtualGpu, arrays: Sequence[Bytes], registered: Mapping[Allocation, int]
+) -> list[Mask]:
+    """Which bytes of each block were stored to."""
+    masks = [np.zeros(len(array), np.bool_) for array in arrays]
+    for one, address in registered.items():
+        masks[one.block][one.start : one.stop] = gpu.written(address)
+    return masks
 
 
 def _placed(content: Bytes, shift: int) -> Bytes:
@@ -221,16 +241,26 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     return None
 
 
+def _to_none(lies: Layout, stored: Sequence[Mask]) -> CaseReport | None:
+    """Stores between arguments of one allocation, where no argument lies."""
+    for number, block in enumerate(lies.blocks):
+        if block.mixed and (stored[number] & loose(lies, number)).any():
+            names = " and ".join(lies.args[index].name for index in block.members)
+            what = f"a kernel wrote between {names}, where no argument lies"
+            return _unsafe(what, "in a kernel that was launched")
+    return None
+
+
 def _put_back(
     args: Sequence[Arg],
     now: Sequence[Bytes],
-    before: Sequence[Bytes | None],
+    before: Sequence[Bytes],
     written: Sequence[Mask],
 ) -> CaseReport | None:
     """Scratch in an argument that may only be read, which the judge, comparing bytes, cannot
     see: who reads it while the kernel runs reads what the kernel keeps there."""
     for arg, array, old, by_kernels in zip(args, now, before, written, strict=True):
-        if old is not None and by_kernels.any() and np.array_equal(array, old):
+        if arg.constant and by_kernels.any() and np.array_equal(array, old):
             what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
             return _unsafe(what, "in a kernel that was launched")
     return None
@@ -250,11 +280,6 @@ def _between_rows(
             what = f"a kernel wrote between the rows of {arg.name} what was there already"
             return _unsafe(what, "in a kernel that was launched")
     return None
-
-
-def _to_the_end(written: Mask, array: Bytes) -> Mask:
-    """The mask of a whole buffer; what lies after the argument cannot be written."""
-    return np.pad(written, (0, len(array) - len(written)))
 
 
 def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:
