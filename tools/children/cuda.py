@@ -5,6 +5,7 @@ Only device code of a candidate is here: its launchers were recorded elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,14 @@ from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, CudaRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.task.buffer_layout import poisoned
+from astra_chat.tools.task.block_images import images, loose, own_buffer
+from astra_chat.tools.task.buffer_layout import Bytes, poisoned
 from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.types import ITEM_BYTES, is_float
 
 GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
-"""Poisoned bytes on both sides of every argument, at least: a write outside shows. Up to so many
+"""Poisoned bytes on both sides of every block, at least: a write outside shows. Up to so many
 times the alignment more, drawn for each process: an address tells a kernel nothing."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
@@ -77,22 +80,63 @@ def _check(
 ) -> CaseReport:
     """Run once; write every argument's bytes with the guards on both sides."""
     guard_bytes = _guard_bytes(request.seed)
-    contents = [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))]
+    lies = layout(task, call.case)
+    alone = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
+    made = images(lies, alone, call.pattern)
+    contents = [
+        _guarded(image, block.shift, call.pattern, guard_bytes)
+        for image, block in zip(made, lies.blocks, strict=True)
+    ]
     if call.how != "same_buffers":
         # Old ones go after new are made.
-        held[:] = [_before(task, call, i, c, guard_bytes) for i, c in enumerate(contents)]
-    closable = _closable(task, held, request.index) if call.how == "graph" else []
-    shifts = [arg.shift_of(call.case) for arg in task.args]
-    addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]
+        held[:] = [_before(lies, call, i, c, guard_bytes) for i, c in enumerate(contents)]
+    closable = _closable(lies, held, request.index) if call.how == "graph" else []
+    addresses = [
+        held[number].data_ptr() + guard_bytes + lies.blocks[number].shift + at
+        for number, at in lies.places
+    ]
     enqueue = kernels.bind(task, call, call.launches, addresses)
     torch.cuda.synchronize()
     if call.how == "graph":
         after = _replayed(call, enqueue, contents, held, dirt, closable)
     else:
         after = _streamed(call, enqueue, contents, held, dirt)
-    for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
-        tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
+    left = [tensor.cpu().numpy() for tensor in after]
+    for index, arg in enumerate(task.args):
+        _as_if_alone(lies, index, made, left, call.pattern).tofile(call.after / f"{arg.name}.after")
     return CaseReport(guard_bytes=guard_bytes)
+
+
+def _as_if_alone(
+    lies: Layout, index: int, made: Sequence[Bytes], left: Sequence[Bytes], pattern: int
+) -> Bytes:
+    """An argument's buffer after the call between its guards; what lies round a block of several
+    arguments, and between them, shows as a change of the guards of each.
+
+    `left`: blocks between their guards, the left one longer by the block's shift.
+    """
+    guards = [
+        (len(whole) - len(image) - block.shift) // 2
+        for whole, image, block in zip(left, made, lies.blocks, strict=True)
+    ]
+    number = lies.places[index][0]
+    block, guard = lies.blocks[number], guards[number]
+    if len(block.members) == 1:
+        return left[number][block.shift :]
+    inside = [
+        whole[guard + block.shift : guard + block.shift + len(image)]
+        for whole, guard, image, block in zip(left, guards, made, lies.blocks, strict=True)
+    ]
+    first, last = poisoned(guard + block.shift, pattern), np.copy(poisoned(guard, pattern))
+    begin, end = len(first), len(first) + block.bytes
+    unchanged = [
+        np.array_equal(left[number][:begin], first), np.array_equal(left[number][end:], last),
+        not (inside[number] != made[number])[loose(lies, number)].any(),
+    ]  # fmt: skip
+    if not all(unchanged):
+        last[:1] ^= 0xFF
+    own = own_buffer(lies, index, made, inside, pattern)
+    return np.concatenate([poisoned(guard, pattern), own, last])
 
 
 def _streamed(
@@ -155,11 +199,11 @@ def _replayed(
     return buffers
 
 
-def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
+def _closable(lies: Layout, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
     """Move what may only be read to memory that can be closed, where this driver has such."""
     views: list[ReadOnly] = []
-    for number, arg in enumerate(task.args):
-        if arg.constant:
+    for number, block in enumerate(lies.blocks):
+        if all(lies.args[member].constant for member in block.members):
             try:
                 views.append(ReadOnly(held[number], index))
             except RuntimeError:
@@ -173,25 +217,27 @@ def _guard_bytes(seed: Seed) -> int:
     return GUARD_BYTES + ALIGNMENT * seed.of("guards").random().randrange(GUARD_STEPS)
 
 
-def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> torch.Tensor:
-    """An argument's content between guards, on the device; the left one longer by its shift."""
-    left = poisoned(guard_bytes + task.args[index].shift_of(call.case), call.pattern)
-    right = poisoned(guard_bytes, call.pattern)
-    content = poison(task, call, index, call.pattern)
-    return torch.from_numpy(np.concatenate([left, content, right])).cuda()
+def _guarded(image: Bytes, shift: int, pattern: int, guard_bytes: int) -> torch.Tensor:
+    """A block's content between guards, on the device; the left one longer by its shift."""
+    left, right = poisoned(guard_bytes + shift, pattern), poisoned(guard_bytes, pattern)
+    return torch.from_numpy(np.concatenate([left, image, right])).cuda()
 
 
 def _before(
-    task: Task, call: CallRequest, index: int, content: torch.Tensor, guard_bytes: int
+    lies: Layout, call: CallRequest, number: int, content: torch.Tensor, guard_bytes: int
 ) -> torch.Tensor:
-    """What a buffer holds until the inputs arrive: poison; of integers that are read the same
+    """What a block holds until the inputs arrive: poison; of integers that are read the same
     numbers in reverse, since a kernel may use any of them as a place."""
-    arg = task.args[index]
+    block = lies.blocks[number]
     before = torch.from_numpy(poisoned(content.numel(), call.pattern)).cuda()
-    if arg.read and not is_float(arg.dtype_of(call.case)):
-        inside = slice(guard_bytes + arg.shift_of(call.case), content.numel() - guard_bytes)
-        numbers = content[inside].reshape(-1, ITEM_BYTES[arg.dtype_of(call.case)])
-        before[inside] = numbers.flip(0).reshape(-1)
+    for index in block.members:
+        arg = lies.args[index]
+        if arg.read and not is_float(arg.dtype_of(call.case)):
+            first = guard_bytes + block.shift
+            span = slice(0, block.bytes) if block.mixed else lies.span(index)
+            inside = slice(first + span.start, first + span.stop)
+            numbers = content[inside].reshape(-1, ITEM_BYTES[arg.dtype_of(call.case)])
+            before[inside] = numbers.flip(0).reshape(-1)
     return aligned(content.numel()).copy_(before)
 
 

@@ -13,6 +13,7 @@ import ctypes
 import time
 from typing import Any
 
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.arguments import (
     launch,
     limit_files_and_cores,
@@ -53,10 +54,8 @@ def _compared(
     driver: Driver, marker: Marker, task: Task, asked: CallRequest, library: ctypes.CDLL
 ) -> CaseReport:
     """The launcher's error, or where the captured graph parts from the plan ("" if nowhere)."""
-    addresses = [
-        driver.place(poison(task, asked, index, asked.pattern), 0, arg.shift_of(asked.case))
-        for index, arg in enumerate(task.args)
-    ]
+    contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
+    addresses = PlacedArguments(driver, task, asked.case, contents, asked.pattern).addresses
     named = dict(zip((arg.name for arg in task.args), addresses, strict=True))
     host_us, parts = [], ""
     for _ in range(CAPTURES):
