@@ -19,7 +19,13 @@ from dataclasses import dataclass
 import torch
 
 from astra_chat.tools.children.arguments import poison
-from astra_chat.tools.children.cuda_compare import WORDS, differs, element_bytes, may_change, outside
+from astra_chat.tools.children.cuda_compare import (
+    WORDS,
+    differs,
+    element_bytes,
+    may_change,
+    outside,
+)
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, TimedMode
 from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, gathered, spread
@@ -49,7 +55,8 @@ class Kept:
 
 
 class BufferSets:
-    """Copies of a call's arguments, as they lie in its case, that together fill the L2 twice, as far as MAX_SETS allows.
+    """Copies of a call's arguments, lying as in its case, that together fill the L2 twice, as far as
+    MAX_SETS allows.
 
     No two hold the same inputs. One, at a place drawn at random, holds the case's own; the others
     nearly the same, half of them with rows at other places: an element of each row is another. So a

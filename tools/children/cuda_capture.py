@@ -13,7 +13,6 @@ import ctypes
 import time
 from typing import Any
 
-from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.arguments import (
     launch,
     limit_files_and_cores,
@@ -21,6 +20,7 @@ from astra_chat.tools.children.arguments import (
 )
 from astra_chat.tools.children.cuda_graph import Captured, Function, chain, launch_attributes
 from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import call, parameter_bytes
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode

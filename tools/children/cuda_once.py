@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cuda
 
-from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import DriverError, Kernels, call, use_device
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, SanitizedRequest

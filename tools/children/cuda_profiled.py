@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import Cubin, Kernels, call
 from astra_chat.tools.run.protocol import CallRequest, ProfiledRequest
 from astra_chat.tools.sandbox.seccomp import lock

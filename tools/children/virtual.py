@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.arguments import limit_files_and_cores
+from astra_chat.tools.children.virtual_blocks import CallMemory
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
 from astra_chat.tools.policy.ptx_audit import kernels_with_global_atomics, waiting_kernels
 from astra_chat.tools.run.protocol import (
@@ -29,17 +29,8 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.task.block_images import (
-    Allocation,
-    allocations,
-    images,
-    loose,
-    own_buffer,
-    own_mask,
-)
 from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered
 from astra_chat.tools.task.folder import Arg, Task, load_task
-from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.model.ratio_interval import judged
@@ -130,36 +121,22 @@ class _Run:
         most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
         self.gpu.afford(None if whole else most, blocks)
         self.gpu.left_there = call.pattern
-        lies = layout(self.task, call.case)
-        self.arrays = _blocks(self.task, lies, call, self.arrays)
+        memory = CallMemory(self.gpu, self.task, call, self.arrays)
+        self.arrays = memory.blocks
         if found := _unwaited(call.launches, self.waiting):
             return found
-        registered = {
-            one: self.gpu.register(
-                self.arrays[one.block][one.start : one.stop], one.name, uninitialized=not one.read
-            )
-            for one in allocations(lies)
-        }
-        addresses = {
-            arg.name: int(self.arrays[number].ctypes.data) + start
-            for arg, (number, start) in zip(args, lies.places, strict=True)
-            if arg.present(call.case)
-        }
+        addresses = memory.register()
         self.gpu.reset()
-        keep = [any(args[i].constant for i in block.members) or block.mixed for block in lies.blocks]
-        first = [a.copy() if one else a for a, one in zip(self.arrays, keep, strict=True)]
         try:
             draws = call.seed.of("undefined").random()
             if status := self.replayer.replay(call.launches, addresses, draws):
                 return CaseReport(status=status)
-            stored = _stored(self.gpu, self.arrays, registered)
-            if found := _to_none(lies, stored):
-                return found
-            numbers = range(len(args))
-            before = [own_buffer(lies, i, first, first, call.pattern) for i in numbers]
-            arrays = [own_buffer(lies, i, first, self.arrays, call.pattern) for i in numbers]
-            written = [own_mask(lies, i, stored) for i in numbers]
-            found = _put_back(args, arrays, before, written)
+            written, between = memory.stored()
+            if between:
+                what = f"a kernel wrote between {between}, where no argument lies"
+                return _unsafe(what, "in a kernel that was launched")
+            arrays = memory.after()
+            found = _put_back(args, arrays, memory.before(), written)
             found = found or _between_rows(args, call, arrays, written)
             if found:
                 return found
@@ -175,8 +152,7 @@ class _Run:
         except (Fault, PtxUnsupported) as fault:
             return fault_report(fault)
         finally:
-            for address in registered.values():
-                self.gpu.unregister(address)
+            memory.unregister()
         return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
 
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
@@ -200,36 +176,6 @@ class _Run:
         return report
 
 
-def _blocks(task: Task, lies: Layout, call: CallRequest, held: list[Bytes]) -> list[Bytes]:
-    """The blocks before a call; those held are not freed before new ones are made."""
-    contents = [poison(task, call, i, call.pattern) for i in range(len(task.args))]
-    made = images(lies, contents, call.pattern)
-    if call.how == "same_buffers":
-        for array, content in zip(held, made, strict=True):
-            array[:] = content
-        return held
-    return [_placed(image, block.shift) for image, block in zip(made, lies.blocks, strict=True)]
-
-
-def _stored(
-    gpu: VirtualGpu, arrays: Sequence[Bytes], registered: Mapping[Allocation, int]
-) -> list[Mask]:
-    """Which bytes of each block were stored to."""
-    masks = [np.zeros(len(array), np.bool_) for array in arrays]
-    for one, address in registered.items():
-        masks[one.block][one.start : one.stop] = gpu.written(address)
-    return masks
-
-
-def _placed(content: Bytes, shift: int) -> Bytes:
-    """The content so many bytes past an address with the alignment that plans are recorded for."""
-    room = np.empty(ALIGNMENT + shift + len(content), np.uint8)
-    start = -int(room.ctypes.data) % ALIGNMENT + shift
-    array: Bytes = room[start : start + len(content)]
-    array[:] = content
-    return array
-
-
 def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     """A kernel that may begin before the work ahead of it has ended, and never waits for it: its
     inputs need not be there, and what follows it is not held up by what it followed."""
@@ -238,16 +184,6 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
             what = "launched so that it may begin before the work ahead of it has ended"
             never = f"{what}, and it never waits for that (griddepcontrol.wait)"
             return _unsafe(never, node.kernel)
-    return None
-
-
-def _to_none(lies: Layout, stored: Sequence[Mask]) -> CaseReport | None:
-    """Stores between arguments of one allocation, where no argument lies."""
-    for number, block in enumerate(lies.blocks):
-        if block.mixed and (stored[number] & loose(lies, number)).any():
-            names = " and ".join(lies.args[index].name for index in block.members)
-            what = f"a kernel wrote between {names}, where no argument lies"
-            return _unsafe(what, "in a kernel that was launched")
     return None
 
 

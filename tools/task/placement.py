@@ -118,9 +118,10 @@ def _present(args: Sequence[Arg], group: Group, case: Case) -> tuple[int, ...]:
 
 
 def _neighbours(args: Sequence[Arg], case: Case) -> list[_Together]:
-    """All arguments in an order of the case's own, each where the next allocation may begin."""
+    """All arguments in an order of the case's own, each where the next allocation may begin. The
+    order is that of all cases that differ in their numbers alone: they share their buffers."""
     some = [number for number, arg in enumerate(args) if arg.span_of(case)]
-    random.Random(f"neighbours {case.seed}").shuffle(some)
+    random.Random(f"{case.dims} {case.dtype} {case.pads}").shuffle(some)
     starts, end = list[int](), 0
     for number in some:
         starts.append(_up(end, ALLOCATION_BYTES) + args[number].shift_of(case))
@@ -186,7 +187,7 @@ def _flaw_of_rows(
 ) -> str:
     able = [some for some in several if in_rows([args[number] for number in some])]
     if not able:
-        return f'{says} is for arguments whose first stride is free: "tensors" lie behind each other'
+        return f"{says} is for arguments whose first stride is free"
     for some in able:
         if not _fits(args, some, case):
             strides = ", ".join(f"{args[n].name} {args[n].strides_of(case)[0]}" for n in some)
