@@ -55,8 +55,8 @@ class Kept:
 
 
 class BufferSets:
-    """Copies of a call's arguments, lying as in its case, that together fill the L2 twice, as far as
-    MAX_SETS allows.
+    """Copies of a call's arguments, lying as in its case, that together fill the L2 twice, as far
+    as MAX_SETS allows.
 
     No two hold the same inputs. One, at a place drawn at random, holds the case's own; the others
     nearly the same, half of them with rows at other places: an element of each row is another. So a

@@ -52,7 +52,7 @@ def group_problems(
         counts = Counter(name for group in groups for name in group.args)
         for at, group in enumerate(groups):
             for what in _of_group(args, group, counts, by_one_pointer=field == "same"):
-                yield (field, at), f"{field}: {what}"
+                yield (field, at), what
 
 
 def _of_group(
@@ -68,11 +68,11 @@ def _of_group(
     if len(members) < len(group.args):
         return
     names = " and ".join(group.args)
-    if len({arg.dtype for arg in members}) > 1:
-        dtypes = ", ".join(f"{arg.name} is {arg.dtype}" for arg in members)
-        yield f"{names} have one dtype: {dtypes}"
     if indexed := next((arg.name for arg in members if arg.index), None):
         yield f"'{indexed}' holds places in a tensor: such arguments have buffers of their own"
+    elif len({arg.dtype for arg in members}) > 1:
+        dtypes = ", ".join(f"{arg.name} is {arg.dtype}" for arg in members)
+        yield f"{names} have one dtype: {dtypes}"
     if by_one_pointer:
         yield from _of_one_pointer(members, names)
     elif in_rows(members) and len({arg.shape[0] for arg in members}) > 1:
