@@ -23,11 +23,11 @@ from astra_chat.tools.children.cuda_compare import (
     WORDS,
     differs,
     element_bytes,
-    may_change,
     outside,
 )
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, TimedMode
+from astra_chat.tools.task.block_images import may_change
 from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, gathered, spread
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.task.placement import layout
@@ -139,8 +139,11 @@ class BufferSets:
         """Whether something changed in a block where nothing may."""
         members = self._lies.blocks[number].members
         if len(members) > 1:
-            fixed = ~may_change(self._lies, number, now.shape[1])
-            return bool(differs(now, then, fixed))
+            fixed = torch.ones(now.shape[1], dtype=torch.bool)
+            fixed[: self._lies.blocks[number].bytes] = ~torch.from_numpy(
+                may_change(self._lies, number)
+            )
+            return bool(differs(now, then, fixed.to(now.device)))
         arg = self._task.args[members[0]]
         pairs = zip(*(outside(arg, self._call.case, t) for t in (now, then)), strict=True)
         return any(bool(differs(*pair)) for pair in pairs)

@@ -18,9 +18,8 @@ import torch
 
 from astra_chat.tools.check.floats import as_float, steps
 from astra_chat.tools.check.kinds.quantized import most_off
-from astra_chat.tools.task.buffer_layout import Mask, buffer_bytes, elements_of, gaps
+from astra_chat.tools.task.buffer_layout import buffer_bytes, gaps
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
-from astra_chat.tools.task.placement import Layout
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName
 
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -51,19 +50,6 @@ def element_bytes(arg: Arg, case: Case, buffers: torch.Tensor) -> torch.Tensor:
     strides = (buffers.stride(0), *(stride * item for stride in arg.strides_of(case)), 1)
     shape = (len(buffers), *arg.shape_of(case), item)
     return buffers.as_strided(shape, strides, buffers.storage_offset())
-
-
-def may_change(lies: Layout, number: int, size: int) -> torch.Tensor:
-    """Which of the `size` bytes from the start of a block on a launch may change: elements of
-    results, and workspaces. Boolean [size], on the device."""
-    free: Mask = np.zeros(size, np.bool_)
-    for index in lies.blocks[number].members:
-        arg, part = lies.args[index], free[lies.span(index)]
-        if arg.access == "workspace":
-            part[:] = True
-        elif arg.written:
-            elements_of(arg, lies.case, part)[...] = True
-    return torch.from_numpy(free).cuda()
 
 
 def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
-from astra_chat.tools.children.cuda_compare import elements, may_change, shares_of
+from astra_chat.tools.children.cuda_compare import elements, shares_of
 from astra_chat.tools.children.cuda_plans import Kernels, status_of
 from astra_chat.tools.children.cuda_state import ModuleVariables
 from astra_chat.tools.plan.model import LaunchPlan
@@ -23,7 +23,7 @@ from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, SweepReport, SweepRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.task.block_images import images
+from astra_chat.tools.task.block_images import images, may_change
 from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, poisoned
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.task.placement import layout
@@ -108,9 +108,10 @@ class SweptCase:
     def in_doubt(self) -> torch.Tensor:
         """Whether the check has to look at it: a boolean of shape (), on the device."""
         case, (candidate, baseline) = self._call.case, self._sides
-        unchanged = torch.ones(len(self._first), dtype=torch.bool, device="cuda")
+        fixed = np.ones(len(self._first), np.bool_)
         for number, (start, block) in enumerate(zip(self._blocks, self._lies.blocks, strict=True)):
-            unchanged[start : start + block.bytes] = ~may_change(self._lies, number, block.bytes)
+            fixed[start : start + block.bytes] = ~may_change(self._lies, number)
+        unchanged = torch.from_numpy(fixed).cuda()
         doubt = torch.zeros((), dtype=torch.bool, device="cuda")
         for arg, start in zip(self._task.args, self._starts, strict=True):
             if arg.written and math.prod(arg.shape_of(case)):

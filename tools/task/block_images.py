@@ -86,6 +86,18 @@ def of_others(lies: Layout, index: int) -> Mask:
     return taken
 
 
+def may_change(lies: Layout, number: int) -> Mask:
+    """Which bytes of a block a launch may change: elements of results, and workspaces."""
+    free = np.zeros(lies.blocks[number].bytes, np.bool_)
+    for index in lies.blocks[number].members:
+        arg, part = lies.args[index], free[lies.span(index)]
+        if arg.access == "workspace":
+            part[:] = True
+        elif arg.written:
+            elements_of(arg, lies.case, part)[...] = True
+    return free
+
+
 def loose(lies: Layout, number: int) -> Mask:
     """Which bytes of a block lie in no argument's buffer: a kernel may not write there."""
     free = np.ones(lies.blocks[number].bytes, np.bool_)
