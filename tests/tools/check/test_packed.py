@@ -11,15 +11,18 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
+from astra_chat.tools.check.sweep import Sweep
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, load_task
 from astra_chat.tools.task.placement import packed_pads
-from astra_chat.tools.types import Case, Unsafe, Wrong
+from astra_chat.tools.types import Case, Device, Timed, Unsafe, Wrong
 
 DEVICE = virtual_device("h200")
 ROTARY = find_task("rotary_embedding")
@@ -53,11 +56,13 @@ def oracle() -> Iterator[Oracle]:
     made.close()
 
 
-def verdicts(task: Task, oracle: Oracle, source: str, cases: list[Case]) -> list[object]:
-    built = build(task, source, DEVICE)
+def verdicts(
+    task: Task, oracle: Oracle, source: str, cases: list[Case], device: Device = DEVICE
+) -> list[object]:
+    built = build(task, source, device)
     assert isinstance(built, Build), built
     oracle_cases = oracle.oracle_cases(cases, Stop())
-    runs = list(Runner(task, DEVICE).run(built, oracle_cases, "check"))
+    runs = list(Runner(task, device).run(built, oracle_cases, "check"))
     return [compare(task, run) if isinstance(run, CaseRun) else run for run in runs]
 
 
@@ -113,3 +118,49 @@ def test_the_judge_finds_it_at_the_first_evaluation(source: str) -> None:
         outcome = judge.evaluate(source).outcome
     assert isinstance(outcome, Wrong) and outcome.argument == "key", outcome
     assert outcome.case.packed in ("rows", "tensors", "neighbours")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_as_on_the_virtual_one(oracle: Oracle) -> None:
+    device = pick_device("cuda")
+    found = verdicts(ROTARY, oracle, ROTARY.baseline, CASES, device)
+    assert len(found) == 4 and all(isinstance(one, float) for one in found), found
+    for source, place in ((BEHIND_ROW, ROWS), (BEHIND_TENSOR, TENSORS)):
+        assert wrong(verdicts(ROTARY, oracle, source, CASES, device)) == [place]
+    (one,) = verdicts(ROTARY, oracle, INTO_VALUE, [CASES[ROWS]], device)
+    assert isinstance(one, Wrong) and one.reason == "write_outside", one
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("source", [BEHIND_ROW, BEHIND_TENSOR])
+def test_a_sweep_has_packed_cases(oracle: Oracle, source: str) -> None:
+    device = pick_device("cuda")
+    built, runner = build(ROTARY, source, device), Runner(ROTARY, device)
+    assert isinstance(built, Build), built
+    result = Sweep(runner, oracle, Entropy("5").cases).doubtful(runner, built)
+    assert isinstance(result, tuple), result
+    assert any(one.case.packed in ("rows", "tensors") for one in result[1])
+
+
+@pytest.mark.gpu
+def test_nvidia_s_tools_see_packed_calls(oracle: Oracle) -> None:
+    device = pick_device("cuda")
+    oracle_cases = oracle.oracle_cases(CASES, Stop())
+    for source in (ROTARY.baseline, INTO_VALUE):
+        built = build(ROTARY, source, device)
+        assert isinstance(built, Build), built
+        found = sanitize_cuda(Runner(ROTARY, device), built, oracle_cases)
+        assert (found is None) == (source is ROTARY.baseline), found
+
+
+@pytest.mark.gpu
+def test_packed_calls_take_as_long_as_others() -> None:
+    """Timed cases of this task lie in one buffer; the same calls with arguments apart do not."""
+    packed = ROTARY.demo[1]
+    apart = (packed[0].model_copy(update={"packed": "apart"}), packed[1])
+    task = ROTARY.model_copy(update={"check": ROTARY.check[:3], "bench": (packed, apart)})
+    with Judge(task, pick_device("cuda")) as judge:
+        outcome = judge.evaluate(task.baseline).outcome
+    assert isinstance(outcome, Timed) and outcome.verdict == "tie", outcome
+    one, other = outcome.cases
+    assert one.median_us == pytest.approx(other.median_us, rel=0.05)
