@@ -44,15 +44,14 @@ def placed(task: Task, case: Case, kind: Packed, rng: random.Random) -> Case | N
     cannot lie so in it."""
     named = [n for groups in (task.packed, task.same) for group in groups for n in group.args]
     pads = case.pads
-    if kind in ("tensors", "rows", "same") and (kind == "same" or rng.randrange(2)):
+    if kind in ("tensors", "rows", "same") and (kind == "same" or rng.randrange(3)):
         pads = {**pads, **{arg.name: 0 for arg in task.args if arg.strided and arg.name in named}}
     one = case.model_copy(update={"pads": pads, "packed": kind})
     if kind == "neighbours" and rng.randrange(2):
         one = one.model_copy(update={"offset": 0, "offsets": {}})
     if kind == "rows":
-        then = [
-            rng.choice((then_of(task, g, case), 0, rng.randrange(MOST_THEN))) for g in task.packed
-        ]
+        usual = [then_of(task, group, case) for group in task.packed]
+        then = [rng.choice((own, own, own, 0, rng.randrange(MOST_THEN))) for own in usual]
         one = packed_pads(task, one, then)
         if task.allows(one) and not rng.randrange(APART_ONE_IN):
             one = one.model_copy(update={"packed": "apart"})

@@ -62,7 +62,7 @@ def verdicts(
     built = build(task, source, device)
     assert isinstance(built, Build), built
     oracle_cases = oracle.oracle_cases(cases, Stop())
-    runs = list(Runner(task, device).run(built, oracle_cases, "check"))
+    runs = Runner(task, device).run(built, oracle_cases, "check")
     return [compare(task, run) if isinstance(run, CaseRun) else run for run in runs]
 
 
