@@ -24,6 +24,19 @@ class Value(BaseModel):
     )
 
 
+Packed = Literal["", "apart", "rows", "tensors", "neighbours", "same"]
+"""How the arguments of a call lie to each other (tools/task/placement.py): each in a buffer of its
+own; rows of those that a contract names as packed beside each other; these tensors one behind the
+other; all arguments in allocations that follow each other; those that a contract names as the same
+at one address. Empty: rows, where the strides are those of a packed buffer, else apart."""
+
+
+PACKED_TEXT: dict[str, str] = {
+    "apart": "not packed", "rows": "packed", "tensors": "one tensor behind the other",
+    "neighbours": "in neighbouring allocations", "same": "in place",
+}  # fmt: skip
+
+
 def is_empty(value: object) -> bool:
     """Such fields are not written: a case reads as it did before they were there."""
     return not value
@@ -59,6 +72,9 @@ class Case(Value):
     """What the type variables beside the first stand for, by name; the first stands for `dtype`."""
     absent: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """Optional arguments that are null pointers."""
+    packed: Packed = Field(default="", exclude_if=is_empty)
+    """How arguments lie to each other; empty: rows, where the strides are those of a packed buffer,
+    else apart."""
 
     @property
     def label(self) -> str:
@@ -79,4 +95,5 @@ class Case(Value):
         words += [f"offset {self.offset}"] * bool(self.offset)
         words += (f"{name} at {offset}" for name, offset in self.offsets.items())
         words += (f"without {name}" for name in self.absent)
+        words += [PACKED_TEXT[self.packed]] if self.packed else []
         return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])

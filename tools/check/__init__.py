@@ -17,6 +17,7 @@ drawn_together         several large dims at once, and extents near those of tim
 drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
 drawn_values           value families of arguments: each its own, or small ones together
 drawn_layouts          paddings and addresses of drawn cases
+drawn_placements       how arguments of drawn cases lie to each other: packed, neighbours, apart
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls beyond 2^31 elements, for their addresses alone
 trivial_outputs        outputs that cost nothing must fail a task's own cases

@@ -9,13 +9,15 @@ one change at a time).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from astra_chat.tools.case import PACKED_TEXT
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.placement import packed_pads
 from astra_chat.tools.types import Case
 
 MOST_CASES = 4
@@ -90,8 +92,11 @@ def _right(
 
 
 def changes(task: Task, case: Case, passed: Sequence[Case]) -> Iterator[Change]:
-    """The legal cases that differ from this one in one thing, which is usual."""
+    """The legal cases that differ from this one in one thing, which is usual; where arguments are
+    packed, in the strides that follow from it, too."""
     for change in _all_changes(task, case, _nearest(case, passed)):
+        if change.case.packed == "rows" and not task.allows(change.case):
+            change = replace(change, case=packed_pads(task, change.case))
         if task.allows(change.case):
             yield change
 
@@ -128,6 +133,9 @@ def _all_changes(task: Task, case: Case, usual: Case) -> Iterator[Change]:
     ):
         if any(getattr(case, name) for name in empty):
             yield Change(case.model_copy(update=empty), what)
+    if case.packed not in ("", "apart"):
+        what = f"arguments in buffers of their own instead of {PACKED_TEXT[case.packed]}"
+        yield Change(case.model_copy(update={"packed": "apart"}), what)
     if case.values != "normal" or case.families:
         plain = case.model_copy(update={"values": "normal", "families": {}})
         families = sorted({*case.families.values(), case.values} - {"normal"})

@@ -31,6 +31,7 @@ from astra_chat.tools.check.drawn_layouts import (
     drawn_offsets,
     drawn_pads,
 )
+from astra_chat.tools.check.drawn_placements import lying
 from astra_chat.tools.check.drawn_served import all_round, at_served, at_usual, beside_round
 from astra_chat.tools.check.drawn_together import beside_served, large_together, near_served
 from astra_chat.tools.check.drawn_values import (
@@ -96,7 +97,8 @@ def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]
         cases.append(_case(task, kind, near_least(task, kind, rng), rng, rng.choice(CHANCE)))
         for family in ("normal", "heavy_tail", "binary", rng.choice(CHANCE), None, None):
             cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
-    return (*cases, *_on_purpose(task, rng, 0))
+    cases += _on_purpose(task, rng, 0)
+    return (*lying(task, cases, rng), *_one_not_aligned(task, rng, 0))
 
 
 def draw_shared(
@@ -113,14 +115,14 @@ def draw_shared(
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_large(task, kind, dims, rng))
-    cases += _on_purpose(task, rng, 2 if confirming else 1)
-    return (*cases, *_with_extremes(own, rng))
+    which = 2 if confirming else 1
+    cases += [*_on_purpose(task, rng, which), *_with_extremes(own, rng)]
+    return (*lying(task, cases, rng), *_one_not_aligned(task, rng, which))
 
 
 def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     """What no size drawn by itself meets: two large dims, one extent of a timed call beside all
-    else, one argument among aligned ones that is not, small numbers in several. `which` of the
-    three numbers of cases."""
+    else, small numbers in several. `which` of the three numbers of cases."""
     for kind, dims in chain(
         large_together(task, rng, TOGETHER[which]),
         large_together(task, rng, LARGER[which], larger=True),
@@ -138,10 +140,6 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
     for kind in kinds[which]:
         for dims in beside_round(task, kind, rng, SHARED_BYTES):
             yield _case(task, kind, dims, rng, "normal")
-    places = [(p, kind) for kind in task.combinations for p in all_but_one_aligned(task)]
-    for (name, padded), kind in rng.sample(places, min(LAYOUTS[which], len(places))):
-        case = _case(task, kind, all_round(task, kind, rng, SHARED_BYTES), rng, "normal", name)
-        yield aligned_but(task, case, name, padded, rng)
     args = [arg for arg in task.args if arg.has_families]
     small = [
         (kind, families) for kind in task.combinations for families in small_together(args, rng)
@@ -150,6 +148,14 @@ def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
         case = _case(task, kind, odd(task, kind, rng, SHARED_BYTES), rng, "normal")
         there = {name: of for name, of in families.items() if name not in case.absent}
         yield case.model_copy(update={"families": there})
+
+
+def _one_not_aligned(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
+    """One argument among aligned ones that is not; `which` of the three numbers of cases."""
+    places = [(p, kind) for kind in task.combinations for p in all_but_one_aligned(task)]
+    for (name, padded), kind in rng.sample(places, min(LAYOUTS[which], len(places))):
+        case = _case(task, kind, all_round(task, kind, rng, SHARED_BYTES), rng, "normal", name)
+        yield aligned_but(task, case, name, padded, rng)
 
 
 def _large(task: Task, kind: Combination, dims: Dims, rng: random.Random) -> Case:
@@ -174,7 +180,7 @@ def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tupl
         budget = SWEPT_BYTES if rng.randrange(LARGE_ONE_IN) else LARGE_SWEPT_BYTES
         family = rng.choice(("normal", "heavy_tail", rng.choice(CHANCE), None, None))
         cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
-    return tuple(unique(cases))
+    return tuple(unique([*lying(task, cases, rng)]))
 
 
 def twin(case: Case, rng: random.Random) -> Case:

@@ -18,11 +18,13 @@ cuda_poison     poison in shared memory and on stacks; inputs that arrive late
 cuda_read_only  device memory that kernels cannot write
 cuda_once       a few calls without torch, under Compute Sanitizer or Nsight Compute
 cuda_profiled   calls under Nsight Compute's clock
+cuda_placed     arguments in the CUDA driver's memory, lying as their case says
 cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
 cuda_record     trusted host code captured, for launch plans of kernels that are not built here
 cuda_graph      the nodes of a captured CUDA graph
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
+virtual_blocks  the device memory of one call on the virtual GPU
 virtual_far     a few blocks of calls that reach beyond 2^31 elements, for their addresses alone
 translate       PTX to the C engine's files
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.arguments import limit_files_and_cores
 from astra_chat.tools.children.cuda_buffers import aligned
+from astra_chat.tools.children.cuda_guarded import GuardedCall, addresses_of
 from astra_chat.tools.children.cuda_overlap import OVERLAPPED, ROUNDS, overlapped, pair_at
 from astra_chat.tools.children.cuda_plans import Enqueue, Kernels, status_of
 from astra_chat.tools.children.cuda_poison import Poison, copies
@@ -25,10 +25,11 @@ from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import poisoned
 from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.task.placement import Layout
 from astra_chat.tools.types import ITEM_BYTES, is_float
 
 GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
-"""Poisoned bytes on both sides of every argument, at least: a write outside shows. Up to so many
+"""Poisoned bytes on both sides of every block, at least: a write outside shows. Up to so many
 times the alignment more, drawn for each process: an address tells a kernel nothing."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
@@ -82,24 +83,22 @@ def _check(
 ) -> CaseReport:
     """Run once; write every argument's bytes with the guards on both sides."""
     guard_bytes = _guard_bytes(request.seed)
-    contents = [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))]
+    guarded = GuardedCall(task, call, guard_bytes)
+    lies, contents = guarded.lies, guarded.contents()
     if call.how != "same_buffers":
         # Old ones go after new are made.
-        held[:] = [_before(task, call, i, c, guard_bytes) for i, c in enumerate(contents)]
-    for arg, tensor, content in zip(task.args, held, contents, strict=True):
-        if arg.weight:  # there already, also in the buffers of the call before
-            tensor.copy_(content)
-    closable = _closable(task, held, request.index) if call.how == "graph" else []
-    shifts = [arg.shift_of(call.case) for arg in task.args]
-    addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]
+        held[:] = [_before(lies, call, i, c, guard_bytes) for i, c in enumerate(contents)]
+    _deliver_weights(lies, held, contents, guard_bytes)
+    closable = _closable(lies, held, request.index) if call.how == "graph" else []
+    addresses = addresses_of(lies, held, guard_bytes)
     enqueue = kernels.bind(task, call, call.launches, addresses)
     torch.cuda.synchronize()
     if call.how == "graph":
         after = _replayed(call, enqueue, contents, held, dirt, closable)
     else:
         after = _streamed(call, enqueue, contents, held, dirt)
-    for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
-        tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
+    for arg, left in zip(task.args, guarded.left_in(after), strict=True):
+        left.tofile(call.after / f"{arg.name}.after")
     return CaseReport(guard_bytes=guard_bytes)
 
 
@@ -108,12 +107,23 @@ def _overlapped(
 ) -> dict[int, CaseReport]:
     """The reports, by index, of the call at this index and of the one that runs beside it."""
     guard_bytes, pair = _guard_bytes(request.seed), pair_at(request.calls, index)
-    contents = [
-        [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))] for call in pair
-    ]
-    overlapped(task, pair, kernels, contents, guard_bytes)
+    overlapped(task, [GuardedCall(task, call, guard_bytes) for call in pair], kernels)
     report = CaseReport(guard_bytes=guard_bytes, copies=ROUNDS)
     return dict.fromkeys(range(index, index + len(pair)), report)
+
+
+def _deliver_weights(
+    lies: Layout, held: list[torch.Tensor], contents: list[torch.Tensor], guard_bytes: int
+) -> None:
+    """Arguments that are constant across calls are there already, also in the buffers of the call
+    before."""
+    for index, arg in enumerate(lies.args):
+        number = lies.places[index][0]
+        block, span = lies.blocks[number], lies.span(index)
+        if arg.weight and not block.mixed:
+            first = guard_bytes + block.shift
+            inside = slice(first + span.start, first + span.stop)
+            held[number][inside] = contents[number][inside]
 
 
 def _streamed(
@@ -176,11 +186,11 @@ def _replayed(
     return buffers
 
 
-def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
+def _closable(lies: Layout, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
     """Move what may only be read to memory that can be closed, where this driver has such."""
     views: list[ReadOnly] = []
-    for number, arg in enumerate(task.args):
-        if arg.constant:
+    for number, block in enumerate(lies.blocks):
+        if all(lies.args[member].constant for member in block.members):
             try:
                 views.append(ReadOnly(held[number], index))
             except RuntimeError:
@@ -194,25 +204,21 @@ def _guard_bytes(seed: Seed) -> int:
     return GUARD_BYTES + ALIGNMENT * seed.of("guards").random().randrange(GUARD_STEPS)
 
 
-def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> torch.Tensor:
-    """An argument's content between guards, on the device; the left one longer by its shift."""
-    left = poisoned(guard_bytes + task.args[index].shift_of(call.case), call.pattern)
-    right = poisoned(guard_bytes, call.pattern)
-    content = poison(task, call, index, call.pattern)
-    return torch.from_numpy(np.concatenate([left, content, right])).cuda()
-
-
 def _before(
-    task: Task, call: CallRequest, index: int, content: torch.Tensor, guard_bytes: int
+    lies: Layout, call: CallRequest, number: int, content: torch.Tensor, guard_bytes: int
 ) -> torch.Tensor:
-    """What a buffer holds until the inputs arrive: poison; of integers that are read the same
+    """What a block holds until the inputs arrive: poison; of integers that are read the same
     numbers in reverse, since a kernel may use any of them as a place."""
-    arg = task.args[index]
+    block = lies.blocks[number]
     before = torch.from_numpy(poisoned(content.numel(), call.pattern)).cuda()
-    if arg.read and not is_float(arg.dtype_of(call.case)):
-        inside = slice(guard_bytes + arg.shift_of(call.case), content.numel() - guard_bytes)
-        numbers = content[inside].reshape(-1, ITEM_BYTES[arg.dtype_of(call.case)])
-        before[inside] = numbers.flip(0).reshape(-1)
+    for index in block.members:
+        arg = lies.args[index]
+        if arg.read and not is_float(arg.dtype_of(call.case)):
+            first = guard_bytes + block.shift
+            span = slice(0, block.bytes) if block.mixed else lies.span(index)
+            inside = slice(first + span.start, first + span.stop)
+            numbers = content[inside].reshape(-1, ITEM_BYTES[arg.dtype_of(call.case)])
+            before[inside] = numbers.flip(0).reshape(-1)
     return aligned(content.numel()).copy_(before)
 
 

@@ -19,11 +19,18 @@ from dataclasses import dataclass
 import torch
 
 from astra_chat.tools.children.arguments import poison
-from astra_chat.tools.children.cuda_compare import WORDS, differs, outside
+from astra_chat.tools.children.cuda_compare import (
+    WORDS,
+    differs,
+    element_bytes,
+    outside,
+)
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, TimedMode
-from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.block_images import may_change
+from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, gathered, spread
 from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.task.placement import layout
 from astra_chat.tools.types import ITEM_BYTES, is_float
 
 MIN_SETS, MAX_SETS = 20, 1024
@@ -48,7 +55,8 @@ class Kept:
 
 
 class BufferSets:
-    """Copies of a call's arguments that together fill the L2 twice, as far as MAX_SETS allows.
+    """Copies of a call's arguments, lying as in its case, that together fill the L2 twice, as far
+    as MAX_SETS allows.
 
     No two hold the same inputs. One, at a place drawn at random, holds the case's own; the others
     nearly the same, half of them with rows at other places: an element of each row is another. So a
@@ -61,16 +69,19 @@ class BufferSets:
     """
 
     def __init__(self, task: Task, call: CallRequest, pattern: int, chance: random.Random) -> None:
-        self._task, self._call, self._chance = task, call, chance
+        self._task, self._call, self._chance, self._pattern = task, call, chance, pattern
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._driver.cuCtxSetLimit(PERSISTING_L2_LIMIT, ctypes.c_size_t(0))
         l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+        self._lies = lies = layout(task, call.case)
         self.sizes = [buffer_bytes(arg, call.case) for arg in task.args]
         """Bytes of each argument's buffer."""
-        strides = [(size // ALIGNMENT + 2) * ALIGNMENT for size in self.sizes]
+        strides = [(block.bytes // ALIGNMENT + 2) * ALIGNMENT for block in lies.blocks]
         self._cooler = torch.zeros(2 * l2_bytes // 4, device="cuda")
-        kept = sum(s for s, arg in zip(strides, task.args, strict=True) if arg.written)
-        each = 2 * sum(strides) + MODES * kept
+        stride_of = [strides[number] for number, _ in lies.places]
+        kept = sum(s for s, arg in zip(stride_of, task.args, strict=True) if arg.written)
+        shared = any(len(block.members) > 1 for block in lies.blocks)
+        each = 2 * sum(strides) + MODES * kept + max(stride_of) * shared
         most = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] / each)
         wanted = min(MAX_SETS, math.ceil(2 * l2_bytes / self.bytes_each) + 1)
         self.count = max(2, min(most, max(MIN_SETS, wanted)))
@@ -96,7 +107,7 @@ class BufferSets:
 
     def addresses(self, which: int) -> list[int]:
         """Of a set, in the order of the task's args."""
-        return [tensor[which].data_ptr() for tensor in self._tensors]
+        return [self._tensors[number][which].data_ptr() + at for number, at in self._lies.places]
 
     def refill(self) -> None:
         """Inputs as they were and outputs poisoned, in every set: nothing stale can pass."""
@@ -118,12 +129,28 @@ class BufferSets:
         look for changes where there may be none."""
         self._kept.pop(mode, None)  # its memory is free for what comes
         places = torch.tensor(launched, device="cuda")
-        results = {arg.name: _words(now)[places].view(torch.uint8) for arg, now in self._results()}
+        results = {arg.name: _at(now, places) for arg, now in self._results()}
         self._kept[mode] = Kept(mode, tuple(launched), results)
-        for arg, tensor, filled in zip(self._task.args, self._tensors, self._filled, strict=True):
-            pairs = zip(*(outside(arg, self._call.case, t) for t in (tensor, filled)), strict=True)
-            if any(bool(differs(*pair)) for pair in pairs):
-                self.touched.add(arg.name)
+        for number, pair in enumerate(zip(self._tensors, self._filled, strict=True)):
+            if self._is_touched(number, *pair):
+                self.touched.add(self._name(number))
+
+    def _is_touched(self, number: int, now: torch.Tensor, then: torch.Tensor) -> bool:
+        """Whether something changed in a block where nothing may."""
+        members = self._lies.blocks[number].members
+        if len(members) > 1:
+            fixed = torch.ones(now.shape[1], dtype=torch.bool)
+            fixed[: self._lies.blocks[number].bytes] = ~torch.from_numpy(
+                may_change(self._lies, number)
+            )
+            return bool(differs(now, then, fixed.to(now.device)))
+        arg = self._task.args[members[0]]
+        pairs = zip(*(outside(arg, self._call.case, t) for t in (now, then)), strict=True)
+        return any(bool(differs(*pair)) for pair in pairs)
+
+    def _name(self, number: int) -> str:
+        """Of a block's first argument."""
+        return self._task.args[min(self._lies.blocks[number].members)].name
 
     @property
     def bytes_each(self) -> int:
@@ -141,13 +168,28 @@ class BufferSets:
         return {arg.name: tensor for arg, tensor in self._results()}
 
     def _results(self) -> list[tuple[Arg, torch.Tensor]]:
-        pairs = zip(self._task.args, self._tensors, strict=True)
-        return [(arg, tensor) for arg, tensor in pairs if arg.written]
+        own = ((arg, self._own(self._tensors, i)) for i, arg in enumerate(self._task.args))
+        return [(arg, tensor) for arg, tensor in own if arg.written]
+
+    def _own(self, blocks: Sequence[torch.Tensor], index: int) -> torch.Tensor:
+        """Bytes of an argument in every set, with what lies between its elements; of a block of its
+        own, with what follows it."""
+        number = self._lies.places[index][0]
+        whole = len(self._lies.blocks[number].members) == 1
+        return blocks[number] if whole else blocks[number][:, self._lies.span(index)]
 
     def inputs(self, which: int) -> dict[str, torch.Tensor]:
         """Bytes of each input buffer of a set, padding included."""
-        filled = zip(self._task.args, self._filled, self.sizes, strict=True)
-        return {arg.name: f[which, :size] for arg, f, size in filled if arg.read}
+        own = enumerate(zip(self._task.args, self.sizes, strict=True))
+        return {a.name: self._own(self._filled, i)[which, :n] for i, (a, n) in own if a.read}
+
+    def alone(self, index: int, values: Bytes) -> Bytes:
+        """The bytes of an argument's buffer as they would be, did nothing else lie in it; whether
+        what is between the elements changed is said by `touched`."""
+        arg, case = self._task.args[index], self._call.case
+        if not self._lies.blocks[self._lies.places[index][0]].mixed:
+            return values
+        return spread(arg, case, gathered(arg, case, values)[0], self._pattern)
 
     def look_at_sources(self) -> None:
         """See that what sets are refilled from is as it was."""
@@ -155,8 +197,7 @@ class BufferSets:
         self.touched |= {name for name, digest in self._digests.items() if digest != now[name]}
 
     def _digested(self) -> dict[str, int]:
-        pairs = zip(self._task.args, self._filled, strict=True)
-        return {arg.name: int(_words(filled).sum()) for arg, filled in pairs}
+        return {self._name(n): int(_words(filled).sum()) for n, filled in enumerate(self._filled)}
 
     def wipe(self) -> None:
         """Leave no results in memory that later launches could find."""
@@ -169,13 +210,23 @@ class BufferSets:
     def _fill(self, pattern: int) -> None:
         others = [which for which in range(self.count) if which != self.own]
         turns = {which: self._chance.random() for which in others if self._chance.random() < 0.5}
-        for index, (arg, filled) in enumerate(zip(self._task.args, self._filled, strict=True)):
+        # Of two arguments at one address the call begins with what is read.
+        for index in sorted(range(len(self.sizes)), key=lambda index: self._task.args[index].read):
+            number, arg = self._lies.places[index][0], self._task.args[index]
+            block, filled = self._lies.blocks[number], self._filled[number]
+            by_itself = filled if len(block.members) == 1 else torch.empty_like(filled)
             original = torch.from_numpy(poison(self._task, self._call, index, pattern)).cuda()
-            filled[:, : len(original)] = original
+            by_itself[:, : len(original)] = original
             if arg.read:
                 for which, turn in turns.items():
-                    turned_away(arg, self._call, original, turn, filled[which])
-                estranged(arg, self._call, filled, others, self._chance.getrandbits(63))
+                    turned_away(arg, self._call, original, turn, by_itself[which])
+                estranged(arg, self._call, by_itself, others, self._chance.getrandbits(63))
+            if block.mixed:
+                pair = (self._own(self._filled, index), by_itself)
+                into, source = (element_bytes(arg, self._call.case, t) for t in pair)
+                into.copy_(source)
+            elif by_itself is not filled:
+                self._own(self._filled, index).copy_(by_itself[:, : len(original)])
 
 
 def aligned(size: int) -> torch.Tensor:
@@ -184,6 +235,13 @@ def aligned(size: int) -> torch.Tensor:
     room = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device="cuda")
     start = -room.data_ptr() % ALIGNMENT
     return room[start : start + size]
+
+
+def _at(sets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """A copy of some sets' bytes, [places, bytes]."""
+    if sets.is_contiguous():
+        return _words(sets)[places].view(torch.uint8)
+    return sets[places]
 
 
 def _words(tensor: torch.Tensor) -> torch.Tensor:

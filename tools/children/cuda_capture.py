@@ -20,6 +20,7 @@ from astra_chat.tools.children.arguments import (
 )
 from astra_chat.tools.children.cuda_graph import Captured, Function, chain, launch_attributes
 from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import call, parameter_bytes
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
@@ -53,10 +54,8 @@ def _compared(
     driver: Driver, marker: Marker, task: Task, asked: CallRequest, library: ctypes.CDLL
 ) -> CaseReport:
     """The launcher's error, or where the captured graph parts from the plan ("" if nowhere)."""
-    addresses = [
-        driver.place(poison(task, asked, index, asked.pattern), 0, arg.shift_of(asked.case))
-        for index, arg in enumerate(task.args)
-    ]
+    contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
+    addresses = PlacedArguments(driver, task, asked.case, contents, asked.pattern).addresses
     named = dict(zip((arg.name for arg in task.args), addresses, strict=True))
     host_us, parts = [], ""
     for _ in range(CAPTURES):

@@ -43,6 +43,15 @@ def elements(arg: Arg, case: Case, buffers: torch.Tensor) -> torch.Tensor:
     return view.reshape(count, math.prod(shape[:-1]), shape[-1]).view(getattr(torch, dtype))
 
 
+def element_bytes(arg: Arg, case: Case, buffers: torch.Tensor) -> torch.Tensor:
+    """A view of the bytes of an argument's elements, [sets, *shape, item]; `buffers`: as that of
+    `elements`, or one byte's worth of anything for each byte."""
+    item = ITEM_BYTES[arg.dtype_of(case)]
+    strides = (buffers.stride(0), *(stride * item for stride in arg.strides_of(case)), 1)
+    shape = (len(buffers), *arg.shape_of(case), item)
+    return buffers.as_strided(shape, strides, buffers.storage_offset())
+
+
 def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tensor]:
     """The bytes that no launch may change: all of an argument that may only be read, else what lies
     between the elements and what follows the buffer."""
@@ -57,13 +66,19 @@ def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tenso
         )  # fmt: skip
 
 
-def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Whether any byte differs: a boolean of shape (), on the device. Both: bytes, [sets, ...]."""
+def differs(
+    left: torch.Tensor, right: torch.Tensor, where: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Whether any byte differs: a boolean of shape (), on the device. Both: bytes, [sets, ...];
+    `where`: boolean [...], the bytes that are looked at."""
     differ = torch.zeros((), dtype=torch.bool, device=left.device)
     step = max(1, PIECE // max(1, math.prod(left.shape[1:])))
     for start in range(0, len(left), step):
         part = slice(start, start + step)
-        differ |= (_words(left[part]) != _words(right[part])).any()
+        if where is None:
+            differ |= (_words(left[part]) != _words(right[part])).any()
+        else:
+            differ |= ((left[part] != right[part]) & where).any()
     return differ
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from cuda.bindings import driver as cuda
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import DriverError, Kernels, call, use_device
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, SanitizedRequest
@@ -80,13 +81,15 @@ def _called(
     Compute records the second, on a stream as the timed calls' is; Compute Sanitizer sees a third,
     recorded in a graph.
     """
-    addresses = []
-    for arg, content in zip(task.args, contents, strict=True):
-        lead = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MAX_LEAD + 1))
+
+    def lead() -> int:
+        before = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MAX_LEAD + 1))
         if how.apart:
             driver.spare(2 ** (how.draws.randrange(MIN_APART, MAX_APART)))
-        addresses.append(driver.place(content, lead * how.apart, arg.shift_of(asked.case)))
-    enqueue = kernels.bind(task, asked, asked.launches, addresses)
+        return before * how.apart
+
+    placed = PlacedArguments(driver, task, asked.case, contents, asked.pattern, lead)
+    enqueue = kernels.bind(task, asked, asked.launches, placed.addresses)
     call("cuCtxSynchronize")
     if how.recorded:
         driver.begin()
@@ -94,10 +97,11 @@ def _called(
     if how.recorded:
         driver.replay()
     call("cuCtxSynchronize")
-    for arg, address, content in zip(task.args, addresses, contents, strict=True):
+    left = placed.fetched() if how.back else []
+    for index, arg in enumerate(task.args):
         with (asked.after / f"{arg.name}.after").open("ab") as file:
             if how.back:
-                driver.fetched(address, len(content)).tofile(file)
+                left[index].tofile(file)
     driver.free()
 
 

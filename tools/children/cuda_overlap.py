@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from astra_chat.tools.children.cuda_buffers import aligned
+from astra_chat.tools.children.cuda_guarded import GuardedCall, addresses_of
 from astra_chat.tools.children.cuda_plans import Kernels
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import Task
@@ -29,48 +30,37 @@ def pair_at(calls: Sequence[CallRequest], index: int) -> Sequence[CallRequest]:
     return pair if all(call.how == OVERLAPPED for call in pair) else pair[:1]
 
 
-def overlapped(
-    task: Task,
-    pair: Sequence[CallRequest],
-    kernels: Kernels,
-    contents: Sequence[Sequence[torch.Tensor]],
-    guard_bytes: int,
-) -> None:
+def overlapped(task: Task, pair: Sequence[GuardedCall], kernels: Kernels) -> None:
     """Run the calls at once, ROUNDS times; write every argument's bytes of each round, guards
     included, one after the other.
 
-    contents: by call and argument, what its buffer holds before, between its guards. Raises
-    RuntimeError for a CUDA error.
+    Raises:
+        RuntimeError: for a CUDA error.
     """
-    for call in pair:
+    for one in pair:
         for arg in task.args:
-            (call.after / f"{arg.name}.after").write_bytes(b"")
+            (one.call.after / f"{arg.name}.after").write_bytes(b"")
+    contents = [one.contents() for one in pair]
     for _ in range(ROUNDS):
         held = [[aligned(c.numel()).copy_(c) for c in mine] for mine in contents]
-        _at_once(task, pair, kernels, held, guard_bytes)
-        for call, buffers in zip(pair, held, strict=True):
-            for arg, buffer in zip(task.args, buffers, strict=True):
-                bytes_ = buffer[arg.shift_of(call.case) :].cpu().numpy().tobytes()
-                with (call.after / f"{arg.name}.after").open("ab") as file:
-                    file.write(bytes_)
+        _at_once(task, pair, kernels, held)
+        for one, blocks in zip(pair, held, strict=True):
+            for arg, left in zip(task.args, one.left_in(blocks), strict=True):
+                with (one.call.after / f"{arg.name}.after").open("ab") as file:
+                    file.write(left.tobytes())
 
 
 def _at_once(
     task: Task,
-    pair: Sequence[CallRequest],
+    pair: Sequence[GuardedCall],
     kernels: Kernels,
     held: Sequence[Sequence[torch.Tensor]],
-    guard_bytes: int,
 ) -> None:
     """One round: the streams wait for a gate until everything is on them."""
     enqueues = []
-    for call, buffers in zip(pair, held, strict=True):
-        shifts = [arg.shift_of(call.case) for arg in task.args]
-        addresses = [
-            buffer.data_ptr() + guard_bytes + shift
-            for buffer, shift in zip(buffers, shifts, strict=True)
-        ]
-        enqueues.append(kernels.bind(task, call, call.launches, addresses))
+    for one, blocks in zip(pair, held, strict=True):
+        addresses = addresses_of(one.lies, blocks, one.guard_bytes)
+        enqueues.append(kernels.bind(task, one.call, one.call.launches, addresses))
     gate, streams = torch.cuda.Stream(), [torch.cuda.Stream() for _ in pair]
     torch.cuda.synchronize()
     with torch.cuda.stream(gate):

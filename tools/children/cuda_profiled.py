@@ -11,6 +11,7 @@ from functools import partial
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import Cubin, Kernels, call
 from astra_chat.tools.run.protocol import CallRequest, ProfiledRequest
 from astra_chat.tools.sandbox.seccomp import lock
@@ -44,11 +45,11 @@ def main() -> None:
         driver.free()
         for turn in range(times):
             call("cuProfilerStart")
-            addresses = called()
+            placed = called()
             call("cuProfilerStop")
-            for arg, address, content in zip(task.args, addresses, contents, strict=True):
+            for arg, left in zip(task.args, placed.fetched(), strict=True):
                 with (asked.after / f"{arg.name}.after").open("ab" if turn else "wb") as file:
-                    driver.fetched(address, len(content)).tofile(file)
+                    left.tofile(file)
             driver.free()
     call("cuProfilerStart")
     marker.launch()
@@ -58,18 +59,15 @@ def main() -> None:
 def _called(
     driver: Driver, task: Task, asked: CallRequest, kernels: Kernels,
     contents: Sequence[Bytes], marker: Marker,
-) -> list[int]:  # fmt: skip
+) -> PlacedArguments:  # fmt: skip
     """One call on buffers of its own that hold `contents`; where they lie."""
-    addresses = [
-        driver.place(content, 0, arg.shift_of(asked.case))
-        for arg, content in zip(task.args, contents, strict=True)
-    ]
-    enqueue = kernels.bind(task, asked, asked.launches, addresses)
+    placed = PlacedArguments(driver, task, asked.case, contents, asked.pattern)
+    enqueue = kernels.bind(task, asked, asked.launches, placed.addresses)
     call("cuCtxSynchronize")
     marker.launch()
     enqueue(driver.stream)
     call("cuCtxSynchronize")
-    return addresses
+    return placed
 
 
 class Marker:

@@ -14,6 +14,7 @@ from cuda.bindings import driver as cuda
 from astra_chat.tools.children.arguments import launch, limit_files_and_cores
 from astra_chat.tools.children.cuda_graph import as_reported, chain
 from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import DriverError, call
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan import report
@@ -60,12 +61,14 @@ def _captured(
 ) -> Capture:
     """One call with buffers of its own, which stay until the case is done. Raises RuntimeError for
     what no plan can hold."""
-    addresses = {}
-    for arg in task.args:
+
+    def spared() -> int:
         driver.spare(2 ** draws.choice(SPARE))
-        content = poisoned(buffer_bytes(arg, case), 0)
-        addresses[arg.name] = driver.place(content, 0, arg.shift_of(case))
-    given = list(addresses.values())
+        return 0
+
+    contents = [poisoned(buffer_bytes(arg, case), 0) for arg in task.args]
+    given = PlacedArguments(driver, task, case, contents, 0, spared).addresses
+    addresses = dict(zip((arg.name for arg in task.args), given, strict=True))
     _require(launch(library, task, case, given, driver.stream))  # it may load modules now
     call("cuCtxSynchronize")
     driver.begin()

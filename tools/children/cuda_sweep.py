@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
-from astra_chat.tools.children.cuda_compare import elements, outside, shares_of
+from astra_chat.tools.children.cuda_compare import elements, shares_of
 from astra_chat.tools.children.cuda_plans import Kernels, status_of
 from astra_chat.tools.children.cuda_state import ModuleVariables
 from astra_chat.tools.plan.model import LaunchPlan
@@ -23,8 +23,10 @@ from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, SweepReport, SweepRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
+from astra_chat.tools.task.block_images import images, may_change
 from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, poisoned
 from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.task.placement import layout
 
 GUARD_BYTES = ALIGNMENT
 """Poisoned bytes on both sides of every argument, at least."""
@@ -67,12 +69,14 @@ def _those_where(numbers: Sequence[int], flags: list[torch.Tensor]) -> list[int]
 
 
 class SweptCase:
-    """A case: its arguments between guards in one allocation, one for each side."""
+    """A case: its blocks between guards in one allocation, one for each side."""
 
     def __init__(self, task: Task, call: CallRequest) -> None:
         self._task, self._call = task, call
+        self._lies = layout(task, call.case)
         contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
-        self._starts, image = self._laid_out(contents)
+        self._blocks, image = self._laid_out(images(self._lies, contents, call.pattern))
+        self._starts = [self._blocks[number] + at for number, at in self._lies.places]
         self._first = torch.from_numpy(image).cuda()
         """What both sides begin with."""
         self._sides: list[torch.Tensor] = []
@@ -104,29 +108,24 @@ class SweptCase:
     def in_doubt(self) -> torch.Tensor:
         """Whether the check has to look at it: a boolean of shape (), on the device."""
         case, (candidate, baseline) = self._call.case, self._sides
-        unchanged = torch.ones(len(self._first), dtype=torch.bool, device="cuda")
+        fixed = np.ones(len(self._first), np.bool_)
+        for number, (start, block) in enumerate(zip(self._blocks, self._lies.blocks, strict=True)):
+            fixed[start : start + block.bytes] = ~may_change(self._lies, number)
+        unchanged = torch.from_numpy(fixed).cuda()
         doubt = torch.zeros((), dtype=torch.bool, device="cuda")
         for arg, start in zip(self._task.args, self._starts, strict=True):
-            if arg.constant or not math.prod(arg.shape_of(case)):
-                continue
-            place = slice(start, start + buffer_bytes(arg, case))
-            unchanged[place] = False
-            if arg.written:
-                before, got, beside = (
-                    side[place][None] for side in (self._first, candidate, baseline)
-                )
-                pairs = zip(outside(arg, case, got), outside(arg, case, before), strict=True)
-                for now, then in pairs:
-                    doubt |= (now != then).any()
+            if arg.written and math.prod(arg.shape_of(case)):
+                place = slice(start, start + buffer_bytes(arg, case))
+                got, beside = (side[place][None] for side in (candidate, baseline))
                 left, right = elements(arg, case, got), elements(arg, case, beside)
                 doubt |= (shares_of(self._task, arg, case, left, right) > 1).any()
         return doubt | ((candidate != self._first) & unchanged).any()
 
     def _laid_out(self, contents: list[Bytes]) -> tuple[list[int], Bytes]:
-        """Where each argument starts, and the bytes of all with poison between them."""
+        """Where each block starts, and the bytes of all with poison between them."""
         starts, end = list[int](), 0
-        for arg, content in zip(self._task.args, contents, strict=True):
-            starts.append(end + GUARD_BYTES + arg.shift_of(self._call.case))
+        for block, content in zip(self._lies.blocks, contents, strict=True):
+            starts.append(end + GUARD_BYTES + block.shift)
             end = -(-(starts[-1] + len(content)) // ALIGNMENT) * ALIGNMENT
         image: Bytes = np.copy(poisoned(end + GUARD_BYTES, self._call.pattern))
         for start, content in zip(starts, contents, strict=True):

@@ -84,14 +84,15 @@ def _hand_back(task: Task, call: CallRequest, sets: BufferSets, fetched: Fetched
     for index, arg in enumerate(task.args):
         if arg.written:
             size = sets.sizes[index]
-            _write(kept.results[arg.name][place, :size], folder / f"{arg.name}.after")
+            results = kept.results[arg.name][place, :size]
+            _write(sets, index, results, folder / f"{arg.name}.after")
             if fetched.baseline:
                 beside = sets.results[arg.name][fetched.number, :size]
-                _write(beside, folder / "baseline" / f"{arg.name}.after")
+                _write(sets, index, beside, folder / "baseline" / f"{arg.name}.after")
         if arg.read and not fetched.own:
             buffer = sets.inputs(fetched.number)[arg.name].cpu().numpy()
             gathered(arg, call.case, buffer)[0].tofile(folder / f"{arg.name}.in")
 
 
-def _write(values: torch.Tensor, path: Path) -> None:
-    values.cpu().numpy().tofile(path)
+def _write(sets: BufferSets, index: int, values: torch.Tensor, path: Path) -> None:
+    sets.alone(index, values.cpu().numpy()).tofile(path)

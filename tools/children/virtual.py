@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.arguments import limit_files_and_cores
+from astra_chat.tools.children.virtual_blocks import CallMemory
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
 from astra_chat.tools.policy.ptx_audit import kernels_with_global_atomics, waiting_kernels
 from astra_chat.tools.run.protocol import (
@@ -29,7 +29,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered, used_bytes
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
@@ -45,7 +45,6 @@ TOGETHER = 20
 """So many times more instructions are affordable where outputs are judged as a whole, or blocks add
 to one another's results: ten seconds."""
 TOO_LARGE = "so large a launch of blocks that add to one another's results"
-NOTHING: Mask = np.zeros(0, np.bool_)
 
 
 def main() -> None:
@@ -107,7 +106,7 @@ class _Run:
     """Kernels whose blocks may change one another's results."""
     state: ModuleVariables
     arrays: list[Bytes] = field(default_factory=list)
-    """The arguments' buffers of the call before."""
+    """The blocks of the call before."""
 
     def call(self, call: CallRequest) -> CaseReport:
         """Run one case; write every argument's bytes and, if sampled, which of them were
@@ -120,38 +119,23 @@ class _Run:
         most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
         self.gpu.afford(None if whole else most, blocks)
         self.gpu.left_there = call.pattern
-        self.arrays = _buffers(self.task, call, self.arrays)
+        memory = CallMemory(self.gpu, self.task, call, self.arrays)
+        self.arrays = memory.blocks
         if found := _unwaited(call.launches, self.waiting):
             return found
-        registered = {
-            arg.name: self.gpu.register(
-                array[: used_bytes(arg, call.case)],
-                arg.name,
-                uninitialized=not arg.read,
-                weight=arg.weight,
-            )
-            for array, arg in zip(self.arrays, args, strict=True)
-            if len(array)
-        }
-        empty = {
-            arg.name: int(array.ctypes.data)
-            for array, arg in zip(self.arrays, args, strict=True)
-            if not len(array) and arg.present(call.case)
-        }
+        addresses = memory.register()
         self.gpu.reset()
-        before = [a.copy() if r.constant else None for a, r in zip(self.arrays, args, strict=True)]
         try:
             draws = call.seed.of("undefined").random()
-            if status := self.replayer.replay(call.launches, {**registered, **empty}, draws):
+            if status := self.replayer.replay(call.launches, addresses, draws):
                 return CaseReport(status=status)
-            written = [
-                _to_the_end(self.gpu.written(registered[arg.name]), array)
-                if len(array)
-                else NOTHING
-                for arg, array in zip(args, self.arrays, strict=True)
-            ]
-            found = _put_back(args, self.arrays, before, written)
-            found = found or _between_rows(args, call, self.arrays, written)
+            written, between = memory.stored()
+            if between:
+                what = f"a kernel wrote between {between}, where no argument lies"
+                return _unsafe(what, "in a kernel that was launched")
+            arrays = memory.after()
+            found = _put_back(args, arrays, memory.before(), written)
+            found = found or _between_rows(args, call, arrays, written)
             if found:
                 return found
             sampled = any(report.sampled for report in self.gpu.reports())
@@ -159,15 +143,14 @@ class _Run:
                 return fault_report(PtxUnsupported(TOO_LARGE, kernel=adding, opcode="atom", line=0))
             if name := self.state.restored():
                 return CaseReport(changed=name)
-            for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):
+            for arg, array, by_kernels in zip(args, arrays, written, strict=True):
                 array.tofile(call.after / f"{arg.name}.after")
                 if sampled and arg.written:
                     by_kernels.tofile(call.after / f"{arg.name}.written")
         except (Fault, PtxUnsupported) as fault:
             return fault_report(fault)
         finally:
-            for address in registered.values():
-                self.gpu.unregister(address)
+            memory.unregister()
         return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
 
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
@@ -193,26 +176,6 @@ class _Run:
         return report
 
 
-def _buffers(task: Task, call: CallRequest, held: list[Bytes]) -> list[Bytes]:
-    """The arguments' buffers before a call; those held are not freed before new ones are made."""
-    contents = [poison(task, call, i, call.pattern) for i in range(len(task.args))]
-    if call.how == "same_buffers":
-        for array, content in zip(held, contents, strict=True):
-            array[:] = content
-        return held
-    shifts = [arg.shift_of(call.case) for arg in task.args]
-    return [_placed(content, shift) for content, shift in zip(contents, shifts, strict=True)]
-
-
-def _placed(content: Bytes, shift: int) -> Bytes:
-    """The content so many bytes past an address with the alignment that plans are recorded for."""
-    room = np.empty(ALIGNMENT + shift + len(content), np.uint8)
-    start = -int(room.ctypes.data) % ALIGNMENT + shift
-    array: Bytes = room[start : start + len(content)]
-    array[:] = content
-    return array
-
-
 def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     """A kernel that may begin before the work ahead of it has ended, and never waits for it: its
     inputs need not be there, and what follows it is not held up by what it followed."""
@@ -227,13 +190,13 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
 def _put_back(
     args: Sequence[Arg],
     now: Sequence[Bytes],
-    before: Sequence[Bytes | None],
+    before: Sequence[Bytes],
     written: Sequence[Mask],
 ) -> CaseReport | None:
     """Scratch in an argument that may only be read, which the judge, comparing bytes, cannot
     see: who reads it while the kernel runs reads what the kernel keeps there."""
     for arg, array, old, by_kernels in zip(args, now, before, written, strict=True):
-        if old is not None and by_kernels.any() and np.array_equal(array, old):
+        if arg.constant and by_kernels.any() and np.array_equal(array, old):
             what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
             return _unsafe(what, "in a kernel that was launched")
     return None
@@ -253,11 +216,6 @@ def _between_rows(
             what = f"a kernel wrote between the rows of {arg.name} what was there already"
             return _unsafe(what, "in a kernel that was launched")
     return None
-
-
-def _to_the_end(written: Mask, array: Bytes) -> Mask:
-    """The mask of a whole buffer; what lies after the argument cannot be written."""
-    return np.pad(written, (0, len(array) - len(written)))
 
 
 def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:

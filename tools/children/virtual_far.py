@@ -19,8 +19,10 @@ from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, VirtualRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes
+from astra_chat.tools.task.block_images import allocations
+from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
+from astra_chat.tools.task.placement import layout
 from astra_chat.tools.types import Case
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
@@ -61,15 +63,23 @@ def _called(
     gpu: VirtualGpu, replayer: VirtualReplayer, task: Task, call: CallRequest
 ) -> CaseReport:
     """What is wrong with an address; nothing where the call cannot be made here."""
-    addresses: dict[str, int] = {}
+    lies, held = layout(task, call.case), list[int]()
     gpu.reset()
     try:
-        for arg in task.args:
-            if arg.present(call.case):
-                array = np.zeros(buffer_bytes(arg, call.case) + 1, np.uint8)[:-1]
-                if arg.index is not None and len(array) <= MOST_INDEX_BYTES:
-                    array[:] = _greatest(arg, call.case)
-                addresses[arg.name] = gpu.register(array, arg.name, weight=arg.weight)
+        blocks = [np.zeros(block.bytes + 1, np.uint8)[:-1] for block in lies.blocks]
+        addresses = {
+            arg.name: int(blocks[number].ctypes.data) + start
+            for arg, (number, start) in zip(task.args, lies.places, strict=True)
+            if arg.present(call.case)
+        }
+        for at, arg in enumerate(task.args):
+            if arg.index is not None and arg.present(call.case):
+                part = blocks[lies.places[at][0]][lies.span(at)]
+                if len(part) <= MOST_INDEX_BYTES:
+                    part[:] = _greatest(arg, call.case)
+        for one in allocations(lies, whole=True):
+            part = blocks[one.block][one.start : one.stop]
+            held.append(gpu.register(part, one.name, weight=one.weight))
         replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:
@@ -77,7 +87,7 @@ def _called(
     except (MemoryError, PtxUnsupported, PtxSyntaxError):
         pass
     finally:
-        for address in addresses.values():
+        for address in held:
             gpu.unregister(address)
     return CaseReport()
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from astra_chat.tools.plan.model import BEFORE_BYTES
 from astra_chat.tools.system.cubin import CubinVariable
-from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.placement import layout
 from astra_chat.tools.types import Case
 
 ALIGNMENT = 1024
@@ -57,16 +57,14 @@ class Buffers:
 
 
 def usual_buffers(task: Task, case: Case) -> Buffers:
-    """A buffer of its own for every argument, shifted as the case says."""
-    sizes = [max(1, buffer_bytes(arg, case)) for arg in task.args]
-    shifts = [arg.shift_of(case) for arg in task.args]
+    """The blocks of a case, shifted as it says: one for every argument, or for several that lie
+    together."""
+    lies = layout(task, case)
     return Buffers(
-        buffers=tuple(
-            Buffer(size, shift % ALIGNMENT) for size, shift in zip(sizes, shifts, strict=True)
-        ),
+        buffers=tuple(Buffer(max(1, b.bytes), b.shift % ALIGNMENT) for b in lies.blocks),
         arguments=tuple(
-            Argument(arg.name, size, index if arg.present(case) else None)
-            for index, (arg, size) in enumerate(zip(task.args, sizes, strict=True))
+            Argument(arg.name, max(1, arg.span_of(case)), block if arg.present(case) else None, at)
+            for arg, (block, at) in zip(task.args, lies.places, strict=True)
         ),
     )
 

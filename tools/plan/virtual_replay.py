@@ -26,7 +26,7 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
-from astra_chat.tools.virtual_gpu.gpu import LAUNCH_FAILURE, VirtualGpu
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_SYMBOL,

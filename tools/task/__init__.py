@@ -11,6 +11,9 @@ toml_lines     where in a TOML file a value stands
 tiers          tiers of baseline: whose kernel a candidate is held against
 contract_text  a contract as text, for models and people
 case_text      a case as a line of TOML, and back
+groups         arguments that callers pass as views of one buffer, or by one pointer
+placement      where the arguments of a call lie: blocks of memory, and each argument's place
+block_images   contents of blocks: arguments spread into them, and each one's own out of them
 buffer_layout  how a tensor lies in its buffer: dense rows or padded rows
 launcher       the C side of the contract: the launcher's prototype, and the call that fits it
 trust          whether the code of a task or candidate may run outside the sandbox

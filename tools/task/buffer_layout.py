@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from astra_chat.tools.task.domain import elements_spanned
-from astra_chat.tools.task.folder import Arg
+from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import ITEM_BYTES, Case
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -43,7 +42,7 @@ def spread(arg: Arg, case: Case, content: Bytes, pattern: int) -> Bytes:
     if _dense(arg, case):
         return content
     buffer = background(arg, case, pattern)
-    view = _elements(arg, case, buffer)
+    view = elements_of(arg, case, buffer)
     view[...] = content.reshape(view.shape)
     return buffer
 
@@ -53,8 +52,8 @@ def gathered(arg: Arg, case: Case, buffer: B) -> tuple[B, B]:
     if _dense(arg, case):
         return buffer, buffer[:0]
     between = np.ones(len(buffer), np.bool_)
-    _elements(arg, case, between)[...] = False
-    return _elements(arg, case, buffer).reshape(-1), buffer[between]
+    elements_of(arg, case, between)[...] = False
+    return elements_of(arg, case, buffer).reshape(-1), buffer[between]
 
 
 def changed_between(arg: Arg, case: Case, buffer: Bytes, pattern: int) -> Mask:
@@ -68,8 +67,7 @@ def changed_between(arg: Arg, case: Case, buffer: Bytes, pattern: int) -> Mask:
 
 def buffer_bytes(arg: Arg, case: Case) -> int:
     """Size of an argument's buffer, what lies between and after rows included."""
-    spanned = elements_spanned(arg.shape_of(case), arg.strides_of(case))
-    return spanned * ITEM_BYTES[arg.dtype_of(case)]
+    return arg.span_of(case)
 
 
 @dataclass(frozen=True)
@@ -100,11 +98,7 @@ def gaps(arg: Arg, case: Case) -> list[Gap]:
 
 def used_bytes(arg: Arg, case: Case) -> int:
     """From the first element to the end of the last: nothing need follow the last row of a view."""
-    shape, strides = arg.shape_of(case), arg.strides_of(case)
-    if not math.prod(shape):
-        return 0
-    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
-    return (last + 1) * ITEM_BYTES[arg.dtype_of(case)]
+    return arg.used_of(case)
 
 
 def _dense(arg: Arg, case: Case) -> bool:
@@ -120,7 +114,7 @@ def _dense(arg: Arg, case: Case) -> bool:
     return True
 
 
-def _elements(arg: Arg, case: Case, buffer: B) -> B:
+def elements_of(arg: Arg, case: Case, buffer: B) -> B:
     """A view of the elements' bytes, [*shape, item]."""
     item = ITEM_BYTES[arg.dtype_of(case)]
     places: list[int] = [stride * item for stride in arg.strides_of(case)]

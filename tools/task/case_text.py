@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.groups import in_rows
+from astra_chat.tools.task.placement import packed_pads, then_of
 from astra_chat.tools.task.task_file import case_fields
 from astra_chat.tools.types import Case
 
@@ -38,7 +40,7 @@ def read_case(task: Task, text: str) -> Case:
         fields = _fields(text)
         if "dims" not in fields:
             fields = case_fields(fields, task.dims, task.types, task.dtypes[0])
-        case = Case.model_validate(fields)
+        case = _case(task, fields)
         task.require_legal(case)
     except ValidationError as error:
         first = error.errors()[0]
@@ -46,6 +48,22 @@ def read_case(task: Task, text: str) -> Case:
         raise BadInput(f"--case {text}: {place}: {first['msg']}; {_form(task)}") from None
     except ValueError as error:
         raise BadInput(f"--case {text}: {error}; {_form(task)}") from None
+    return case
+
+
+def _case(task: Task, fields: dict[str, Any]) -> Case:
+    """`packed = true` stands for rows beside each other, or for tensors one behind the other where
+    rows cannot lie so; pads that the text does not state are those that go with it."""
+    if fields.get("packed") is False:
+        fields = {**fields, "packed": "apart"}
+    if fields.get("packed") is True:
+        by_name = {arg.name: arg for arg in task.args}
+        able = any(in_rows([by_name[name] for name in group.args]) for group in task.packed)
+        fields = {**fields, "packed": "rows" if able or not task.packed else "tensors"}
+    case = Case.model_validate(fields)
+    if case.packed == "rows" and not (case.pad or case.pads):
+        then = [then_of(task, group, case) for group in task.packed]
+        return packed_pads(task, case, then)
     return case
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from astra_chat.tools.task.contract import Arg, Dim, Index, Scalar
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
@@ -96,9 +99,22 @@ def dim_text(name: str, dim: Dim) -> str:
 
 
 def domain_lines(task: Task) -> list[str]:
-    """All dims, and the relations between them."""
+    """All dims, the relations between them, and how arguments may lie to each other."""
     relations = [f"always {relation}" for relation in task.require]
-    return [*(dim_text(name, dim) for name, dim in task.dims.items()), *relations]
+    dims = (dim_text(name, dim) for name, dim in task.dims.items())
+    return [*dims, *relations, *groups_text(task)]
+
+
+def groups_text(task: Task) -> Iterator[str]:
+    """What the contract says of arguments in one buffer."""
+    by_name = {arg.name: arg for arg in task.args}
+    for group in task.packed:
+        rows = in_rows([by_name[name] for name in group.args])
+        how = "its rows hold theirs, in this order, or " if rows else ""
+        how += "one tensor lies behind the other"
+        yield f"{' and '.join(group.args)} may be views of one buffer: {how}"
+    for group in task.same:
+        yield f"{' and '.join(group.args)} may be one pointer: the call is in place"
 
 
 def types_text(task: Task) -> str:

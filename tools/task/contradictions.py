@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from astra_chat.tools.task.contract import INTEGERS, Arg, Dim, Judged
 from astra_chat.tools.task.domain import Combination, Domain, Place
 from astra_chat.tools.task.expressions import evaluate, parse, parse_relation
+from astra_chat.tools.task.groups import group_problems
 from astra_chat.tools.task.relations import broken, settled
 from astra_chat.tools.types import DTYPES, ITEM_BYTES, Case, DTypeName, is_float
 
@@ -27,6 +28,7 @@ def problems(domain: Domain, cases: Sequence[Case] = ()) -> list[Problem]:
     """Where the contract contradicts itself, and how; each place once. `cases` are the task's."""
     found = list(_types(domain))
     found += [*_names(domain), *_arguments(domain)] if not found else []
+    found += group_problems(domain.args, domain.packed, domain.same) if not found else []
     found += _somewhere(domain, cases) if not found else []
     found += _scales(domain, cases) if not found else []
     return list(dict(reversed(found)).items())[::-1]
@@ -79,6 +81,7 @@ def _expressions(domain: Domain) -> Iterator[tuple[Place, str]]:
             yield ("args", at, "index", "below"), arg.index.below
         if arg.judged:
             yield from ((("args", at, "judged"), text) for text in arg.judged.group)
+    yield from ((("packed", at), group.then) for at, group in enumerate(domain.packed))
 
 
 def _arguments(domain: Domain) -> Iterator[Problem]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from astra_chat.tools.task.contract import (
     INTEGERS,
@@ -16,9 +16,12 @@ from astra_chat.tools.task.contract import (
     Name,
     Scalar,
     Variable,
+    elements_spanned,
     names_in,
 )
 from astra_chat.tools.task.expressions import Extent, Relation, assignments, evaluate
+from astra_chat.tools.task.groups import Group, groups_of
+from astra_chat.tools.task.placement import placement_flaw
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 
@@ -56,10 +59,19 @@ class Domain(Value):
     """The legal combinations of type variables; an empty one where all dtypes are fixed."""
     require: tuple[Relation, ...] = ()
     """Relations between dims: "rot_dim <= head_size"."""
+    packed: tuple[Group, ...] = ()
+    """Arguments that callers pass as views of one buffer: ["query", "key"]."""
+    same: tuple[Group, ...] = ()
+    """Arguments that callers may pass by one pointer: ["input", "out"]."""
     flops: Extent
     """Operations of one call, for the physical limit: "8*tokens*d"."""
     stated_least_bytes: Extent | None = Field(default=None, validation_alias="least_bytes")
     """Bytes that any kernel must move, where that is not each argument once."""
+
+    @field_validator("packed", "same", mode="before")
+    @classmethod
+    def _groups(cls, raw: Any) -> Any:
+        return groups_of(raw)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -114,6 +126,8 @@ class Domain(Value):
                 raise ValueError(f"{name} = {extent} is {_outside(dim, case.dtype)}")
         if relation := broken(self.require, self.names_in(case)):
             raise ValueError(f"'{relation}' does not hold")
+        if what := placement_flaw(self, case):
+            raise ValueError(what)
         for place, what in self.flaws(case):
             where = self.args[int(place[1])].name if place[0] == "args" else str(place[0])
             raise ValueError(f"{where}: {what}")
@@ -211,11 +225,7 @@ class Domain(Value):
 
     def buffer_bytes(self, case: Case) -> int:
         """Bytes of its buffers, paddings included."""
-        return sum(
-            elements_spanned(arg.shape_of(case), arg.strides_of(case))
-            * ITEM_BYTES[arg.dtype_of(case)]
-            for arg in self.args
-        )
+        return sum(arg.span_of(case) for arg in self.args)
 
     def is_float32(self, case: Case) -> bool:
         """Whether all floats of a case are float32: no arithmetic below that is granted."""
@@ -243,13 +253,6 @@ class Domain(Value):
 
     def flops_of(self, case: Case) -> int:
         return evaluate(self.flops, self.names_in(case))
-
-
-def elements_spanned(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements of a buffer, what lies behind the last entry of an axis included."""
-    if not math.prod(shape):
-        return 0
-    return max(extent * stride for extent, stride in zip(shape, strides, strict=True))
 
 
 def _shape_flaws(arg: Arg, names: Mapping[str, int]) -> Iterator[tuple[Place, str]]:

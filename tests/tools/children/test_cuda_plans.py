@@ -34,6 +34,7 @@ from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.task.placement import layout
 from astra_chat.tools.types import Case, Device
 
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
@@ -244,17 +245,16 @@ def test_a_plan_does_what_its_launcher_does(name: str) -> None:
     cubin = cuda_plans.Cubin((recordable.folder / "kernel.cubin").read_bytes())
     library = ctypes.CDLL(str(hosted.library))
     for case, plan in zip(cases, plans, strict=True):
-        sizes = [buffer_bytes(arg, case) for arg in task.args]
+        lies = layout(task, case)
         whole = [
-            torch.zeros(size + 2 * ALIGNMENT, dtype=torch.uint8, device="cuda") for size in sizes
+            torch.zeros(block.bytes + block.shift + ALIGNMENT, dtype=torch.uint8, device="cuda")
+            for block in lies.blocks
         ]
-        starts = [
-            -tensor.data_ptr() % ALIGNMENT + arg.shift_of(case)
-            for tensor, arg in zip(whole, task.args, strict=True)
+        blocks = [
+            tensor[-tensor.data_ptr() % ALIGNMENT + block.shift :]
+            for tensor, block in zip(whole, lies.blocks, strict=True)
         ]
-        views = [
-            t[start : start + size] for t, start, size in zip(whole, starts, sizes, strict=True)
-        ]
+        views = [blocks[number][lies.span(i)] for i, (number, _) in enumerate(lies.places)]
         inputs = [
             torch.randint(0, 60, view.shape, dtype=torch.uint8, device="cuda")
             if arg.index is None
@@ -272,8 +272,8 @@ def test_a_plan_does_what_its_launcher_does(name: str) -> None:
             run(torch.cuda.current_stream().cuda_stream)
             torch.cuda.synchronize()
             results.append([in_order(name, tensor) for tensor in whole])
-        for arg, left, right in zip(task.args, *results, strict=True):
-            assert torch.equal(left, right), (case.label, arg.name)
+        for block, left, right in zip(lies.blocks, *results, strict=True):
+            assert torch.equal(left, right), (case.label, block.members)
         assert any(not torch.equal(v, i) for v, i in zip(views, inputs, strict=True))
     cubin.unload()
 
