@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from astra_chat.tools.check.bands import has_band, is_stated, needed, outside_band
 from astra_chat.tools.check.floats import (
     FRACTION_BITS,
     MIN_EXPONENT,
@@ -31,7 +32,7 @@ from astra_chat.tools.check.floats import (
     rounded,
     ulp,
 )
-from astra_chat.tools.check.measured_values import Piece, coded, elements, measured_args
+from astra_chat.tools.check.measured_values import Piece, coded, measured_args, piece
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.task.folder import Arg, Task
@@ -56,6 +57,8 @@ FREE_SHARE = 0.025
 """The least share of a 16-bit result that a baseline is taken to have off the nearest value: at an
 oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it is float16. A task
 whose kernels may round in between says so by a larger ratio."""
+HEADROOM = 2.0
+"""Times the band that the baseline needs: the few results that it is known by are not its worst."""
 SHARE_SIGMAS = 3.0
 """What chance adds to a share of few values."""
 CODE_BITS = 7
@@ -158,6 +161,8 @@ class BaselineErrors:
         self._task = task
         self._own: dict[str, dict[str, Norm]] = {}
         self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
+        self._needed: dict[tuple[str, DTypeName], float] = {}
+        """How many times as wide as stated the baseline's own results need the band."""
 
     def learn(self, run: CaseRun, of: Case | None = None, *, measured: bool = True) -> None:
         """Take a run of the baseline as the measure of its case.
@@ -168,13 +173,16 @@ class BaselineErrors:
         to numbers of all magnitudes depends on the order of operations.
         """
         case = run.oracle_case.case
+        found = {arg.name: piece(self._task, arg, run) for arg in measured_args(self._task, run)}
+        for one in filter(lambda one: has_band(self._task, one), found.values()):
+            kind = one.arg.name, one.arg.dtype_of(case)
+            self._needed[kind] = max(self._needed.get(kind, 0.0), needed(self._task, one))
         if case.families or not measured:
             self._own[_key(case)] = {}
             return
         self._kinds[_key(of or case)] = (case.dtype, case.values)
         known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
-        for arg in measured_args(self._task, run):
-            got, expected = elements(self._task, arg, run)[:2]
+        for arg, _, got, expected, *_ in found.values():
             dtype, binary = arg.dtype_of(case), case.values == "binary"
             if of is None:
                 few = (got.copy(), expected.copy()) if len(got) < FEW else None
@@ -191,30 +199,52 @@ class BaselineErrors:
 
     def judge(self, run: CaseRun) -> ErrorNorm | Wrong | None:
         """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
-        verdicts = []
-        for arg in measured_args(self._task, run):
-            if self._own.get(_key(run.oracle_case.case)):
-                got, expected, ran = elements(self._task, arg, run)
-                verdict = self.judge_values(arg, run.oracle_case.case, got, expected, ran)
-                if isinstance(verdict, Wrong):
-                    return verdict
+        verdicts, case = [], run.oracle_case.case
+        for arg in measured_args(self._task, run) if self.knows(case) else ():
+            one = piece(self._task, arg, run)
+            verdict = self._judge_piece(one) if self._own[_key(case)] else self._beside(one)
+            if isinstance(verdict, Wrong):
+                return verdict
+            if verdict:
                 verdicts.append(verdict)
         return max(verdicts, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
 
     def judge_pieces(self, pieces: Sequence[Piece]) -> Wrong | None:
         """What is wrong with them. A case that no run of the baseline was learned of is held
         against those of its kind."""
-        for arg, case, got, expected, ran in pieces:
-            if self._alike(arg, case):
-                verdict = self.judge_values(arg, case, got, expected, ran)
+        for one in pieces:
+            if self._alike(one.arg, one.case):
+                verdict = self._judge_piece(one)
                 if isinstance(verdict, Wrong):
                     return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
         return None
 
+    def _judge_piece(self, one: Piece) -> ErrorNorm | Wrong:
+        """By place, then as a whole."""
+        return self._beside(one) or self.judge_values(
+            one.arg, one.case, one.got, one.expected, one.ran, by_share=not is_stated(one)
+        )
+
+    def _beside(self, one: Piece) -> Wrong | None:
+        """What lies beside the nearest values and not near a midpoint. Where the baseline itself
+        needs a wider band, so may a candidate."""
+        if not has_band(self._task, one):
+            return None
+        own = self._needed.get((one.arg.name, one.arg.dtype_of(one.case)), 0.0)
+        return outside_band(self._task, one, max(1.0, HEADROOM * own))
+
     def judge_values(
-        self, arg: Arg, case: Case, got: Array, expected: Array, ran: Array
+        self,
+        arg: Arg,
+        case: Case,
+        got: Array,
+        expected: Array,
+        ran: Array,
+        *,
+        by_share: bool = True,
     ) -> ErrorNorm | Wrong:
-        """Values at the flat positions `ran`, float64, on a case of a kind that it knows."""
+        """Values at the flat positions `ran`, float64, on a case of a kind that it knows.
+        `by_share`: only so many may be beside the nearest, wherever they are."""
         own, dtype = self._norm(arg, case), arg.dtype_of(case)
         exact = own.exact if own and self._is_exact(arg, case) else None
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
@@ -226,7 +256,7 @@ class BaselineErrors:
         norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg))
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
-        if norm.share > most and norm.values >= MIN_VALUES:
+        if by_share and norm.share > most and norm.values >= MIN_VALUES:
             _, off = off_nearest(got, expected, dtype)
             note = (
                 f"{norm.share:.1%} of the results are not the nearest {dtype}; of the baseline's"
