@@ -28,12 +28,12 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """|residual| and |input|: float32 rounds the sum to its own size, so nothing cancels later; the
-    sum counts at least as what float32 takes for zero."""
+    """|residual| and |input|: float32 rounds the sum to its own size, so nothing cancels later. And
+    what float32 takes for zero of a product of two factors, as often as the third has it."""
     total, scale = _total_and_scale(inputs)
-    sizes = total.abs() + FLUSHED
-    return {"input": sizes * scale * inputs["weight"].double().abs(), "residual": sizes}
-
+    weight = inputs["weight"].double().abs()
+    lost = FLUSHED * (1 + scale) * (1 + weight)
+    return {"input": total.abs() * scale * weight + lost, "residual": total.abs() + FLUSHED}
 
 
 def _total_and_scale(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:

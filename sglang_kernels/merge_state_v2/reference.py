@@ -59,7 +59,6 @@ def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {"v_merged": merged, "s_merged": largest.abs() + 1}
 
 
-
 def _lse(values: torch.Tensor) -> torch.Tensor:
     """Natural log. Infinity of either sign says that there was nothing to attend to."""
     return torch.where(values.isinf(), -torch.inf, values).double()

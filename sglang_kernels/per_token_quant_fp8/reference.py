@@ -36,6 +36,5 @@ def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: value.abs() for name, value in reference(inputs).items()}
 
 
-
 def _flushed(values: torch.Tensor) -> torch.Tensor:
     return torch.where(values.abs() < LEAST, torch.zeros_like(values), values)

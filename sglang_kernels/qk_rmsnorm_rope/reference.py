@@ -38,7 +38,7 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The absolute values of the two products of a turned element, added up."""
-    return _results(inputs, torch.abs, sizes=True)
+    return _results(inputs, lambda heads: heads.abs() + FLUSHED, sizes=True)
 
 
 def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Tensor]:
@@ -46,7 +46,6 @@ def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Te
     as float32 may, and rounded to T."""
     dtype = inputs["query"].dtype
     return _results(inputs, lambda heads: (heads * (1 + shift)).to(dtype).double())
-
 
 
 def _results(

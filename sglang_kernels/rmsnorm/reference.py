@@ -26,9 +26,11 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """|out|: nothing cancels in it; an input counts at least as what float32 takes for zero."""
-    sizes = inputs["input"].double().abs() + FLUSHED
-    return {"out": sizes * _scale(inputs) * inputs["weight"].double().abs()}
+    """|out|: nothing cancels in it. And what float32 takes for zero of a product of two factors, as
+    often as the third has it."""
+    sizes, scale, weight = inputs["input"].double().abs(), _scale(inputs), inputs["weight"].double()
+    lost = FLUSHED * (1 + scale) * (1 + weight.abs())
+    return {"out": sizes * scale * weight.abs() + lost}
 
 
 def _scale(inputs: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -54,7 +54,6 @@ def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return sums
 
 
-
 def rotated(
     heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool, sign: float = 1.0
 ) -> torch.Tensor:

@@ -43,7 +43,6 @@ def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {n: rotated(inputs[n].double().abs(), cos, sin, neox, -1.0) for n in present}
 
 
-
 def rotated(
     heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool, sign: float = 1.0
 ) -> torch.Tensor:

@@ -23,9 +23,9 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """|out|, more where exp(-gate) outweighs 1: a float32 exponential errs by 1 + |gate| ulps. What
-    float32 takes for zero of the weight counts, too."""
+    """|out|, more where exp(-gate) outweighs 1: a float32 exponential errs by 1 + |gate| ulps. And
+    what float32 takes for zero of the other factors counts, as often as the last one has it."""
     gate, up = inputs["input"].double().chunk(2, dim=-1)
     weight = torch.sigmoid(gate)
-    weight = weight * (1 + gate.abs() * torch.sigmoid(-gate)) + FLUSHED
-    return {"out": (gate * up).abs() * weight}
+    size = gate.abs() * weight * (1 + gate.abs() * torch.sigmoid(-gate))
+    return {"out": (size + FLUSHED * (1 + gate.abs())) * up.abs()}

@@ -18,9 +18,10 @@ import numpy as np
 from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import Piece, coded, scale_places
-from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.run.band_files import rounded_of, terms_of
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.precision import FLUSHED
-from astra_chat.tools.types import ITEM_BYTES, Case, Wrong
+from astra_chat.tools.types import ITEM_BYTES, Wrong
 
 SAMPLED = 2**12
 """Elements of a result at which the share inside the band is looked at."""
@@ -45,15 +46,8 @@ class Banded:
 def has_band(task: Task, piece: Piece) -> bool:
     """Whether anything says which results are near a midpoint. Results of float32 have a band where
     reference.py states the terms."""
-    terms = piece.oracle_case.terms(piece.arg)
+    terms = terms_of(piece.oracle_case, piece.arg)
     return terms is not None and (terms[1] or is_narrow(piece))
-
-
-def is_stated(piece: Piece) -> bool:
-    """Whether reference.py states the terms, so that nothing else limits how many results are
-    beside the nearest."""
-    terms = piece.oracle_case.terms(piece.arg)
-    return terms is not None and terms[1]
 
 
 def is_narrow(piece: Piece) -> bool:
@@ -65,7 +59,7 @@ def off_places(piece: Piece) -> Array:
     """Places in the piece where the result is not the nearest value, and has one."""
     dtype = piece.arg.dtype_of(piece.case)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        got, expected = _in_own_units(piece, slice(None))
+        got, expected = in_own_units(piece, slice(None))
         numbers = ~np.isnan(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
         return np.flatnonzero(numbers & (got != rounded(expected, dtype)))
 
@@ -73,13 +67,13 @@ def off_places(piece: Piece) -> Array:
 def banded(task: Task, piece: Piece, places: Array) -> Banded:
     """The elements at these places of a piece that has a band."""
     arg, case = piece.arg, piece.case
-    terms = piece.oracle_case.terms(arg)
+    terms = terms_of(piece.oracle_case, arg)
     assert terms is not None, "it has a band"
     flat = piece.ran[places]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        got, expected = _in_own_units(piece, places)
+        got, expected = in_own_units(piece, places)
         width = np.asarray(terms[0][flat], dtype=np.float64) * task.band_factor(case) + FLUSHED
-        others = [np.asarray(other[flat]) for other in piece.oracle_case.rounded(arg)]
+        others = [np.asarray(other[flat]) for other in rounded_of(piece.oracle_case, arg)]
         if piece.ratio is not None:
             width = width / piece.ratio[places]
             scales = _other_scales(task, piece, flat) if others else []
@@ -95,15 +89,15 @@ def _other_scales(task: Task, piece: Piece, flat: Array) -> list[Array]:
     and each of its results."""
     judged = piece.arg.judged
     scale = next((a for a in task.args if judged and a.name == judged.scale and a.written), None)
-    found = piece.oracle_case.rounded(scale) if scale else ()
+    found = rounded_of(piece.oracle_case, scale) if scale else ()
     if scale is None or not found:
-        return [np.ones(len(flat)) for _ in piece.oracle_case.rounded(piece.arg)]
+        return [np.ones(len(flat)) for _ in rounded_of(piece.oracle_case, piece.arg)]
     places = scale_places(piece.arg, piece.case, flat)
     wanted = np.asarray(piece.oracle_case.expected(scale)[places])
     return [scale_ratios(np.asarray(scales[places]), wanted) for scales in found]
 
 
-def _in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
+def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
     """Got and expected; of codes the code and what it should mean over the kernel's own scale."""
     expected = piece.expected[places]
     if piece.ratio is None or piece.codes is None:
@@ -179,7 +173,9 @@ def _wrong(piece: Piece, values: Banded, places: Array, bad: Array, widening: fl
 def _note(piece: Piece, distance: float, band: float) -> str:
     dtype = piece.arg.dtype_of(piece.case)
     if not is_narrow(piece):
-        return f"at most {band + 0.5:.3g} ulp of {dtype} away is right here: float32's own roundings"
+        return (
+            f"at most {band + 0.5:.3g} ulp of {dtype} away is right here: float32's own roundings"
+        )
     what = "the code of this value over the scale that the kernel wrote" if coded(piece.arg) else ""
     return (
         f"{what or 'it'} is not the nearest {dtype}, and the exact value is {distance:.3g} ulp from"

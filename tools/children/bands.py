@@ -17,7 +17,7 @@ from types import ModuleType
 import torch
 
 from astra_chat.tools.children.answers import Tensors, copies, require, results, write
-from astra_chat.tools.run.oracle import ROUNDED
+from astra_chat.tools.run.band_files import DERIVED, ROUNDED, STATED
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Case
 
@@ -51,13 +51,13 @@ def write_bands(
         for arg in judged:
             if arg.name in sums:
                 require(arg.name, sums, arg.shape_of(case), torch.float64)
-                write(sums[arg.name].float(), folder / f"{arg.name}.terms")
+                write(sums[arg.name].float(), folder / f"{arg.name}.{STATED}")
         return
     size = sum(a.bytes_of(case) for a in task.args if a.read or a.written)
     narrow = [arg for arg in judged if ITEM_BYTES[arg.dtype_of(case)] < 4]
     if narrow and size <= DERIVED_BYTES:
         for name, found in derived(task, reference, case, inputs, expected, narrow).items():
-            write(found.float(), folder / f"{name}.derived")
+            write(found.float(), folder / f"{name}.{DERIVED}")
 
 
 def has_band(arg: Arg, case: Case) -> bool:

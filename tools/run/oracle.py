@@ -72,23 +72,6 @@ class OracleCase:
             return np.zeros(0, dtype)
         return np.memmap(path, dtype=dtype, mode="r")
 
-    def terms(self, arg: Arg) -> tuple[Array, bool] | None:
-        """The absolute sum of each element's terms, flat, float32, and whether reference.py states
-        it; None where nothing says it."""
-        for suffix in ("terms", "derived"):
-            path = self.folder / f"{arg.name}.{suffix}"
-            if path.is_file() and path.stat().st_size:
-                return np.memmap(path, dtype=np.float32, mode="r"), suffix == "terms"
-        return None
-
-    def rounded(self, arg: Arg) -> tuple[Array, ...]:
-        """Results of a kernel that rounds an intermediate once, like `expected`, two of them: what
-        it rounds may be a little less or more. None where the task does not allow that."""
-        paths = [self.folder / f"{arg.name}.{suffix}" for suffix in ROUNDED]
-        if not all(path.is_file() and path.stat().st_size for path in paths):
-            return ()
-        return tuple(np.memmap(path, dtype=np.float64, mode="r") for path in paths)
-
     @property
     def has_canonical(self) -> bool:
         """Whether outputs are compared in a canonical form; the expected ones are in it."""
@@ -105,7 +88,6 @@ class OracleCase:
         return self.ask(self, outputs)
 
 
-ROUNDED = ("rounded_down", "rounded_up")
 CANONICAL = "canonical"
 """A file beside the expected outputs."""
 
