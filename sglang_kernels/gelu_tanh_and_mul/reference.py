@@ -26,8 +26,9 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """|out|, more where exp(-2 inner) outweighs 1: a float32 exponential errs by 1 + |2 inner| ulps.
-    And what float32 takes for zero of the other factors counts, as often as the last one has it."""
+    """|out|, more where exp(-2 inner) outweighs 1: a float32 exponential errs by 1 + |2 inner|
+    ulps. And what float32 takes for zero of the other factors counts, as often as the last one has
+    it."""
     gate, up = inputs["input"].double().chunk(2, dim=-1)
     inner = 2 * math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
     weight = torch.sigmoid(inner)

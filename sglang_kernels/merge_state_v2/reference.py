@@ -46,8 +46,8 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Of v_merged what the two sides give, each by how exact its weight is: a float32 exponential of
-    a difference errs by 1 + |difference| ulps. Of s_merged the larger side, and a logarithm."""
+    """What the two sides give to v_merged, each by how exact its weight is: a float32 exponential
+    of a difference errs by 1 + |difference| ulps. For s_merged the larger side, and a logarithm."""
     a, b = _lse(inputs["s_a"]), _lse(inputs["s_b"])
     largest = torch.maximum(a, b)
     total = torch.exp(a - largest) + torch.exp(b - largest)

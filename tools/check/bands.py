@@ -173,12 +173,10 @@ def _wrong(piece: Piece, values: Banded, places: Array, bad: Array, widening: fl
 def _note(piece: Piece, distance: float, band: float) -> str:
     dtype = piece.arg.dtype_of(piece.case)
     if not is_narrow(piece):
-        return (
-            f"at most {band + 0.5:.3g} ulp of {dtype} away is right here: float32's own roundings"
-        )
-    what = "the code of this value over the scale that the kernel wrote" if coded(piece.arg) else ""
+        return f"at most {band + 0.5:.3g} ulp away is right here: float32's own roundings"
+    what = "for the scale that the kernel wrote, it" if coded(piece.arg) else "it"
     return (
-        f"{what or 'it'} is not the nearest {dtype}, and the exact value is {distance:.3g} ulp from"
-        f" the midpoint of two: only within {band:.2g} ulp of it may float32's own roundings decide;"
-        " compute in float32, round once to nearest even"
+        f"{what} is not the nearest {dtype}, and the exact value lies {distance:.3g} ulp from the"
+        f" midpoint of two: only within {band:.2g} ulp of it, the band, may float32's own roundings"
+        " decide; compute in float32, round once to nearest even"
     )

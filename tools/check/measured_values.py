@@ -91,8 +91,8 @@ def coded(arg: Arg) -> bool:
 
 
 def _scale_ratios(task: Task, arg: Arg, run: CaseRun, copy: int, flat: Array) -> Array:
-    """The scales that the kernel wrote over the expected ones, of the codes at these flat positions;
-    1 where it wrote none, as in a sample of blocks."""
+    """The scales that the kernel wrote over the expected ones, of the codes at these flat
+    positions; 1 where it wrote none, as in a sample of blocks."""
     case, judged = run.oracle_case.case, arg.judged
     if judged is None or judged.scale is None:
         return np.ones(len(flat))

@@ -19,8 +19,8 @@ from astra_chat.tools.types import Value
 FLOAT32_ROUNDING = 2.0**-24
 """The largest relative error of one rounding to float32."""
 ROUNDINGS = 32.0
-"""Float32 roundings a term passes through, in the worst case and fast maths included: an exponential
-of 2 ulps, a division of 2, some products. Below 1/128 ulp of a float16."""
+"""Float32 roundings a term passes through, in the worst case and fast maths included: an
+exponential of 2 ulps, a division of 2, some products. Below 1/128 ulp of a float16."""
 SUMMAND_ROUNDINGS = 4.0
 """Times the root of the number of summands: rounding errors of a sum add up like a random walk."""
 OPERAND_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "tfloat32": 2.0**-11}
