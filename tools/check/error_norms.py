@@ -122,7 +122,7 @@ class BaselineErrors:
         for arg in measured_args(self._task, run) if self.knows(case) else ():
             one = piece(self._task, arg, run)
             look(one)
-            verdict = self._judge_piece(one) if self._own[_key(case)] else self._beside(one)
+            verdict = self.judge_piece(one) if self._own[_key(case)] else self._beside(one)
             if isinstance(verdict, Wrong):
                 return verdict
             if verdict:
@@ -134,13 +134,13 @@ class BaselineErrors:
         against those of its kind."""
         for one in pieces:
             if self._alike(one.arg, one.case):
-                verdict = self._judge_piece(one)
+                verdict = self.judge_piece(one)
                 if isinstance(verdict, Wrong):
                     return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
         return None
 
-    def _judge_piece(self, one: Piece) -> ErrorNorm | Wrong:
-        """By place, then as a whole."""
+    def judge_piece(self, one: Piece) -> ErrorNorm | Wrong:
+        """Results by their place, then as a whole, on a case of a kind that it knows."""
         return self._beside(one) or self.judge_values(
             one.arg,
             one.case,
