@@ -27,8 +27,6 @@ SAMPLED = 2**12
 """Elements of a result at which the share inside the band is looked at."""
 MOST_NEEDED = 2.0**20
 """Times the band: further off is no matter of roundings."""
-WIDE_SHARE = 0.25
-"""Of values inside the band, from which on a report says why."""
 
 
 @dataclass(frozen=True)
