@@ -128,9 +128,6 @@ def test_a_tangent_of_eleven_bits_is_wrong(tmp_path: Path) -> None:
 def test_codes_by_division_or_reciprocal_pass(tmp_path: Path) -> None:
     kernel = group_quant(tmp_path)
     assert not isinstance(kernel.judge(coded(input_of(kernel).float(), 128)), Wrong)
-    less = coded(input_of(kernel).float(), 128, divide=True)
-    less["output_s"] = less["output_s"] * (1 - 2.0**-23)
-    assert not isinstance(kernel.judge(less), Wrong)
 
 
 @pytest.mark.parametrize("every", [16, 64])
