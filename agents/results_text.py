@@ -93,6 +93,10 @@ def precision(evaluation: Evaluation, timed: Timed) -> str:
     """How far the results are inside what is tolerated, and how far the baseline's are."""
     error = evaluation.check.worst_error if evaluation.check else None
     text = f"precision: worst result at {timed.correct.worst:.0%} of its tolerance"
+    shares = evaluation.check.band_shares if evaluation.check else {}
+    if shares:
+        inside = ", ".join(f"{share:.1%} of {name}" for name, share in shares.items())
+        text += f", near a midpoint {inside}"
     if error is None or error.limit_ulps <= 0:
         return text
     own, its = (x / error.limit_ulps for x in (error.baseline_ulps, error.candidate_ulps))

@@ -10,6 +10,7 @@ from astra_chat.tools.task.contract_text import (
     argument_text,
     codes_text,
     domain_lines,
+    precision_text,
     scalar_text,
     types_text,
 )
@@ -36,6 +37,7 @@ def task_text(task: Task, device: str) -> str:
         f"Legal dims:\n{_bullets(domain_lines(task))}\n"
         f"dtypes: {types_text(task)}; {tolerance}rms error at"
         f" most {task.oracle_ratio:g} times the baseline's own\n"
+        f"precision: {precision_text(task)}\n"
         f"nvcc flags: {' '.join(task.flags)}\nDevice: {device}"
     )
 

@@ -98,6 +98,9 @@ class CheckRecord(Value):
     """Further drawn cases whose results were compared with the baseline's on the device; those that
     differ are among the shared."""
     worst_error: ErrorNorm | None = None  # the one closest to its limit
+    band_shares: dict[str, float] = Field(default_factory=dict, exclude_if=lambda it: not it)
+    """By argument of 16 bits or less: the share of results whose exact value lies so near a
+    midpoint that either neighbour is right (check/bands.py)."""
     warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 
     @property

@@ -110,6 +110,7 @@ def _contract(task: Task) -> Iterator[str]:
     from astra_chat.tools.task.contract_text import (
         argument_text,
         domain_lines,
+        precision_text,
         scalar_text,
         types_text,
     )
@@ -127,6 +128,7 @@ def _contract(task: Task) -> Iterator[str]:
     yield "tolerance, against a float64 oracle:"
     for dtype, tolerance in task.tolerance.items():
         yield f"  {dtype}: rtol {tolerance.rtol:g}, atol {tolerance.atol:g}"
+    yield f"precision: {precision_text(task)}"
     yield f"nvcc flags: {' '.join(task.flags)}"
     yield f"check cases: {len(task.check)}, the first {case_text(task.check[0], task.scalars)}"
     yield "timed cases:"

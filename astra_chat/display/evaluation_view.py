@@ -30,6 +30,8 @@ from astra_chat.tools.types import (
 
 WIDE = 110
 """Columns from which a metric's figures and words have room beside its name."""
+WIDE_SHARE = 0.25
+"""Of results inside the band, from which on a line says why."""
 MAX_LABEL = 26
 """Columns of a case's name that is never broken."""
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
@@ -115,6 +117,7 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
             f"checked: {record.calls:,} calls on {record.cases} cases, {record.drawn} of them drawn"
             f" at random; {record.elements:,} elements compared with the oracle"
         )
+        lines += [band_line(name, share) for name, share in record.band_shares.items()]
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(
         f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
@@ -122,6 +125,16 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
     )
     reached = f"{timed.basis} {percent_of_limit(timed):.0f} % of the physical limit"
     return [*lines, f"all cases, weighted: {reached}"]
+
+
+def band_line(argument: str, share: float) -> str:
+    """How many results of an argument may be either neighbour, and why where these are many."""
+    line = (
+        f"precision: {share:.1%} of {argument} lie near a midpoint, where either neighbour passes"
+    )
+    if share <= WIDE_SHARE:
+        return line
+    return f"{line}: its terms cancel, or are so many that float32's roundings reach further"
 
 
 def _sanitizers(evaluation: Evaluation) -> str:

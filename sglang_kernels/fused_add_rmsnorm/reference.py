@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+FLUSHED = 2.0**-102
+"""2^-126, which fast maths takes for zero, in roundings of 2^-24."""
+
 
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Draw input and residual [tokens, h] of the case's family, and a normal weight [h]."""
@@ -20,10 +23,24 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
 def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """input and residual [tokens, h], float64; `eps` is the launcher's scalar. A row that overflows
     fp32 does so here, as upstream: its scale is zero."""
+    total, scale = _total_and_scale(inputs)
+    return {"input": total * scale * inputs["weight"].double(), "residual": total}
+
+
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """|residual| and |input|: float32 rounds the sum to its own size, so nothing cancels later. And
+    what float32 takes for zero of a product of two factors, as often as the third has it."""
+    total, scale = _total_and_scale(inputs)
+    weight = inputs["weight"].double().abs()
+    lost = FLUSHED * (1 + scale) * (1 + weight)
+    return {"input": total.abs() * scale * weight + lost, "residual": total.abs() + FLUSHED}
+
+
+def _total_and_scale(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum [tokens, h], and one over its root mean square [tokens, 1]."""
     total = _within_fp32(inputs["input"].double() + inputs["residual"].double())
     squares = _within_fp32(total.square().sum(dim=-1, keepdim=True))
-    scale = torch.rsqrt(squares / total.shape[-1] + inputs["eps"])
-    return {"input": total * scale * inputs["weight"].double(), "residual": total}
+    return total, torch.rsqrt(squares / total.shape[-1] + inputs["eps"])
 
 
 def _within_fp32(values: torch.Tensor) -> torch.Tensor:

@@ -32,10 +32,29 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     total = inputs["input"].double() + inputs["residual"].double()
     counted = _flushed(_flushed(inputs["input"].double()) + _flushed(inputs["residual"].double()))
     scale = torch.rsqrt(counted.square().mean(dim=-1, keepdim=True) + inputs["eps"])
-    values = counted * scale * inputs["weight"].double()
+    coded = _coded(counted * scale * inputs["weight"].double())
+    return {**coded, "residual": total}
+
+
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The results themselves: nothing cancels in them."""
+    return {name: value.abs() for name, value in reference(inputs).items()}
+
+
+def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Tensor]:
+    """Results of the two kernels in sequence: y is moved by this share of itself, as float32 may,
+    and rounded to T."""
+    given = reference(inputs)
+    values = given["output_q"] * given["output_s"] * (1 + shift)
+    coded = _coded(values.to(inputs["input"].dtype).double())
+    return {**coded, "residual": given["residual"]}
+
+
+def _coded(values: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Codes and scales of y [tokens, h]."""
     scales = _flushed(values.abs().amax(dim=-1, keepdim=True) / LARGEST)
     inverse = torch.where(scales > 0, 1 / scales, torch.zeros_like(scales))
-    return {"output_q": values * inverse, "output_s": scales, "residual": total}
+    return {"output_q": values * inverse, "output_s": scales}
 
 
 def _flushed(values: torch.Tensor) -> torch.Tensor:

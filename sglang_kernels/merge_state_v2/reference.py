@@ -9,6 +9,8 @@ import torch
 
 PLACED = ("ramp", "one_hot")
 """Families that tell elements apart: these shape the values too, the others the LSEs alone."""
+FLUSHED = 2.0**-102
+"""2^-126, which fast maths takes for zero, in roundings of 2^-24."""
 EMPTY_ONE_IN = 4
 """In the family `special`, each side is empty in one head of this many."""
 
@@ -41,6 +43,20 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     v_a, v_b = inputs["v_a"].double(), inputs["v_b"].double()
     merged = v_a * (weight_a / total)[..., None] + v_b * (weight_b / total)[..., None]
     return {"v_merged": merged, "s_merged": torch.log(total) + largest}
+
+
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What the two sides give to v_merged, each by how exact its weight is: a float32 exponential
+    of a difference errs by 1 + |difference| ulps. For s_merged the larger side, and a logarithm."""
+    a, b = _lse(inputs["s_a"]), _lse(inputs["s_b"])
+    largest = torch.maximum(a, b)
+    total = torch.exp(a - largest) + torch.exp(b - largest)
+    merged = torch.zeros_like(inputs["v_a"], dtype=torch.float64)
+    for lse, name in ((a, "v_a"), (b, "v_b")):
+        weight = torch.exp(lse - largest) / total
+        size = torch.where(weight > 0, weight * (1 + (a - b).abs()), 0.0) + FLUSHED
+        merged += inputs[name].double().abs() * size[..., None]
+    return {"v_merged": merged, "s_merged": largest.abs() + 1}
 
 
 def _lse(values: torch.Tensor) -> torch.Tensor:

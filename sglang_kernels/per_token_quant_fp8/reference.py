@@ -31,5 +31,10 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {"output_q": codes, "output_s": scales}
 
 
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The results themselves: a maximum and a quotient."""
+    return {name: value.abs() for name, value in reference(inputs).items()}
+
+
 def _flushed(values: torch.Tensor) -> torch.Tensor:
     return torch.where(values.abs() < LEAST, torch.zeros_like(values), values)

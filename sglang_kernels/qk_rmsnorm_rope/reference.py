@@ -3,9 +3,13 @@ then pairs of elements turned by the token's angles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+
+FLUSHED = 2.0**-102
+"""2^-126, which fast maths takes for zero, in roundings of 2^-24."""
 
 
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -29,12 +33,38 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
 
 def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """query and key as they are after the call, float64; `eps` is the launcher's scalar."""
+    return _results(inputs, lambda heads: heads)
+
+
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The absolute values of the two products of a turned element, added up."""
+    return _results(inputs, lambda heads: heads.abs() + FLUSHED, sizes=True)
+
+
+def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Tensor]:
+    """Results of the two kernels in sequence: what the norm gives is moved by this share of itself,
+    as float32 may, and rounded to T."""
+    dtype = inputs["query"].dtype
+    return _results(inputs, lambda heads: (heads * (1 + shift)).to(dtype).double())
+
+
+def _results(
+    inputs: dict[str, torch.Tensor],
+    between: Callable[[torch.Tensor], torch.Tensor],
+    *,
+    sizes: bool = False,
+) -> dict[str, torch.Tensor]:
+    """query and key: what the norm gives goes through `between`, then it is turned; with `sizes`
+    the absolute values of the products are added up."""
     rows = inputs["cos_sin_cache"].double()[inputs["positions"]]
-    cos, sin = rows[:, None, :].chunk(2, dim=-1)
+    cos, sin = (rows.abs() if sizes else rows)[:, None, :].chunk(2, dim=-1)
     results = {}
     for name, weight in (("query", "q_weight"), ("key", "k_weight")):
-        heads = normed(inputs[name].double(), inputs[weight].double(), float(inputs["eps"]))
-        results[name] = rotated(heads, cos, sin, bool(inputs["is_neox"]))
+        given = inputs[name].double()
+        given = given.abs() + FLUSHED if sizes else given
+        heads = normed(given, inputs[weight].double(), float(inputs["eps"]))
+        sign = -1.0 if sizes else 1.0
+        results[name] = rotated(between(heads), cos, sin, bool(inputs["is_neox"]), sign)
     return results
 
 
@@ -45,13 +75,15 @@ def normed(heads: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tenso
     return heads * torch.rsqrt(squares / heads.shape[-1] + eps) * weight
 
 
-def rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool) -> torch.Tensor:
+def rotated(
+    heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool, sign: float = 1.0
+) -> torch.Tensor:
     """heads [tokens, n, head_dim]; cos, sin [tokens, 1, rotary_dim / 2]."""
     half = cos.shape[-1]
     turned = heads.clone()
     first = torch.arange(half) if neox else 2 * torch.arange(half)
     second = first + half if neox else first + 1
     x, y = heads[..., first], heads[..., second]
-    turned[..., first] = x * cos - y * sin
+    turned[..., first] = x * cos - sign * y * sin
     turned[..., second] = y * cos + x * sin
     return turned

@@ -41,13 +41,28 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return written
 
 
-def rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool) -> torch.Tensor:
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The absolute values of the two products of a turned element, added up; of a copy itself."""
+    rows = inputs["cos_sin_cache"].double()[inputs["positions"]].abs()
+    cos, sin = rows[:, None, :].chunk(2, dim=-1)
+    neox = bool(inputs["is_neox"])
+    sums = {n: rotated(inputs[n].double().abs(), cos, sin, neox, -1.0) for n in ("query", "key")}
+    for name, new in (("k_cache", sums["key"]), ("v_cache", inputs["value"].double().abs())):
+        cache = inputs[name].double().abs()
+        cache[inputs["cache_loc"]] = new
+        sums[name] = cache
+    return sums
+
+
+def rotated(
+    heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool, sign: float = 1.0
+) -> torch.Tensor:
     """heads [tokens, n, head_dim]; cos, sin [tokens, 1, rotary_dim / 2]."""
     half = cos.shape[-1]
     turned = heads.clone()
     first = torch.arange(half) if neox else 2 * torch.arange(half)
     second = first + half if neox else first + 1
     x, y = heads[..., first], heads[..., second]
-    turned[..., first] = x * cos - y * sin
+    turned[..., first] = x * cos - sign * y * sin
     turned[..., second] = y * cos + x * sin
     return turned

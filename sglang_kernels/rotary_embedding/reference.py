@@ -34,7 +34,18 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: rotated(inputs[name].double(), cos, sin, neox) for name in present}
 
 
-def rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool) -> torch.Tensor:
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The absolute values of the two products of an element, added up."""
+    rows = inputs["cos_sin_cache"].double()[inputs["positions"]].abs()
+    cos, sin = rows.chunk(2, dim=-1)
+    present = [name for name in ("query", "key") if inputs[name] is not None]
+    neox = bool(inputs["is_neox"])
+    return {n: rotated(inputs[n].double().abs(), cos, sin, neox, -1.0) for n in present}
+
+
+def rotated(
+    heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool, sign: float = 1.0
+) -> torch.Tensor:
     """heads [tokens, n, head_size]; cos, sin [tokens, rot_dim / 2]."""
     half = cos.shape[-1]
     turned = heads.clone()
@@ -42,6 +53,6 @@ def rotated(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: boo
     second = first + half if neox else first + 1
     x, y = heads[..., first], heads[..., second]
     cos, sin = cos[:, None, :], sin[:, None, :]
-    turned[..., first] = x * cos - y * sin
+    turned[..., first] = x * cos - sign * y * sin
     turned[..., second] = y * cos + x * sin
     return turned

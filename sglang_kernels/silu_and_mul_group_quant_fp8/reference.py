@@ -24,8 +24,40 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
 def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """output_q [tokens, d]: what is to be coded, in units of the scale, not yet rounded;
     output_s [tokens, d // 128]."""
+    return _coded(_activated(inputs))
+
+
+def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """y in units of its scale, more where exp(-gate) outweighs 1: a float32 exponential errs by 1 +
+    |gate| ulps."""
+    scales = reference(inputs)["output_s"]
+    sizes = _activated(inputs).abs() * _sensitivity(inputs)
+    groups = sizes.reshape(len(sizes), -1, GROUP)
+    codes = (groups / scales[..., None]).reshape(sizes.shape)
+    largest = groups.amax(dim=-1).clamp(min=LEAST_MAXIMUM)
+    return {"output_q": codes, "output_s": largest / LARGEST}
+
+
+def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Tensor]:
+    """Results of the two kernels in sequence: y is moved by this share of its terms, as float32
+    may, and rounded to T."""
+    moved = _activated(inputs) * (1 + shift * _sensitivity(inputs))
+    return _coded(moved.to(inputs["input"].dtype).double())
+
+
+def _activated(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """y [tokens, d]."""
     gate, up = inputs["input"].double().chunk(2, dim=-1)
-    values = gate / (1 + torch.exp(-gate)) * up
+    return gate / (1 + torch.exp(-gate)) * up
+
+
+def _sensitivity(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Of y to roundings, [tokens, d]."""
+    gate, _ = inputs["input"].double().chunk(2, dim=-1)
+    return 1 + gate.abs() * torch.sigmoid(-gate)
+
+
+def _coded(values: torch.Tensor) -> dict[str, torch.Tensor]:
     groups = values.reshape(len(values), -1, GROUP)
     largest = groups.abs().amax(dim=-1).clamp(min=LEAST_MAXIMUM)
     codes = groups * (LARGEST / largest)[..., None]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
@@ -68,6 +70,7 @@ class CheckProgress:
     sampled: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     """By kernel and source line."""
+    precision: PrecisionSeen = field(default_factory=PrecisionSeen)
     failed: Call | None = None
     """The call that is looked at, or that ended the check."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
@@ -138,6 +141,7 @@ class CheckProgress:
             repeats=self.repeats,
             swept=self.swept,
             worst_error=self.worst_error,
+            band_shares=self.precision.shares,
             warnings=tuple(self.warnings.values())[:MAX_WARNINGS],
         )
 
@@ -169,13 +173,15 @@ def check(
             return _in_context(verdict, call, seen)
         seen.add(runner.task, call, run)
         seen.worst = max(seen.worst, verdict)
-        error = baseline_errors.judge(run) if baseline_errors else None
+        look = partial(seen.precision.add, runner.task)
+        error = baseline_errors.judge(run, look) if baseline_errors else None
         if isinstance(error, Wrong):
             return error
         seen.nearest(error)
         seen.failed = None
         on_case(len(seen.calls))
-    return seen.correct()
+    leans = seen.precision.leans(baseline_errors) if baseline_errors else None
+    return leans or seen.correct()
 
 
 def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:

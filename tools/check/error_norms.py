@@ -18,21 +18,19 @@ seeds, and the scale of their results is the case's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from astra_chat.tools.check.floats import (
-    FRACTION_BITS,
-    MIN_EXPONENT,
-    Array,
-    overflow_of,
-    rounded,
-    ulp,
-)
-from astra_chat.tools.check.measured_values import Piece, coded, elements, measured_args
+from astra_chat.tools.check.bands import has_band, needed, outside_band
+from astra_chat.tools.check.column_bias import ColumnBias
+from astra_chat.tools.check.floats import FRACTION_BITS, Array, ulp
+from astra_chat.tools.check.measured_values import Piece, coded, measured_args, piece
+from astra_chat.tools.check.norm import Norm as Norm
+from astra_chat.tools.check.norm import off_nearest
 from astra_chat.tools.evaluation import ErrorNorm
+from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import (
@@ -56,6 +54,8 @@ FREE_SHARE = 0.025
 """The least share of a 16-bit result that a baseline is taken to have off the nearest value: at an
 oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it is float16. A task
 whose kernels may round in between says so by a larger ratio."""
+HEADROOM = 2.0
+"""Times the band that the baseline needs: the few results that it is known by are not its worst."""
 SHARE_SIGMAS = 3.0
 """What chance adds to a share of few values."""
 CODE_BITS = 7
@@ -66,91 +66,6 @@ MIN_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
 
 
-@dataclass(frozen=True)
-class Norm:
-    """Error of one argument on one case."""
-
-    ulps: float
-    half_ulps: float
-    """The same norm of a result that is off by half an ulp everywhere: of correct rounding."""
-    count: int
-    """Elements that were compared."""
-    resting: float
-    """How many elements the norm rests on: one large among many small ones makes it one."""
-    nearest: int = 0
-    """Elements of a 16-bit result that are normal numbers: each has a nearest value."""
-    off: int = 0
-    """Those of them that are another value than the nearest."""
-    values: int = 0
-    """Different ones among the nearest values."""
-    exact: Array | None = None
-    """Of inputs of zeros and ones: where the result is exactly the expected one."""
-    few: tuple[Array, Array] | None = None
-    """Got and expected where that is less than FEW, those of further seeds among them."""
-    floor: float = 0.0
-    """Rms of what is expected on further seeds."""
-
-    @staticmethod
-    def of(
-        got: Array,
-        expected: Array,
-        dtype: DTypeName,
-        binary: bool = False,
-        floor: float = 0.0,
-        coded: bool = False,
-    ) -> Norm:
-        """Norm over the elements at which both are finite, on a scale of at least `floor`.
-
-        `got` and `expected` are float64. What codes mean is no value of their dtype, so there is no
-        nearest one.
-        """
-        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
-        exact = kept & (got == expected) if binary else None
-        target, error = expected[kept], np.abs(got[kept] - expected[kept])
-        if not len(target):
-            return Norm(0.0, 0.0, 0, 1.0, exact=exact)
-        scale = ulp(np.maximum(np.abs(target), max(_rms(target), floor)), dtype)
-        half = 0.5 * ulp(target, dtype) / scale
-        resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
-        nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
-        return Norm(
-            _rms(error / scale), _rms(half), len(target), resting, int(nearest.sum()),
-            int(off.sum()), _different(expected[nearest]), exact,
-        )  # fmt: skip
-
-    def and_(self, got: Array, expected: Array, dtype: DTypeName, coded: bool = False) -> Norm:
-        """With the results on a further seed, where there were few."""
-        if self.few is None:
-            return self
-        got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))
-        finite = expected[np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))]
-        return replace(
-            Norm.of(got, expected, dtype, coded=coded), exact=self.exact, few=(got, expected),
-            floor=_rms(finite),
-        )  # fmt: skip
-
-    @property
-    def share(self) -> float:
-        return self.off / max(1, self.nearest)
-
-
-def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, Array]:
-    """Which elements of a 16-bit result have a nearest value, and which of these are another one.
-
-    None of a float32 result: there the nearest value is the exception.
-    """
-    if dtype == "float32":
-        nowhere = np.zeros(len(got), dtype=np.bool_)
-        return nowhere, nowhere
-    magnitude = np.abs(expected)
-    with np.errstate(invalid="ignore"):
-        nearest = (
-            np.isfinite(got) & (magnitude >= 2.0 ** MIN_EXPONENT[dtype])
-            & (magnitude < overflow_of(dtype))
-        )  # fmt: skip
-    return nearest, nearest & (got != rounded(expected, dtype))
-
-
 class BaselineErrors:
     """What the baseline's own errors are, and what they allow a candidate."""
 
@@ -158,6 +73,10 @@ class BaselineErrors:
         self._task = task
         self._own: dict[str, dict[str, Norm]] = {}
         self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
+        self._needed: dict[tuple[str, DTypeName], float] = {}
+        """How many times as wide as stated the baseline's own results need the band."""
+        self.bias = ColumnBias()
+        """The baseline's own, by columns."""
 
     def learn(self, run: CaseRun, of: Case | None = None, *, measured: bool = True) -> None:
         """Take a run of the baseline as the measure of its case.
@@ -168,13 +87,18 @@ class BaselineErrors:
         to numbers of all magnitudes depends on the order of operations.
         """
         case = run.oracle_case.case
+        found = {arg.name: piece(self._task, arg, run) for arg in measured_args(self._task, run)}
+        for one in filter(lambda one: has_band(self._task, one), found.values()):
+            kind = one.arg.name, one.arg.dtype_of(case)
+            self._needed[kind] = max(self._needed.get(kind, 0.0), needed(self._task, one))
+        for one in found.values():
+            self.bias.add(one)
         if case.families or not measured:
             self._own[_key(case)] = {}
             return
         self._kinds[_key(of or case)] = (case.dtype, case.values)
         known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
-        for arg in measured_args(self._task, run):
-            got, expected = elements(self._task, arg, run)[:2]
+        for arg, _, got, expected, *_ in found.values():
             dtype, binary = arg.dtype_of(case), case.values == "binary"
             if of is None:
                 few = (got.copy(), expected.copy()) if len(got) < FEW else None
@@ -189,32 +113,63 @@ class BaselineErrors:
     def forget(self, case: Case) -> None:
         self._own.pop(_key(case), None)
 
-    def judge(self, run: CaseRun) -> ErrorNorm | Wrong | None:
-        """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
-        verdicts = []
-        for arg in measured_args(self._task, run):
-            if self._own.get(_key(run.oracle_case.case)):
-                got, expected, ran = elements(self._task, arg, run)
-                verdict = self.judge_values(arg, run.oracle_case.case, got, expected, ran)
-                if isinstance(verdict, Wrong):
-                    return verdict
+    def judge(
+        self, run: CaseRun, look: Callable[[Piece], None] = lambda _: None
+    ) -> ErrorNorm | Wrong | None:
+        """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run.
+        `look` is called with each argument's results."""
+        verdicts, case = [], run.oracle_case.case
+        for arg in measured_args(self._task, run) if self.knows(case) else ():
+            one = piece(self._task, arg, run)
+            look(one)
+            verdict = self.judge_piece(one) if self._own[_key(case)] else self._beside(one)
+            if isinstance(verdict, Wrong):
+                return verdict
+            if verdict:
                 verdicts.append(verdict)
         return max(verdicts, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
 
     def judge_pieces(self, pieces: Sequence[Piece]) -> Wrong | None:
         """What is wrong with them. A case that no run of the baseline was learned of is held
         against those of its kind."""
-        for arg, case, got, expected, ran in pieces:
-            if self._alike(arg, case):
-                verdict = self.judge_values(arg, case, got, expected, ran)
+        for one in pieces:
+            if self._alike(one.arg, one.case):
+                verdict = self.judge_piece(one)
                 if isinstance(verdict, Wrong):
                     return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
         return None
 
+    def judge_piece(self, one: Piece) -> ErrorNorm | Wrong:
+        """Results by their place, then as a whole, on a case of a kind that it knows."""
+        return self._beside(one) or self.judge_values(
+            one.arg,
+            one.case,
+            one.got,
+            one.expected,
+            one.ran,
+            by_share=not is_stated(one.oracle_case, one.arg),
+        )
+
+    def _beside(self, one: Piece) -> Wrong | None:
+        """What lies beside the nearest values and not near a midpoint. Where the baseline itself
+        needs a wider band, so may a candidate."""
+        if not has_band(self._task, one):
+            return None
+        own = self._needed.get((one.arg.name, one.arg.dtype_of(one.case)), 0.0)
+        return outside_band(self._task, one, max(1.0, HEADROOM * own))
+
     def judge_values(
-        self, arg: Arg, case: Case, got: Array, expected: Array, ran: Array
+        self,
+        arg: Arg,
+        case: Case,
+        got: Array,
+        expected: Array,
+        ran: Array,
+        *,
+        by_share: bool = True,
     ) -> ErrorNorm | Wrong:
-        """Values at the flat positions `ran`, float64, on a case of a kind that it knows."""
+        """Values at the flat positions `ran`, float64, on a case of a kind that it knows.
+        `by_share`: only so many may be beside the nearest, wherever they are."""
         own, dtype = self._norm(arg, case), arg.dtype_of(case)
         exact = own.exact if own and self._is_exact(arg, case) else None
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
@@ -226,7 +181,7 @@ class BaselineErrors:
         norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg))
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
-        if norm.share > most and norm.values >= MIN_VALUES:
+        if by_share and norm.share > most and norm.values >= MIN_VALUES:
             _, off = off_nearest(got, expected, dtype)
             note = (
                 f"{norm.share:.1%} of the results are not the nearest {dtype}; of the baseline's"
@@ -310,21 +265,6 @@ def _wrong(
         expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(got),
         note=note,
     )  # fmt: skip
-
-
-def _rms(values: Array) -> float:
-    """Root mean square, whatever the magnitude."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    if largest == 0 or not math.isfinite(largest):
-        return largest
-    return largest * math.sqrt(float(np.mean(np.square(values / largest))))
-
-
-def _different(values: Array) -> int:
-    """How many different values there are to 11 bits, without sorting them."""
-    seen = np.zeros(2**19, dtype=np.bool_)
-    seen[values.astype(np.float32).view(np.uint32) >> 13] = True
-    return int(seen.sum())
 
 
 def _key(case: Case) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from astra_chat.tools.check.floats import Array, as_float
-from astra_chat.tools.check.kinds.quantized import dequantized, group_places, to_code
+from astra_chat.tools.check.kinds.quantized import group_places, scale_ratios, to_code
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.contract import MEASURED
 from astra_chat.tools.task.expressions import evaluate
 from astra_chat.tools.task.folder import Arg, Task
@@ -15,8 +18,22 @@ from astra_chat.tools.types import ITEM_BYTES, Case
 PART = 2**18
 """Elements of a timed result that are looked at: as many tell its errors, and take no time."""
 
-Piece = tuple[Arg, Case, Array, Array, Array]
-"""Of a written argument on a case: got, expected, and their flat positions."""
+
+class Piece(NamedTuple):
+    """Results of a written argument on a case, or a piece of them, beside what is expected."""
+
+    arg: Arg
+    case: Case
+    got: Array
+    expected: Array
+    """Both float64; of codes what they mean, in units of the expected code."""
+    ran: Array
+    """Flat positions: of elements that a block wrote."""
+    oracle_case: OracleCase
+    codes: Array | None = None
+    """Of codes themselves, float64."""
+    ratio: Array | None = None
+    """Of codes: the scale that the kernel wrote over the expected one, by element."""
 
 
 def measured_args(task: Task, run: CaseRun) -> list[Arg]:
@@ -31,51 +48,69 @@ def measured_args(task: Task, run: CaseRun) -> list[Arg]:
 
 def pieces(task: Task, run: CaseRun) -> list[Piece]:
     """A piece of every such argument, drawn at random like the copy that it is of."""
-    case, copy = run.oracle_case.case, run.seed.of("copy").random().randrange(run.copies)
-    return [(arg, case, *elements(task, arg, run, copy, PART)) for arg in measured_args(task, run)]
+    copy = run.seed.of("copy").random().randrange(run.copies)
+    return [piece(task, arg, run, copy, PART) for arg in measured_args(task, run)]
 
 
 def elements(
     task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
 ) -> tuple[Array, Array, Array]:
-    """Got and expected, float64, where a block ran, and those flat positions; `most` of them in a
-    row, from anywhere. Of codes what they mean, in units of the expected code."""
-    dtype = arg.dtype_of(run.oracle_case.case)
+    """Got, expected and flat positions of `piece`."""
+    found = piece(task, arg, run, copy, most)
+    return found.got, found.expected, found.ran
+
+
+def piece(task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None) -> Piece:
+    """Results where a block ran; `most` of them in a row, from anywhere."""
+    oracle_case, case = run.oracle_case, run.oracle_case.case
+    dtype = arg.dtype_of(case)
     item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
     total = len(content) // item
     count = min(total, most or total)
     start = run.seed.of("piece", arg.name).random().randrange(total - count + 1)
     part = slice(start, start + count)
     got = as_float(content[start * item : (start + count) * item], dtype)
-    expected, ran = np.asarray(run.oracle_case.expected(arg)[part]), np.arange(start, start + count)
+    codes, ratio = None, None
+    expected, ran = np.asarray(oracle_case.expected(arg)[part]), np.arange(start, start + count)
     if coded(arg):
-        got, expected = _meaning(task, arg, run, copy, got, ran), to_code(expected, dtype)
+        ratio = _scale_ratios(task, arg, run, copy, ran)
+        codes, got = got, np.where(ratio == 0, 0.0, got * ratio)
+        expected = to_code(expected, dtype)
     covered = run.coverage(arg)
     if covered is None:
-        return got, expected, ran
+        return Piece(arg, case, got, expected, ran, oracle_case, codes, ratio)
     kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
-    return got[kept], expected[kept], ran[kept]
+    return Piece(
+        arg, case, got[kept], expected[kept], ran[kept], oracle_case,
+        None if codes is None else codes[kept], None if ratio is None else ratio[kept],
+    )  # fmt: skip
 
 
 def coded(arg: Arg) -> bool:
     return arg.judged is not None and arg.judged.by == "quantized"
 
 
-def _meaning(task: Task, arg: Arg, run: CaseRun, copy: int, codes: Array, flat: Array) -> Array:
-    """Codes times the scales that the kernel wrote; times the expected ones where it wrote none, as
-    in a sample of blocks."""
+def _scale_ratios(task: Task, arg: Arg, run: CaseRun, copy: int, flat: Array) -> Array:
+    """The scales that the kernel wrote over the expected ones, of the codes at these flat
+    positions; 1 where it wrote none, as in a sample of blocks."""
     case, judged = run.oracle_case.case, arg.judged
     if judged is None or judged.scale is None:
-        return codes
+        return np.ones(len(flat))
     scale = next(other for other in task.args if other.name == judged.scale)
     if not scale.written:
-        return codes
+        return np.ones(len(flat))
     wanted = np.asarray(run.oracle_case.expected(scale))
     scales = as_float(run.after(scale, copy)[0], scale.dtype_of(case))
     covered = run.coverage(scale)
     if covered is not None:
         item = ITEM_BYTES[scale.dtype_of(case)]
         scales = np.where(covered.reshape(-1, item).any(axis=1), scales, wanted)
-    group = tuple(evaluate(extent, arg.names_in(case)) for extent in judged.group)
-    places = group_places(flat, arg.shape_of(case), group)
-    return dequantized(codes, scales[places], wanted[places])
+    ratios = scale_ratios(scales, wanted)
+    return ratios[scale_places(arg, case, flat)]
+
+
+def scale_places(arg: Arg, case: Case, flat: Array) -> Array:
+    """Flat position of the scale of each code."""
+    assert arg.judged is not None, "it is quantized"
+    group = tuple(evaluate(extent, arg.names_in(case)) for extent in arg.judged.group)
+    return group_places(flat, arg.shape_of(case), group)

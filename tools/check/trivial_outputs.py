@@ -22,6 +22,8 @@ from astra_chat.tools.check.floats import (
     ulp,
 )
 from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
+from astra_chat.tools.check.kinds.quantized import to_code
+from astra_chat.tools.check.measured_values import Piece, coded
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
@@ -156,10 +158,12 @@ class _Trials:
             return True
         if arg.judged_by(case) not in MEASURED:
             return True
-        got = as_float(content, arg.dtype_of(case))
-        places = np.arange(len(expected))
-        verdict = self.baseline_errors.judge_values(arg, case, got, expected, places)
-        return not isinstance(verdict, Wrong)
+        got, places = as_float(content, arg.dtype_of(case)), np.arange(len(expected))
+        one = Piece(arg, case, got, expected, places, self.oracle_case)
+        if coded(arg):
+            expected = to_code(expected, arg.dtype_of(case))
+            one = one._replace(expected=expected, codes=got, ratio=np.ones(len(got)))
+        return not isinstance(self.baseline_errors.judge_piece(one), Wrong)
 
     def _right(self, content: Array, expected: Array, passed: bool) -> bool:
         """What reference.py accepts is right; of draws only what cannot be otherwise."""

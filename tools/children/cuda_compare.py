@@ -1,7 +1,8 @@
 """Compares results of kernels on the device: a candidate's beside the baseline's.
 
 A filter, no verdict: both kernels may be as far from the oracle as the task tolerates, in opposite
-directions, so what differs by less than twice the tolerance passes, and the rest is for the oracle.
+directions, so what differs by less than twice the tolerance passes, and the rest is for the oracle;
+so is a result of 16 bits some of whose columns differ far more often than others.
 Codes of 8 bits pass where none is more than a step beside the baseline's, and no more are than the
 task lets be beside the nearest. Results that are judged in other ways pass where they equal the
 baseline's byte for byte.
@@ -26,6 +27,10 @@ WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers that are as long as an element, by bytes: few operations know 8-bit floats."""
 FAR = 2**14
 """Steps from a code that is no number to any that is one."""
+COLUMNS = 64
+"""Remainders of columns that are told apart."""
+FEW_APART, SHARE_APART = 8, 0.05
+"""Elements of such columns that may differ from the baseline's whatever the others do."""
 PIECE = 2**24
 """Elements that are compared at a time: half a gigabyte of intermediate values at most."""
 
@@ -148,10 +153,35 @@ def shares_of(
     """Of each set how far an argument's results are apart, by its kind of comparison; above 1 is
     for the oracle. Arguments as those of `worst_shares`."""
     if arg.judged_by(case) == "close":
-        return worst_shares(got, beside, task.tolerance_of(arg, case), which)
+        shares = worst_shares(got, beside, task.tolerance_of(arg, case), which)
+        if got.element_size() > 2:
+            return shares
+        return torch.maximum(shares, columns_apart(got, beside, which))
     if arg.judged_by(case) == "quantized" and arg.judged is not None:
         return codes_apart(got, beside, arg.dtype_of(case), arg.judged.off_by_one, which)
     return unequal(got, beside, which)
+
+
+def columns_apart(
+    got: torch.Tensor, beside: torch.Tensor, which: Sequence[int] | None = None
+) -> torch.Tensor:
+    """How much more often some columns differ than the others, which rounding has no reason for:
+    the largest number of elements that differ in the columns of one remainder modulo COLUMNS, over
+    how many may by chance and by how often all do. float32 [sets] on the device; arguments as those
+    of `worst_shares`, of 16 bits or less."""
+    rows, columns = got.shape[1:]
+    found = torch.zeros(len(got), device=got.device)
+    short = -columns % COLUMNS
+    of_each = torch.ones(columns, device=got.device)
+    counts = rows * torch.nn.functional.pad(of_each, (0, short)).view(-1, COLUMNS).sum(dim=0)
+    for part, left, right in _in_parts(got, beside, which):
+        differ = (left != right).unflatten(2, (columns, -1)).any(dim=3).sum(dim=1)
+        by_column = torch.nn.functional.pad(differ.float(), (0, short))
+        apart = by_column.view(len(differ), -1, COLUMNS).sum(dim=1)
+        usual = apart.sum(dim=1, keepdim=True) / max(1, rows * columns)
+        most = FEW_APART + (SHARE_APART + 2 * usual) * counts
+        found[part] = (apart / most).amax(dim=1)
+    return found
 
 
 def worst_shares(

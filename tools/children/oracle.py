@@ -23,6 +23,7 @@ from astra_chat.tools.children.answers import (
     results,
     write,
 )
+from astra_chat.tools.children.bands import write_bands
 from astra_chat.tools.children.indices import draw_indices
 from astra_chat.tools.children.soundness import fault
 from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
@@ -111,6 +112,8 @@ def _write_case(
     for arg in task.args:
         if arg.written:
             write(expected[arg.name], folder / f"{arg.name}.expected")
+    if not canonical:
+        write_bands(task, reference, case, named, expected, folder)
     if canonical:
         (folder / CANONICAL).touch()
 

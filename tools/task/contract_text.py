@@ -68,8 +68,7 @@ def _judged(arg: Arg) -> str:
     if arg.judged is None:
         return ""
     if arg.judged.by == "quantized":
-        share = f"{100 * arg.judged.off_by_one:g} %"
-        return f", codes of the scales in {arg.judged.scale}: up to {share} may be a step off"
+        return f", codes of the scales in {arg.judged.scale}"
     return JUDGED_TEXT[arg.judged.by]
 
 
@@ -136,3 +135,30 @@ def codes_text(task: Task) -> str:
         codes = ", ".join(f"{DTYPE_CODES[name]} {name}" for name in shown)
         lines.append(f"{dtype_parameter(variable)}: {codes}.")
     return " ".join(lines)
+
+
+def precision_text(task: Task) -> str:
+    """Which results beside the nearest value are right."""
+    rule = task.precision
+    of_terms = "its terms" if states_terms(task) else "what its inputs' last bits move it by"
+    text = (
+        "results of 16 bits or less are the nearest value of their dtype (codes: for the scale that"
+        " the kernel wrote), unless the exact result lies so near the midpoint of two values that"
+        f" float32's own roundings decide: {rule.text} of the absolute sum of {of_terms}"
+    )
+    if rule.intermediate:
+        text += f"; {rule.intermediate} may be rounded to nearest T once ({rule.reason})"
+    elif rule.reason:
+        text += f" ({rule.reason})"
+    coded = [a for a in task.args if a.judged and a.judged.by == "quantized"]
+    if coded and not states_terms(task):
+        shares = ", ".join(
+            f"{100 * a.judged.off_by_one:g} % of {a.name}" for a in coded if a.judged
+        )
+        text += f"; at most {shares} may be a step off"
+    return f"{text}; errors of some columns must not lean one way"
+
+
+def states_terms(task: Task) -> bool:
+    """Whether reference.py gives the absolute sums of terms."""
+    return "\ndef terms(" in (task.folder / "reference.py").read_text()

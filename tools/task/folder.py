@@ -18,6 +18,8 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
 from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
+from astra_chat.tools.task.expressions import parse
+from astra_chat.tools.task.precision import Precision
 from astra_chat.tools.task.task_file import (
     Contradictions,
     problem_lines,
@@ -51,6 +53,8 @@ class Task(Domain):
     oracle_ratio: float = Field(default=2.0, ge=1)
     """A candidate's error norm, and its share of 16-bit results off the nearest value, may be this
     many times the baseline's own (tools/check/error_norms.py)."""
+    precision: Precision = Field(default_factory=Precision)
+    """How near a midpoint an exact result has to be for either neighbour to be right."""
     tensor_float32: bool = False
     """Grants what the audit refuses of float32 contracts: tensor cores, TF32, 16-bit arithmetic."""
     flags: tuple[str, ...]
@@ -68,7 +72,7 @@ class Task(Domain):
     @model_validator(mode="after")
     def _consistent(self) -> Task:
         cases = (*self.check, *(case for case, _ in (*self.bench, *self.demo)))
-        found = problems(self, cases) or [*self._lacking(), *self._illegal()]
+        found = problems(self, cases) or [*self._lacking(), *self._illegal(), *self._unnamed()]
         if found:
             raise Contradictions(found)
         return self
@@ -97,6 +101,16 @@ class Task(Domain):
                     self.require_legal(case)
                 except ValueError as error:
                     yield (section, at), str(error)
+
+    def _unnamed(self) -> Iterator[Problem]:
+        """Names in [precision] that are no dim or integer scalar of the task."""
+        known = {*self.dims, *(s.name for s in self.scalars if s.type == "int64_t")}
+        for name in sorted(parse(self.precision.summands).names - known):
+            yield ("precision", "summands"), f"'{name}' is no dim and no integer scalar"
+
+    def band_factor(self, case: Case) -> float:
+        """Width of the band on either side of a midpoint, over an element's sum of terms."""
+        return self.precision.factor(self.args[0].names_in(case))
 
     def tolerance_of(self, arg: Arg, case: Case) -> Tolerance:
         """Of a result that is judged as close."""

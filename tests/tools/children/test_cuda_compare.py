@@ -11,6 +11,7 @@ from astra_chat.tools.check.kinds.quantized import most_off
 from astra_chat.tools.children import cuda_compare as module
 from astra_chat.tools.children.cuda_compare import (
     codes_apart,
+    columns_apart,
     differs,
     elements,
     outside,
@@ -200,3 +201,16 @@ def test_elements_of_one_byte_that_lie_apart(dtype: str) -> None:
     shares = worst_shares(found, beside, TOLERANCE, [0, 1, 2, 3, 4])
     assert [share > 0 for share in shares.tolist()] == [False, False, False, True, False]
     assert unequal(found, beside, [3, 3, 1, 0, 2]).tolist() == [INF, INF, 0, 0, 0]
+
+
+def test_columns_that_differ_more_often_than_others_are_for_the_oracle() -> None:
+    """Every 64th column a step off is; as many steps anywhere are not."""
+    beside = torch.randn(2, 64, 130, generator=torch.Generator().manual_seed(1)).bfloat16()
+    words = beside.view(torch.int16)
+    leaning, spread = words.clone(), words.clone()
+    leaning[1, :, 5::64] += 1
+    spread[:, 7::20] += 1
+    shares = columns_apart(leaning.view(torch.bfloat16), beside)
+    assert shares[0] == 0 and shares[1] > 1
+    assert (columns_apart(spread.view(torch.bfloat16), beside) < 1).all()
+    assert columns_apart(leaning[[1]].view(torch.bfloat16), beside, [1]).tolist() == [shares[1]]

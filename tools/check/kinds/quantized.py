@@ -39,12 +39,12 @@ def most_off(share: float, count: int) -> float:
     return share * count + SIGMAS * math.sqrt(share * (1 - share) * count)
 
 
-def dequantized(codes: Array, scales: Array, expected_scales: Array) -> Array:
-    """What codes mean, in units of the expected code: float64. Where the expected scale is zero
-    every code means zero."""
+def scale_ratios(scales: Array, expected_scales: Array) -> Array:
+    """What a code means, in units of the expected code, over the code: float64. Where the expected
+    scale is zero every code means zero."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = np.where(scales == expected_scales, 1.0, scales / expected_scales)
-        return np.where(expected_scales == 0, 0.0, codes * ratio)
+        return np.where(expected_scales == 0, 0.0, ratio)
 
 
 def to_code(expected: Array, dtype: DTypeName) -> Array:

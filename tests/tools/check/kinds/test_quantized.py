@@ -7,9 +7,9 @@ import pytest
 
 from astra_chat.tools.check.kinds.quantized import (
     compare_codes,
-    dequantized,
     group_places,
     most_off,
+    scale_ratios,
     to_code,
 )
 from astra_chat.tools.types import DTypeName
@@ -56,9 +56,8 @@ def test_chance_adds_to_the_share_of_few_codes(share: float, count: int, most: i
 
 
 def test_a_code_means_itself_times_its_scale() -> None:
-    codes, expected = np.array([2.0, 2.0, 2.0, 7.0]), np.array([0.5, 0.5, 0.25, 0.0])
-    scales = np.array([0.5, 1.0, 0.25, 3.0])
-    assert dequantized(codes, scales, expected).tolist() == [2.0, 4.0, 2.0, 0.0]
+    expected, scales = np.array([0.5, 0.5, 0.25, 0.0]), np.array([0.5, 1.0, 0.25, 3.0])
+    assert scale_ratios(scales, expected).tolist() == [1.0, 2.0, 1.0, 0.0]
 
 
 def test_groups_are_blocks_of_the_shape() -> None:

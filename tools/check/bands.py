@@ -1,0 +1,180 @@
+"""Precision by place: a result that is not the nearest value of its dtype is right only where the
+exact result lies near the midpoint of two values.
+
+A right kernel's result before its last rounding lies within a band of the exact one: so many
+float32 roundings of the absolute sum of the element's terms (task/precision.py). So its rounded
+result lies between the roundings of the band's two ends, and any other is wrong. Where a task
+allows an intermediate to be rounded once, the results of a kernel that does so have a band, too.
+
+A code is held to the number over the scale that the kernel itself wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
+from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
+from astra_chat.tools.check.measured_values import Piece, coded, scale_places
+from astra_chat.tools.run.band_files import rounded_of, terms_of
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.precision import FLUSHED
+from astra_chat.tools.types import ITEM_BYTES, Wrong
+
+SAMPLED = 2**12
+"""Elements of a result at which the share inside the band is looked at."""
+MOST_NEEDED = 2.0**20
+"""Times the band: further off is no matter of roundings."""
+
+
+@dataclass(frozen=True)
+class Banded:
+    """Some elements of a result in units of the element, with what decides about them."""
+
+    got: Array
+    expected: Array
+    others: tuple[Array, ...]
+    """Results of a kernel that rounds an intermediate once."""
+    width: Array
+    """Of the band on either side, in the same units."""
+
+
+def has_band(task: Task, piece: Piece) -> bool:
+    """Whether anything says which results are near a midpoint. Results of float32 have a band where
+    reference.py states the terms."""
+    terms = terms_of(piece.oracle_case, piece.arg)
+    return terms is not None and (terms[1] or is_narrow(piece))
+
+
+def is_narrow(piece: Piece) -> bool:
+    """Whether the result has 16 bits or less."""
+    return ITEM_BYTES[piece.arg.dtype_of(piece.case)] < 4
+
+
+def off_places(piece: Piece) -> Array:
+    """Places in the piece where the result is not the nearest value, and has one."""
+    dtype = piece.arg.dtype_of(piece.case)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        got, expected = in_own_units(piece, slice(None))
+        numbers = ~np.isnan(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
+        return np.flatnonzero(numbers & (got != rounded(expected, dtype)))
+
+
+def banded(task: Task, piece: Piece, places: Array) -> Banded:
+    """The elements at these places of a piece that has a band."""
+    arg, case = piece.arg, piece.case
+    terms = terms_of(piece.oracle_case, arg)
+    assert terms is not None, "it has a band"
+    flat = piece.ran[places]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        got, expected = in_own_units(piece, places)
+        width = np.asarray(terms[0][flat], dtype=np.float64) * task.band_factor(case) + FLUSHED
+        others = [np.asarray(other[flat]) for other in rounded_of(piece.oracle_case, arg)]
+        if piece.ratio is not None:
+            width = width / piece.ratio[places]
+            scales = _other_scales(task, piece, flat) if others else []
+            others = [
+                to_code(other, arg.dtype_of(case)) * scale / piece.ratio[places]
+                for other, scale in zip(others, scales, strict=True)
+            ]
+    return Banded(got, expected, tuple(others), width)
+
+
+def _other_scales(task: Task, piece: Piece, flat: Array) -> list[Array]:
+    """Of a kernel that rounds an intermediate the scales over the expected ones, for these codes
+    and each of its results."""
+    judged = piece.arg.judged
+    scale = next((a for a in task.args if judged and a.name == judged.scale and a.written), None)
+    found = rounded_of(piece.oracle_case, scale) if scale else ()
+    if scale is None or not found:
+        return [np.ones(len(flat)) for _ in rounded_of(piece.oracle_case, piece.arg)]
+    places = scale_places(piece.arg, piece.case, flat)
+    wanted = np.asarray(piece.oracle_case.expected(scale)[places])
+    return [scale_ratios(np.asarray(scales[places]), wanted) for scales in found]
+
+
+def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
+    """Got and expected; of codes the code and what it should mean over the kernel's own scale."""
+    expected = piece.expected[places]
+    if piece.ratio is None or piece.codes is None:
+        return piece.got[places], expected
+    ratio = piece.ratio[places]
+    return piece.codes[places], np.where(ratio == 0, 0.0, expected / ratio)
+
+
+def within(values: Banded, piece: Piece, widening: float = 1.0) -> Array:
+    """Which of the elements are right."""
+    dtype = piece.arg.dtype_of(piece.case)
+    width = values.width * widening
+    good = ~np.isfinite(width)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for exact in (values.expected, *values.others):
+            low, high = rounded(exact - width, dtype), rounded(exact + width, dtype)
+            good |= (low <= values.got) & (values.got <= high)
+    return good
+
+
+def needed(task: Task, piece: Piece) -> float:
+    """How many times as wide the band has to be for all of the piece: a half or another power of
+    two."""
+    places = off_places(piece)
+    widening = 0.5
+    while len(places) and widening < MOST_NEEDED:
+        places = places[~within(banded(task, piece, places), piece, widening)]
+        widening *= 2 if len(places) else 1
+    return widening
+
+
+def inside_share(task: Task, piece: Piece) -> tuple[int, int]:
+    """Of so many sampled elements of the piece how many lie inside the band, where either
+    neighbour is right; and the number of elements."""
+    step = max(1, len(piece.got) // SAMPLED)
+    places = np.arange(0, len(piece.got), step)
+    values, dtype = banded(task, piece, places), piece.arg.dtype_of(piece.case)
+    with np.errstate(invalid="ignore", over="ignore"):
+        low = rounded(values.expected - values.width, dtype)
+        high = rounded(values.expected + values.width, dtype)
+        numbers = np.isfinite(values.expected)
+        inside = numbers & ((low < high) | ~np.isfinite(values.width))
+    return int(inside.sum()), int(numbers.sum())
+
+
+def outside_band(task: Task, piece: Piece, widening: float = 1.0) -> Wrong | None:
+    """The results that are neither the nearest value nor near a midpoint."""
+    places = off_places(piece)
+    if not len(places):
+        return None
+    values = banded(task, piece, places)
+    bad = np.flatnonzero(~within(values, piece, widening))
+    if not len(bad):
+        return None
+    return _wrong(piece, values, places, bad, widening)
+
+
+def _wrong(piece: Piece, values: Banded, places: Array, bad: Array, widening: float) -> Wrong:
+    arg, case = piece.arg, piece.case
+    dtype, first = arg.dtype_of(case), int(bad[0])
+    index = np.unravel_index(int(piece.ran[places[first]]), arg.shape_of(case))
+    exact, got = float(values.expected[first]), float(values.got[first])
+    unit = float(ulp(values.expected[first : first + 1], dtype)[0])
+    distance = abs(abs(exact / unit - np.floor(exact / unit)) - 0.5)
+    band = float(values.width[first]) * widening / unit
+    return Wrong(
+        case=case, argument=arg.name, reason="precision", index=tuple(int(i) for i in index),
+        expected=exact, got=got, bad=len(bad), total=len(piece.got),
+        note=_note(piece, distance, band),
+    )  # fmt: skip
+
+
+def _note(piece: Piece, distance: float, band: float) -> str:
+    dtype = piece.arg.dtype_of(piece.case)
+    if not is_narrow(piece):
+        return f"at most {band + 0.5:.3g} ulp away is right here: float32's own roundings"
+    what = "for the scale that the kernel wrote, it" if coded(piece.arg) else "it"
+    return (
+        f"{what} is not the nearest {dtype}, and the exact value lies {distance:.3g} ulp from the"
+        f" midpoint of two: only within {band:.2g} ulp of it, the band, may float32's own roundings"
+        " decide; compute in float32, round once to nearest even"
+    )

@@ -1,0 +1,41 @@
+"""What a check saw of a candidate's precision over all its cases: the share of results inside the
+band, and where its errors lean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from astra_chat.tools.check.bands import has_band, inside_share, is_narrow
+from astra_chat.tools.check.column_bias import ColumnBias
+from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.measured_values import Piece
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Wrong
+
+
+@dataclass
+class PrecisionSeen:
+    """Grows case by case."""
+
+    bias: ColumnBias = field(default_factory=ColumnBias)
+    _inside: Counter[str] = field(default_factory=Counter)
+    _of: Counter[str] = field(default_factory=Counter)
+
+    def add(self, task: Task, piece: Piece) -> None:
+        """Count the results of an argument on a case."""
+        self.bias.add(piece)
+        if is_narrow(piece) and has_band(task, piece):
+            inside, count = inside_share(task, piece)
+            self._inside[piece.arg.name] += inside
+            self._of[piece.arg.name] += count
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """By argument of 16 bits or less: the share of results near a midpoint, where either
+        neighbour is right, of some results of each case."""
+        return {name: self._inside[name] / max(1, count) for name, count in self._of.items()}
+
+    def leans(self, baseline_errors: BaselineErrors) -> Wrong | None:
+        """The columns whose errors lean another way than the baseline's."""
+        return self.bias.beside(baseline_errors.bias)
