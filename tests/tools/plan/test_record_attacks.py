@@ -46,7 +46,7 @@ REFUSED = {
     "asks_bus": "cudaDeviceGetAttribute of attribute 33: ",
     "many_launches": "more than 256 launches",
     "large_launches": "more than 65,536 parameter bytes in one call",
-    "hides_error": "failed with error 1 (invalid argument), which the launcher neither returns",
+    "hides_error": "failed with error 9 (invalid configuration argument), which the launcher neither returns",
 }
 
 
@@ -80,7 +80,7 @@ CRASHED = {
     "writes_device": "host code writes to device memory: out, offset 4",
     "memset_outside": "returned CUDA error 1 (invalid argument)",
     "memset_before": "returned CUDA error 1 (invalid argument)",
-    "too_many_threads": "returned CUDA error 1 (invalid argument)",
+    "too_many_threads": "65 threads in a block, at most 64 by the kernel's __launch_bounds__",
     "forged_kernel": "not the recorder's own",
     "forged_grid": "not the recorder's own",
     "forged_block": "not the recorder's own",
