@@ -1,4 +1,4 @@
-"""The floating-point state of the host in which a real launcher is called: drawn, as for recordings.
+"""The floating-point state of the host in which a real launcher is called: two, in turn.
 
 A server may flush denormals, and a library that it loads may have set that for all of its threads.
 x86-64 with glibc; elsewhere nothing is changed.

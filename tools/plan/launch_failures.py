@@ -42,9 +42,9 @@ def limit_text(failed: FailedLaunch) -> str:
                 "the cluster's extents do not divide the grid's, or differ from the compiled ones"
             )
         case "dynamic shared memory":
-            return f"{value} bytes of dynamic shared memory, {most}{_raised(failed)}"
+            return f"{most} bytes{_raised(failed)}"
         case "shared memory":
-            return f"{value} bytes of shared memory, static and dynamic, {most}"
+            return f"with the static {value}, {most}"
         case "threads by launch bounds":
             return f"{value} threads in a block, {most} by the kernel's __launch_bounds__"
         case "threads by registers":

@@ -46,7 +46,7 @@ REFUSED = {
     "asks_bus": "cudaDeviceGetAttribute of attribute 33: ",
     "many_launches": "more than 256 launches",
     "large_launches": "more than 65,536 parameter bytes in one call",
-    "hides_error": "failed with error 9 (invalid configuration argument), which the launcher neither returns",
+    "hides_error": "error 9 (invalid configuration argument), which the launcher neither",
 }
 
 
