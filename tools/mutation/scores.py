@@ -64,7 +64,9 @@ class CaseScores(Value):
     @property
     def dropped(self) -> tuple[Case, ...]:
         """Cases that the baseline fails, and those that kill no mutant, if there are mutants."""
-        dropped = (score for score in self.cases if score.refused or self.mutants and not score.kept)
+        dropped = (
+            score for score in self.cases if score.refused or (self.mutants and not score.kept)
+        )
         return tuple(score.case for score in dropped)
 
     def summary(self) -> str:
