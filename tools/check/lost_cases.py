@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.drawn_dims import Dims, legal_near
@@ -21,8 +21,9 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Unsupported, Wrong
 
 FLOOR, DTYPES_FLOOR = 0.5, 0.25
-"""Of the drawn cases, and of those of one combination of dtypes, so many must be judged: on fewer a
-verdict says too little to be `correct`."""
+"""Shares of the drawn cases that must be judged, others drawn in the place of lost ones included;
+and of those of one combination of dtypes, and without such others. On fewer a verdict says too
+little to be `correct`."""
 OTHER_DTYPES, OTHER_VALUES = 4.0, 0.5
 """How far apart cases are that differ in these, in octaves of an extent."""
 NEARER = (0.5, 0.25)
@@ -73,8 +74,10 @@ def instead(
     drawn: dict[str, Case] = {}
     for case in lost:
         near = min(passed, key=lambda other: _distance(case, other), default=None)
-        made = near and _between(task, near, case, rng, NEARER[attempt])
-        if made and made.model_dump_json() not in known:
+        if near is None:
+            continue
+        made = _between(task, near, case, rng, NEARER[attempt])
+        if made and made.dims != near.dims and made.model_dump_json() not in known:
             drawn[made.model_dump_json()] = made
     return list(drawn.values())
 
@@ -105,16 +108,13 @@ def below_floor(
 ) -> Unsupported | None:
     """What to say in the place of `correct` where too few of the drawn cases could be judged.
 
-    `judged` may hold others that were drawn in the place of lost ones."""
-    which, wanted, got = "drawn cases", math.ceil(FLOOR * len(drawn)), len(judged)
-    for kind in dict.fromkeys(map(_dtypes, drawn)):
-        if got < wanted:
-            break
-        all_of, of = (sum(_dtypes(case) == kind for case in some) for some in (drawn, judged))
-        if of < math.ceil(DTYPES_FLOOR * all_of):
-            which, wanted, got = f"drawn cases of {kind}", math.ceil(DTYPES_FLOOR * all_of), of
-    if got >= wanted:
+    `judged` may hold others that were drawn in the place of lost ones; these alone are not enough,
+    for they lie near such that work.
+    """
+    lacking = next(_lacking(drawn, judged), None)
+    if lacking is None:
         return None
+    which, got, wanted = lacking
     cause = next((one for one in failed if one.tried), next(iter(failed), None))
     first = f"; it fails on {cause.case.named}: {cause.cause}" if cause else ""
     what = (
@@ -122,6 +122,20 @@ def below_floor(
         f" needed{first}; mend it, or narrow task.toml to what it can do"
     )
     return Unsupported(what=what, kernel="", opcode="", line=0)
+
+
+def _lacking(drawn: Sequence[Case], judged: Sequence[Case]) -> Iterator[tuple[str, int, int]]:
+    """Which cases are too few, how many there are, and how many are needed."""
+    stated = {case.model_dump_json() for case in drawn}
+    kept = sum(case.model_dump_json() in stated for case in judged)
+    counts = [
+        ("drawn cases", len(judged), math.ceil(FLOOR * len(drawn))),
+        ("cases as they were drawn", kept, math.ceil(DTYPES_FLOOR * len(drawn))),
+    ]
+    for kind in dict.fromkeys(map(_dtypes, drawn)):
+        of_all, got = (sum(_dtypes(case) == kind for case in some) for some in (drawn, judged))
+        counts.append((f"drawn cases of {kind}", got, math.ceil(DTYPES_FLOOR * of_all)))
+    yield from (count for count in counts if count[1] < count[2])
 
 
 def _dtypes(case: Case) -> str:

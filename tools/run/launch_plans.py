@@ -17,7 +17,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device
 
-MAX_CRASHES = 8
+MAX_CRASHES = 5
 """Cases on which a launcher ends its process before it is tried on no more. What returns an error
 ends nothing."""
 MAX_KEPT = 20_000

@@ -1,5 +1,5 @@
-"""A task whose baseline cannot do all that its contract allows: it stages a row in shared memory and
-asks for no more than there usually is."""
+"""A task whose baseline cannot do all that its contract allows: it stages a row in shared memory
+and asks for no more than there usually is."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ def task(tmp_path: Path) -> Task:
 
 def test_what_is_nearer_to_a_failure_is_not_tried() -> None:
     failed, passed = [row(12_000), row(16_000)], [row(64), row(1000)]
-    found = hopeful([row(100), row(14_000), row(2000), row(9000)], failed, passed)
+    found = hopeful([row(100), row(13_000), row(2000), row(9000)], failed, passed)
     assert [one.near if one else None for one in found] == [None, row(12_000), None, row(12_000)]
-    assert str(found[1]) == "2x14000 float32: not tried: the baseline failed on 2x12000 float32"
+    assert str(found[1]) == "2x13000 float32: not tried: the baseline failed on 2x12000 float32"
     assert all(hopeful([row(64)], failed, [])), "nothing works"
 
 
@@ -71,3 +71,11 @@ def test_some_cases_of_every_dtype_must_be_judged() -> None:
     assert below_floor(drawn, drawn[:11], []) is None
     lacking = below_floor(drawn, drawn[:10], [])
     assert lacking and "enough drawn cases of float16: 0 are left, at least 1" in lacking.what
+
+
+def test_others_drawn_near_what_works_are_not_enough() -> None:
+    drawn = [row(d) for d in range(1, 13)]
+    others = [row(d, rows=3) for d in range(1, 13)]
+    assert below_floor(drawn, [*drawn[:3], *others[:3]], []) is None
+    lacking = below_floor(drawn, [*drawn[:2], *others], [])
+    assert lacking and "enough cases as they were drawn: 2 are left, at least 3" in lacking.what
