@@ -115,6 +115,8 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
             f"checked: {record.calls:,} calls on {record.cases} cases, {record.drawn} of them drawn"
             f" at random; {record.elements:,} elements compared with the oracle"
         )
+        if timed.correct.left_out:
+            lines.append(f"left out: {timed.correct.left_out} cases on which the baseline fails")
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(
         f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.types import BuildFailed, Case, Crashed, TimedOut, Unsafe, Wrong
 
@@ -30,12 +31,12 @@ class Failed:
 
     @property
     def cause(self) -> str:
-        """What the baseline did, with its message where there is one."""
+        """What the baseline did, with all that is known of it."""
         match self.outcome:
             case Crashed(message=message):
                 return message
-            case Unsafe(what=what, where=where):
-                return f"{what}, {where}"
+            case Unsafe() | Wrong():
+                return describe(self.outcome)
             case _:
                 return self._reason()
 
