@@ -32,9 +32,9 @@ def floating_point_state(number: int) -> Iterator[None]:
     before = ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
     _MATH.fegetenv(before)
     mxcsr = int.from_bytes(before.raw[_MXCSR_AT:], "little") & ~(FLUSHED | EXCEPTIONS)
-    drawn = ctypes.create_string_buffer(before.raw[:_MXCSR_AT], _ENVIRONMENT_BYTES)
-    set_bits = FLUSHED | EXCEPTIONS if number % 2 else 0
-    drawn[_MXCSR_AT:] = (mxcsr | set_bits).to_bytes(4, "little")
+    mxcsr |= FLUSHED | EXCEPTIONS if number % 2 else 0
+    changed = before.raw[:_MXCSR_AT] + mxcsr.to_bytes(4, "little")
+    drawn = ctypes.create_string_buffer(changed, _ENVIRONMENT_BYTES)
     _MATH.fesetenv(drawn)
     try:
         yield
