@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import KernelNode, Node
@@ -18,11 +19,24 @@ ROUNDED = (
     "depends on the host's rounding mode, which a caller may have set; only the last bits of a"
     " floating-point parameter may"
 )
-LAST_BITS = 8
-"""Steps of a floating-point parameter that a chain of host operations may move it by."""
-_FORMATS = ((8, "<q", 1 << 52), (4, "<i", 1 << 23), (2, "<h", 1 << 7))
-"""Bytes, the integer of the same bytes, and the least of it that is a normal number: float64,
-float32, bfloat16. A smaller integer is a count or an extent, which rounding may not change."""
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A floating-point number among parameter bytes, compared as the integer of the same bytes."""
+
+    size: int
+    form: str
+    """Of struct.unpack."""
+    least: int
+    """The least normal number. A smaller integer is a count, which rounding may not change."""
+    steps: int
+    """By which a chain of host operations may move it."""
+
+
+_SINGLE = _Format(4, "<i", 1 << 23, 64)
+_FORMATS = {4: _SINGLE, 8: _Format(8, "<q", 1 << 52, 64), 2: _Format(2, "<h", 1 << 7, 2)}
+"""By bytes, in the order in which they are tried: float32, float64, bfloat16 and float16."""
 
 
 def require_rounded(
@@ -43,7 +57,8 @@ def require_rounded(
         if isinstance(one, report.Kernel) and isinstance(other, report.Kernel):
             assert isinstance(node, KernelNode)
             free = _bytes_of((*node.undefined, *unread.get(node.kernel, ())))
-            at = _differing(one.parameters, other.parameters, free)
+            sizes = {p.offset: p.bytes for p in cubin.kernels[node.kernel].parameters}
+            at = _differing(one.parameters, other.parameters, free, sizes)
             if at is not None:
                 raise Unrepeatable(f"{parameter_name(cubin, node.kernel, at)} {ROUNDED}")
 
@@ -52,32 +67,42 @@ def _bytes_of(ranges: Iterable[tuple[int, int]]) -> set[int]:
     return {i for start, length in ranges for i in range(start, start + length)}
 
 
-def _differing(mine: bytes, its: bytes, free: set[int]) -> int | None:
-    """The first byte that differs by more than rounding; None: there is none."""
+def _differing(mine: bytes, its: bytes, free: set[int], sizes: Mapping[int, int]) -> int | None:
+    """The first byte that differs by more than rounding; None: there is none. `sizes`: bytes of the
+    parameters, by where they begin."""
     done = 0
     for at, (one, other) in enumerate(zip(mine, its, strict=True)):
         if at < done or one == other or at in free:
             continue
-        end = next((end for end in _words(at) if _is_near(mine, its, *end)), None)
-        if end is None:
+        number = next((n for n in _numbers(at, sizes) if _is_near(mine, its, sizes, *n)), None)
+        if number is None:
             return at
-        done = end[1]
+        done = number[0] + number[1].size
     return None
 
 
-def _words(at: int) -> Iterable[tuple[int, int]]:
-    for size, _, _ in _FORMATS:
-        start = at // size * size
-        yield start, start + size
+def _numbers(at: int, sizes: Mapping[int, int]) -> Iterable[tuple[int, _Format]]:
+    """The numbers that this byte may belong to: of a scalar parameter itself, of a struct each."""
+    start = max((begin for begin in sizes if begin <= at), default=0)
+    size = sizes.get(start, 0)
+    if size in _FORMATS and at < start + size:
+        yield start, _FORMATS[size]
+        return
+    for number in _FORMATS.values():
+        yield at // number.size * number.size, number
 
 
-def _is_near(mine: bytes, its: bytes, start: int, end: int) -> bool:
-    """Whether both words are normal numbers of the same sign, a few steps apart."""
-    size = end - start
+def _is_near(
+    mine: bytes, its: bytes, sizes: Mapping[int, int], start: int, number: _Format
+) -> bool:
+    """Whether both are normal numbers of the same sign, a few steps apart. In a struct a small integer
+    before a float32 is no part of a float64."""
+    end = start + number.size
     if end > len(mine):
         return False
-    form, least = next((f, low) for s, f, low in _FORMATS if s == size)
-    one, other = (struct.unpack(form, p[start:end])[0] for p in (mine, its))
-    low = (1 << 8 * size - 1) - 1
-    sizes = one & low, other & low
-    return (one < 0) == (other < 0) and min(sizes) >= least and abs(one - other) <= LAST_BITS
+    one, other = (struct.unpack(number.form, p[start:end])[0] for p in (mine, its))
+    magnitude, low = (1 << 8 * number.size - 1) - 1, 0xFFFF_FFFF
+    if number.size == 8 and start not in sizes and min(one & low, other & low) < _SINGLE.least:
+        return False
+    least = min(one & magnitude, other & magnitude)
+    return (one < 0) == (other < 0) and least >= number.least and abs(one - other) <= number.steps

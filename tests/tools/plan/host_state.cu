@@ -60,6 +60,25 @@ LAUNCHER(one_fewer_where_numbers_round) {
   doubled<<<1, 32, 0, stream>>>(out, 1.0, d - less);
   return cudaGetLastError();
 }
+__global__ void both(float* out, int count, float scale) { out[threadIdx.x] = scale * count; }
+LAUNCHER(a_count_beside_a_number) {
+  volatile double one = 1.0, tiny = 1e-30;
+  const int less = one + tiny != one || one - tiny != one;
+  both<<<1, 32, 0, stream>>>(static_cast<float*>(out_), static_cast<int>(d) - less, 1.0f / (3 * d));
+  return cudaGetLastError();
+}
+struct Pair {
+  int count;
+  float scale;
+};
+__global__ void in_a_pair(float* out, Pair pair) { out[threadIdx.x] = pair.scale * pair.count; }
+LAUNCHER(a_count_in_a_struct) {
+  volatile double one = 1.0, tiny = 1e-30;
+  const int less = one + tiny != one || one - tiny != one;
+  const Pair pair = {static_cast<int>(d) - less, 3.0f};
+  in_a_pair<<<1, 32, 0, stream>>>(static_cast<float*>(out_), pair);
+  return cudaGetLastError();
+}
 LAUNCHER(where_home_is_set) { USUAL(!getenv("HOME"), 1.0f) }
 LAUNCHER(where_more_is_set) {
   int count = 0;
@@ -77,6 +96,17 @@ LAUNCHER(where_a_signal_is_blocked) {
 
 // Honest ones.
 LAUNCHER(a_reciprocal) { USUAL(true, 1.0f / static_cast<float>(3 * d)) }
+struct Call {
+  float scale;
+  int count;
+  double root;
+};
+__global__ void in_a_struct(float* out, Call call) { out[threadIdx.x] = call.scale * call.count + call.root; }
+LAUNCHER(numbers_in_a_struct) {
+  const Call call = {powf(10000.0f, -2.0f / (3 * d)), static_cast<int>(d), std::sqrt(3.0 * d)};
+  in_a_struct<<<1, 32, 0, stream>>>(static_cast<float*>(out_), call);
+  return cudaGetLastError();
+}
 LAUNCHER(a_root_in_double) {
   float* out = static_cast<float*>(out_);
   const int threads = 32 * static_cast<int>(std::ceil(static_cast<double>(d) / 2304.0));

@@ -49,6 +49,8 @@ def named(entry: str) -> Task:
         "where_both_bits_are_set",
         "after_an_exception",
         "one_fewer_where_numbers_round",
+        "a_count_beside_a_number",
+        "a_count_in_a_struct",
         "where_home_is_set",
     ],
 )
@@ -76,7 +78,7 @@ def test_what_is_drawn_freely_shows_within_a_few_recordings(looking: Build, entr
     assert any(isinstance(outcome, Refused) for outcome in found), found
 
 
-@pytest.mark.parametrize("entry", ["a_reciprocal", "a_root_in_double"])
+@pytest.mark.parametrize("entry", ["a_reciprocal", "a_root_in_double", "numbers_in_a_struct"])
 def test_numbers_for_a_kernel_may_be_rounded(looking: Build, entry: str) -> None:
     for seed in range(6):
         plans = record(looking, named(entry), CASES, spec("h200"), random.Random(seed))
