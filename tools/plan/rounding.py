@@ -34,8 +34,13 @@ class _Format:
     """By which a chain of host operations may move it."""
 
 
-_SINGLE = _Format(4, "<i", 1 << 23, 64)
-_FORMATS = {4: _SINGLE, 8: _Format(8, "<q", 1 << 52, 64), 2: _Format(2, "<h", 1 << 7, 2)}
+COUNTS = 1 << 16
+"""Below this the low half of a float64 may be an integer of its own."""
+_FORMATS = {
+    4: _Format(4, "<i", 1 << 23, 64),
+    8: _Format(8, "<q", 1 << 52, 64),
+    2: _Format(2, "<h", 1 << 7, 2),
+}
 """By bytes, in the order in which they are tried: float32, float64, bfloat16 and float16."""
 
 
@@ -74,7 +79,7 @@ def _differing(mine: bytes, its: bytes, free: set[int], sizes: Mapping[int, int]
     for at, (one, other) in enumerate(zip(mine, its, strict=True)):
         if at < done or one == other or at in free:
             continue
-        number = next((n for n in _numbers(at, sizes) if _is_near(mine, its, sizes, *n)), None)
+        number = next((n for n in _numbers(at, sizes) if _is_near(mine, its, *n)), None)
         if number is None:
             return at
         done = number[0] + number[1].size
@@ -82,27 +87,26 @@ def _differing(mine: bytes, its: bytes, free: set[int], sizes: Mapping[int, int]
 
 
 def _numbers(at: int, sizes: Mapping[int, int]) -> Iterable[tuple[int, _Format]]:
-    """The numbers that this byte may belong to: of a scalar parameter itself, of a struct each."""
+    """The numbers that this byte may belong to: a parameter of 2 or 4 bytes itself; a larger one may
+    be a struct of several."""
     start = max((begin for begin in sizes if begin <= at), default=0)
     size = sizes.get(start, 0)
-    if size in _FORMATS and at < start + size:
+    if size in (2, 4) and at < start + size:
         yield start, _FORMATS[size]
         return
     for number in _FORMATS.values():
         yield at // number.size * number.size, number
 
 
-def _is_near(
-    mine: bytes, its: bytes, sizes: Mapping[int, int], start: int, number: _Format
-) -> bool:
-    """Whether both are normal numbers of the same sign, a few steps apart. In a struct a small integer
-    before a float32 is no part of a float64."""
+def _is_near(mine: bytes, its: bytes, start: int, number: _Format) -> bool:
+    """Whether both are normal numbers of the same sign, a few steps apart. A count before a float32
+    is no part of a float64."""
     end = start + number.size
     if end > len(mine):
         return False
     one, other = (struct.unpack(number.form, p[start:end])[0] for p in (mine, its))
     magnitude, low = (1 << 8 * number.size - 1) - 1, 0xFFFF_FFFF
-    if number.size == 8 and start not in sizes and min(one & low, other & low) < _SINGLE.least:
+    if number.size == 8 and min(one & low, other & low) < COUNTS:
         return False
     least = min(one & magnitude, other & magnitude)
     return (one < 0) == (other < 0) and least >= number.least and abs(one - other) <= number.steps
