@@ -53,11 +53,8 @@ def describe(outcome: Outcome) -> str:
             return f"refused by the {gate}:\n{cut_lines(places, LOG_LINES)}"
         case BuildFailed(log=log):
             return f"does not build:\n{cut_lines(log, LOG_LINES)}"
-        case Unsupported(what=what, kernel=kernel, opcode=opcode, line=line):
-            return (
-                f"not judged: the virtual GPU does not support {what} ({opcode}, PTX line {line} of"
-                f" {kernel})"
-            )
+        case Unsupported():
+            return _unsupported(outcome)
         case Wrong():
             return _wrong(outcome)
         case Unsafe(case=case, what=what, where=where):
@@ -70,6 +67,15 @@ def describe(outcome: Outcome) -> str:
             return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
         case Correct() | Timed():
             return _passed(outcome)
+
+
+def _unsupported(outcome: Unsupported) -> str:
+    if not outcome.opcode:
+        return f"unsupported: {outcome.what}"
+    return (
+        f"not judged: the virtual GPU does not support {outcome.what} ({outcome.opcode}, PTX line"
+        f" {outcome.line} of {outcome.kernel})"
+    )
 
 
 def speed(timed: Timed) -> str:
@@ -148,7 +154,11 @@ def _right(correct: Correct) -> str:
     sampled = f" ({len(correct.sampled)} by a sample of blocks)" if correct.sampled else ""
     hidden = f", {correct.hidden} of them drawn at random" if correct.hidden else ""
     unsteady = "; non-deterministic" if correct.deterministic is False else ""
-    return f"correct on {correct.cases} cases{sampled}{hidden}{unsteady}"
+    cases, lost = f"{correct.cases} cases", ""
+    if correct.left_out:
+        cases = f"{correct.cases} of {correct.cases + correct.left_out} cases"
+        lost = f"; {correct.left_out} left out: the baseline fails there"
+    return f"correct on {cases}{sampled}{hidden}{lost}{unsteady}"
 
 
 def _wrong(wrong: Wrong) -> str:

@@ -57,9 +57,7 @@ class Judge:
     """Guards, builds, checks, times and profiles candidates of one task on one device.
 
     All methods block; call them from a thread of their own and stop them with `cancel`, after which
-    they raise Cancelled. The kernel's faults are values; MissingDependency and other exceptions are
-    the machine's or ours.
-    """
+    they raise Cancelled. The kernel's faults are values; exceptions are the machine's or ours."""
 
     def __init__(
         self,
@@ -76,9 +74,8 @@ class Judge:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
         None means bench on a real GPU and demo on the virtual one. `trust` lets untrusted code
-        run where the machine cannot isolate it (task/trust.py). `engine` is the virtual GPU's. All
-        that is drawn comes from `entropy`, a fresh one where there is none.
-        Raises BadInput, and MissingDependency where an untrusted task is not trusted.
+        run where the machine cannot isolate it (task/trust.py). All that is drawn comes from
+        `entropy`. Raises BadInput, and MissingDependency where an untrusted task is not trusted.
         """
         self._trust = trust
         self.entropy = entropy or Entropy()
@@ -140,9 +137,8 @@ class Judge:
     ) -> Evaluation:
         """All steps, on the task's check cases and the extra ones; builds come from the cache.
 
-        Choosing the best of many measurements has a bias: a winner is evaluated once more with
-        `fresh_seeds` for the timed cases, after the sanitizers, and that figure is the one to
-        report.
+        The best of many measurements has a selection bias: a winner is evaluated once more with
+        `fresh_seeds` for the timed cases, after the sanitizers.
         """
         if self.device.kind == "cuda" and source != self.baseline:
             self.prepare()  # beside nvcc; a virtual GPU would take its cores
@@ -187,6 +183,10 @@ class Judge:
         failure = self._planned(built, (), steps)
         outcome = failure or self._checked(built, extra_cases, steps)
         return self._evaluation(source, outcome, steps, built)
+
+    def require_judged(self, cases: Sequence[Case]) -> None:
+        """Raises BadInput where the baseline fails on one of these cases that somebody gave."""
+        self._checker.require_judged(cases)
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
         """Guard, build and time only, on these cases, whose results are compared; no verdict."""
@@ -266,6 +266,7 @@ class Judge:
                 raise BadInput(f"{what}: {describe(beside)}")
             shown = plans[len(own) :][: len(timed)] if timed else plans
             steps.evidence = evidence(self.device, built, shown, baseline, beside)
+        steps.note(self._largest.note)
         return None
 
     def _checked(

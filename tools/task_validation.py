@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from astra_chat.tools.build.nvcc import build, require_build
 from astra_chat.tools.check.atomic_order import wrong_in_another_order
 from astra_chat.tools.check.causes import Explained, explained
 from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.extremes import Ends, at_ends
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
@@ -61,12 +63,14 @@ class TaskReport:
     another order, and what to do about it."""
     bugs: SuiteScore | None = None
     """Seeded bugs of the baseline that the check cases detect; None: not tried."""
+    ends: Ends = field(default_factory=Ends)
+    """Calls with each dim at its least and greatest."""
 
     @property
     def fit(self) -> bool:
         not_tried = self.not_tried + self.hidden_not_tried
-        found = self.disagreement or self.failed or self.hidden_failed or self.undetected
-        return not (found or not_tried)
+        wrong = self.failed or self.hidden_failed or self.ends.failed
+        return not (self.disagreement or wrong or self.undetected or not_tried)
 
     def lines(self) -> list[str]:
         """The report as text."""
@@ -78,6 +82,8 @@ class TaskReport:
             f"baseline: correct on {stated} and {drawn}",
             *(f"  {text}" for text in (*self.failed, *self.hidden_failed)),
             *(f"  left out: {text}" for text in self.left_out),
+            *([self.ends.line()] if self.ends.calls else []),
+            *(f"  {failed.case.named}: {failed.cause}" for failed in self.ends.failed),
         ]
         for argument, output in dict.fromkeys((t.argument, t.output) for t in self.trials):
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]
@@ -117,6 +123,10 @@ def check_task(
         own, hidden = oracle_cases[: len(task.check)], oracle_cases[len(task.check) :]
         failed, not_tried = _parted(checker.learn(own, tell))
         hidden_failed, hidden_not_tried = _parted(checker.learn(hidden, tell))
+        baseline = require_build(
+            build(task, task.baseline, device, stop), f"the baseline of {task.name}"
+        )
+        found = at_ends(checker, runner, oracle, baseline, [*task.check, *drawn])
         right = [t for t in own if checker.baseline_errors.knows(t.case)]
         passed = [t.case for t in right]
         why, hidden_why = (
@@ -137,7 +147,7 @@ def check_task(
         hidden_failed=tuple(map(str, _unexcused(hidden_why))),
         left_out=tuple(str(one) for one in hidden_why if one.by_values),
         trials=tuple(all_trials), seed=seed.text, undetected=tuple(undetected(all_trials)),
-        disagreement=tuple(disagreement), bugs=bugs,
+        disagreement=tuple(disagreement), bugs=bugs, ends=found,
     )  # fmt: skip
 
 

@@ -201,12 +201,15 @@ class BuildFailed(Value):
 
 
 class Unsupported(Value):
-    """The virtual GPU does not support it: no statement about the kernel."""
+    """No statement about the kernel: the virtual GPU lacks an instruction of it, or the baseline
+    fails on so many drawn cases that too few are left to judge by."""
 
     kind: Literal["unsupported"] = "unsupported"
     what: str
+    """The instruction's part that is lacking, or why there are too few cases."""
     kernel: str
     opcode: str
+    """Of the instruction; "" where the cases are too few."""
     line: int
     """PTX line."""
 
@@ -281,6 +284,8 @@ class Correct(Value):
     """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None
     """Repeated calls gave the same bits; None: no call was repeated."""
+    left_out: int = Field(default=0, exclude_if=lambda count: not count)
+    """Further cases, on which no kernel is judged: the baseline fails there."""
 
 
 class Timed(Value):

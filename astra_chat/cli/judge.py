@@ -107,9 +107,9 @@ def check(
     from astra_chat.tools.task.case_text import read_case
 
     with open_judge(task, device, trust=trust, engine=engine, seed=seed) as judge:
-        evaluation = judge.check(
-            text_of(kernel), [read_case(judge.task, text) for text in case or []]
-        )
+        extra = [read_case(judge.task, text) for text in case or []]
+        judge.require_judged(extra)
+        evaluation = judge.check(text_of(kernel), extra)
     again = reproduce_command(
         evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
         scalars=judge.task.scalars,

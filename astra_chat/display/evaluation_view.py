@@ -118,6 +118,8 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
             f" at random; {record.elements:,} elements compared with the oracle"
         )
         lines += [band_line(name, share) for name, share in record.band_shares.items()]
+        if timed.correct.left_out:
+            lines.append(f"left out: {timed.correct.left_out} cases on which the baseline fails")
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(
         f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
@@ -150,7 +152,8 @@ def outcome_text(outcome: Outcome) -> Text:
     text = Text(describe(outcome), style=STYLES.get(verdict(outcome), "bold red"))
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if isinstance(correct, Correct):
-        share = f"; within the tolerance everywhere, the worst error at {correct.worst:.0%} of it"
+        where = "on all that were judged" if correct.left_out else "everywhere"
+        share = f"; within the tolerance {where}, the worst error at {correct.worst:.0%} of it"
         text.append(share, style="")
         for note in correct.sampled:
             text.append(f"\n  sampled: {note}", style="dim")

@@ -73,6 +73,7 @@ def report_on(
 ) -> EvaluationReport:
     """The same by a judge that is open. Raises BadInput."""
     extra = [read_case(judge.task, text) for text in more_cases]
+    judge.require_judged(extra)
     evaluation = judge.evaluate(source, extra, fresh_seeds=final)
     return EvaluationReport(
         schema="astra-chat/evaluation-report/1",

@@ -51,6 +51,17 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
         Correct(cases=9, hidden=4, worst=0.5, deterministic=False),
         ["4 of them drawn", "non-deterministic"],
     ),
+    (
+        Correct(cases=201, hidden=190, worst=0.5, left_out=22),
+        [
+            "correct on 201 of 223 cases, 190 of them drawn",
+            "; 22 left out: the baseline fails there; not timed",
+        ],
+    ),
+    (
+        Unsupported(what="the baseline cannot be judged", kernel="", opcode="", line=0),
+        ["unsupported: the baseline cannot be judged"],
+    ),
     (timed(1.5), ["estimated 1.50x", "accepted"]),
 ]
 

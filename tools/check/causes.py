@@ -21,7 +21,7 @@ from astra_chat.tools.task.placement import packed_pads
 from astra_chat.tools.types import Case
 
 MOST_CASES = 4
-"""Failing cases that are looked into."""
+"""Failing cases of which other causes than values are looked for."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Explained:
     failed: Failed
     right_with: tuple[str, ...] = ()
     by_values: bool = False
-    """Other values of the inputs make it right, and nothing else does."""
+    """Other values of the inputs make it right: whatever else may do so, by other numbers that are
+    drawn then."""
     tried: bool = False
 
     def __str__(self) -> str:
@@ -57,24 +58,22 @@ def explained(
     task: Task, checker: Checker, oracle: Oracle, stop: Stop, failed: Sequence[Failed],
     passed: Sequence[Case],
 ) -> list[Explained]:  # fmt: skip
-    """Judge the baseline on variants of the first failing cases. `passed` are cases that it passes.
+    """Judge the baseline on variants of the failing cases. `passed` are cases that it passes.
 
-    Values of inputs come last in the words of a case: they are the contract's to exclude only where
-    nothing else is the cause.
+    Normal values come first, of every case whose values are others: where they make it right, the
+    cause is there, and nothing else is tried. Other causes are looked for in the first few cases.
     """
-    found = []
-    for number, one in enumerate(failed):
+    found, looked_into = [], 0
+    for one in failed:
         variants = list(changes(task, one.case, passed)) if passed else []
-        if number >= MOST_CASES or not variants:
-            found.append(Explained(one))
-            continue
-        right = _right(checker, oracle, stop, variants)
-        found.append(
-            Explained(
-                one, tuple(change.back for change in right),
-                bool(right) and all(change.values for change in right), tried=True,
-            )
-        )  # fmt: skip
+        right = _right(checker, oracle, stop, [change for change in variants if change.values])
+        looked = by_values = bool(right)
+        if not right and variants and looked_into < MOST_CASES:
+            looked_into, looked = looked_into + 1, True
+            others = [change for change in variants if not change.values]
+            right = _right(checker, oracle, stop, others)
+        backs = tuple(change.back for change in right)
+        found.append(Explained(one, backs, by_values, tried=looked))
     return found
 
 

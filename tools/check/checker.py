@@ -4,36 +4,31 @@ limit."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import ON_A_GPU, Call, CheckProgress, check
-from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
 from astra_chat.tools.check.hidden_cases import draw, draw_shared, seeded, twin, unique
+from astra_chat.tools.check.learning import Learning
+from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord
-from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,
     Correct,
-    Crashed,
     DeviceKind,
-    Refused,
-    TimedOut,
-    Unsafe,
-    Unsupported,
     Wrong,
 )
 
@@ -42,9 +37,6 @@ REPEATS: dict[DeviceKind, int] = {"virtual": 1, "cuda": 8}
 so there a repeat shows what is kept between calls, but no race."""
 MORE_REPEATS: dict[DeviceKind, int] = {"virtual": 0, "cuda": 4}
 """Up to so many are added, a number drawn at random: nobody knows which call is the last."""
-TOO_MANY_FAILURES = 3
-"""Runs of the baseline that end early before the rest of the drawn cases is left out."""
-
 Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""
 
@@ -76,6 +68,7 @@ class Checker:
         self._far = FarCalls(self._runner)
         self._telling = False
         self._left_out: list[Failed] = []
+        self._drawn_shared = list(self._shared)
 
     def check(
         self,
@@ -107,10 +100,12 @@ class Checker:
         sweep = self._begun_sweep(built, seed, confirming) if self._device.kind == "cuda" else None
         try:
             failed = self._learned_with_own([*further, *hidden], tell)
+            hidden += self._instead(hidden, failed, rng, tell)
             own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
             more = [t for t in further if t not in own]
-            unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
-            left_out = [str(one) for one in failed if one.case.label in unknown]
+            unknown = [t.case for t in [*more, *hidden] if not self._knows(t)]
+            lost = [*self._left_out, *(one for one in failed if one.case in unknown)]
+            left_out = [*map(str, lost)]
             calls = [Call(t, turn=place) for place, t in enumerate(own)]
             calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
             calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
@@ -123,14 +118,18 @@ class Checker:
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
+            judged = [call.oracle_case.case for call in calls if call.hidden]
+            lacking = below_floor([*self._drawn_shared, *drawn], unique(judged), lost)
             if self._device.kind == "virtual" and isinstance(outcome, Correct):
                 far = self._runner.seeded(seed.of("far"))
                 outcome = self._far.fault(far, built, confirming=confirming) or outcome
+                left_out += self._far.left_out
             if sweep and isinstance(outcome, Correct):
                 tell(len(calls), len(calls), "drawn cases compared with the baseline")
                 outcome = self._swept(sweep, built, seen, seed, tell)
                 left_out += sweep.left_out
-            left_out = [*map(str, self._left_out), *left_out]
+            if isinstance(outcome, Correct):
+                outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
             return outcome, seen.record(self._task, left_out, drawn)
         finally:
             if sweep:
@@ -175,17 +174,46 @@ class Checker:
             return self.learn(others, tell)
         own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
         failed = self.learn([*own, *self._in_reserve(tell), *shared, *others], tell)
-        lacking = {t.case.label for t in shared if not self._knows(t)}
-        self._left_out = [one for one in failed if one.case.label in lacking]
+        lacking = [t.case for t in shared if not self._knows(t)]
+        self._left_out = [one for one in failed if one.case in lacking]
+        shared += self._instead(shared, failed, self._entropy.cases.of("instead").random(), tell)
         self._shared = [t.case for t in shared if self._knows(t)]
         self._settle(own, tell)
         return failed
+
+    def _instead(
+        self, asked: Sequence[OracleCase], failed: Sequence[Failed], rng: random.Random, tell: Tell
+    ) -> list[OracleCase]:
+        """Cases in the place of those that the baseline fails: nearer to such that it passes."""
+        lost = [one.case for one in failed if is_lost(one)]
+        lost = [t.case for t in asked if t.case in lost and not self._knows(t)]
+        found: list[OracleCase] = []
+        for attempt in (0, 1):
+            passed = [t.case for t in asked if self._knows(t)]
+            made = self._oracle_cases(instead(self._task, lost, passed, rng, attempt), tell)
+            self.learn(made, tell)
+            found += [t for t in made if self._knows(t)]
+            lost = lost[: len(lost) - len(found)]
+            if not lost:
+                break
+        return found
 
     def _in_reserve(self, tell: Tell) -> list[OracleCase]:
         """Cases of special values as they are stated: a drawn seed may let some meet on which the
         baseline itself fails, and a process of its own for such a case takes seconds."""
         stated = [case for case in self._task.check if case.values == "special"]
         return self._oracle_cases(stated, tell)
+
+    def require_judged(self, cases: Sequence[Case]) -> None:
+        """Raises BadInput, naming the baseline's failure, where no verdict is possible on a case
+        that somebody gave."""
+        failed = self.learn(self._oracle_cases(cases, lambda *_: None))
+        if failed:
+            first = failed[0]
+            raise BadInput(
+                f"case {first.case.named}: the baseline of {self._task.name} fails there, so no"
+                f" kernel can be judged on it: {first.cause}"
+            )
 
     @property
     def own(self) -> list[Case]:
@@ -229,17 +257,18 @@ class Checker:
         self, oracle_cases: Sequence[OracleCase], tell: Tell = lambda *_: None
     ) -> list[Failed]:
         """Run the baseline where its own errors are unknown; the cases that it fails."""
-        failed: list[Failed] = []
         missing = [t for t in oracle_cases if not self._knows(t)]
         if not missing:
-            return failed
+            return []
         built = build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
         if not isinstance(built, Build):
             return [Failed(t.case, built) for t in missing]
         like = self._on_further_seeds([t.case for t in missing])
         further = self._oracle_cases([again for again, _ in like.values()], tell)
+        tell(0, len(missing), "the baseline's own errors")
+        learning = Learning(self._runner, built, self.baseline_errors, like, self._unmeasured)
         try:
-            return failed + self._learned(built, [*missing, *further], like, tell)
+            return learning.learn([*missing, *further])
         finally:
             for oracle_case in further:
                 self._oracle.forget(oracle_case)
@@ -257,56 +286,6 @@ class Checker:
                 again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
                 warm_inputs[_key(again)] = again, case
         return warm_inputs
-
-    def _learned(
-        self,
-        built: Build,
-        missing: Sequence[OracleCase],
-        like: Mapping[str, tuple[Case, Case]],
-        tell: Tell,
-    ) -> list[Failed]:
-        """What was run is learned. A case whose further seeds were not all tried is forgotten: its
-        one result may be right by luck."""
-        failed: list[Failed] = []
-        while missing and len(failed) < TOO_MANY_FAILURES:
-            tell(0, len(missing), "the baseline's own errors")
-            done, failure = self._learn_until_failure(built, missing, like, failed)
-            if failure is None:
-                return failed
-            if isinstance(failure, Refused):
-                what = failure.findings[0].what
-                raise BadInput(f"the baseline of {self._task.name} is refused: {what}")
-            bad = failure.case if isinstance(failure, Crashed | Unsafe) else missing[done].case
-            failed.append(Failed(bad, failure))
-            missing = [truth for truth in missing[done:] if truth.case != bad]
-            if isinstance(failure, Unsupported | TimedOut):
-                break
-        not_tried = {}
-        for oracle_case in missing:
-            _, case = like.get(_key(oracle_case.case), (None, oracle_case.case))
-            self.baseline_errors.forget(case)
-            not_tried[_key(case)] = Failed(case, None)
-        return [*failed, *not_tried.values()]
-
-    def _learn_until_failure(
-        self,
-        built: Build,
-        oracle_cases: Sequence[OracleCase],
-        like: Mapping[str, tuple[Case, Case]],
-        failed: list[Failed],
-    ) -> tuple[int, Failure | None]:
-        for done, run in enumerate(self._runner.run(built, oracle_cases, "check")):
-            if not isinstance(run, CaseRun):
-                return done, run
-            _, of = like.get(_key(run.oracle_case.case), (None, None))
-            verdict = compare(self._task, run)
-            if isinstance(verdict, Wrong):
-                if of is None:
-                    failed.append(Failed(run.oracle_case.case, verdict))
-            elif of is None or self.baseline_errors.knows(of):
-                measured = _key(run.oracle_case.case) not in self._unmeasured
-                self.baseline_errors.learn(run, of, measured=measured)
-        return len(oracle_cases), None
 
     def _repeats(self, first: OracleCase, second: OracleCase, rng: random.Random) -> list[Call]:
         """Other numbers at the same addresses, the same numbers at others, and repeats.

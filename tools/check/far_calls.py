@@ -16,6 +16,7 @@ from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
+from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of
@@ -54,6 +55,8 @@ class FarCalls:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._known: list[Case] | None = None
+        self.left_out: list[str] = []
+        """Calls on which the baseline fails, or that could not be run."""
 
     def fault(self, runner: Runner, built: Build, *, confirming: bool) -> Failure | None:
         """The first call in which `built` leaves its arguments: of the FEW with the shortest rows,
@@ -68,8 +71,15 @@ class FarCalls:
             runner = self._runner
             baseline = build(runner.task, runner.task.baseline, runner.device, runner.stop)
             built = require_build(baseline, f"the baseline of {runner.task.name}")
-            results = _results(runner, built, far_calls(runner.task))
+            cases = far_calls(runner.task)
+            results = _results(runner, built, cases)
             self._known = [case for case, failure in results if failure is None]
+            failed = {case.label: failure for case, failure in results if failure}
+            self.left_out = [
+                f"{Failed(case, failed.get(case.label))} (beyond 2^31 elements)"
+                for case in cases
+                if case not in self._known
+            ]
         return self._known
 
 

@@ -25,6 +25,14 @@ class LargestCalls:
 
     def __init__(self) -> None:
         self._known: list[Case] | None = None
+        self.left_out = 0
+        """Of the largest calls, those on which the baseline's launcher fails."""
+
+    @property
+    def note(self) -> str:
+        """What was left out, as text; "" where nothing was."""
+        what = f"{self.left_out} of the largest legal calls left out: the baseline fails there"
+        return what if self.left_out else ""
 
     def of(self, runner: Runner, baseline: Build) -> list[Case]:
         """The same for all candidates; recorded once."""
@@ -35,6 +43,7 @@ class LargestCalls:
                 case for case, plan in zip(cases, plans, strict=True)
                 if isinstance(plan, LaunchPlan)
             ]  # fmt: skip
+            self.left_out = len(cases) - len(self._known)
         return self._known
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
+from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw_swept
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.errors import BadInput
@@ -59,8 +60,11 @@ class Sweep:
         if self._cases is None:
             drawn = draw_swept(self._runner.task, self._seed.random())
             plans = self._runner.record(self._baseline(), drawn)
-            pairs = zip(drawn, plans, strict=True)
+            pairs = list(zip(drawn, plans, strict=True))
             self._cases = [case for case, plan in pairs if isinstance(plan, LaunchPlan)]
+            self.left_out += [
+                str(Failed(case, plan)) for case, plan in pairs if not isinstance(plan, LaunchPlan)
+            ]
         self._made = self._oracle.oracle_cases(self._cases, self._runner.stop)
         return list(self._made)
 
@@ -80,7 +84,7 @@ class Sweep:
                 return failure
             assert self._cases is not None
             self._cases.remove(case)
-            self.left_out.append(f"{case.label}: the baseline {failure.kind}")
+            self.left_out.append(str(Failed(case, failure)))
         raise BadInput(
             f"the baseline of {runner.task.name} fails on {MAX_FAILED} legal cases, such as"
             f" {self.left_out[-1]}: mend it, or state the legal domain in task.toml"

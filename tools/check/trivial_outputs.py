@@ -70,10 +70,13 @@ def trials(
 
 def undetected(trials: Sequence[Trial]) -> list[str]:
     """Where a trivial output passes all cases of a family and dtype though it is wrong on some, or
-    passes all cases there are."""
+    passes all cases there are. A case that it does not fit, such as an input of another shape,
+    tells it apart."""
     groups: dict[tuple[str, ...], list[Trial]] = {}
     always: dict[tuple[str, str], list[Trial]] = {}
+    cases: dict[str, set[str]] = {}
     for trial in trials:
+        cases.setdefault(trial.argument, set()).add(trial.case.model_dump_json())
         kind = (trial.argument, trial.output, trial.case.dtype, trial.case.values)
         groups.setdefault(kind, []).append(trial)
         always.setdefault((trial.argument, trial.output), []).append(trial)
@@ -82,9 +85,9 @@ def undetected(trials: Sequence[Trial]) -> list[str]:
         for (argument, output, dtype, family), group in groups.items()
         if all(t.passed for t in group) and not all(t.right for t in group)
     ] + [
-        f"{argument}: {output} is right on all cases"
+        f"{argument}: {output} is right on all cases: add a check case on which it is wrong"
         for (argument, output), group in always.items()
-        if all(t.passed and t.right for t in group)
+        if all(t.passed and t.right for t in group) and len(group) >= len(cases[argument])
     ]
 
 

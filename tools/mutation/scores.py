@@ -18,12 +18,14 @@ class CaseScore(Value):
     """Names of mutants."""
     unjudged: str = ""
     """Why the case has no score: it is too large, or the baseline itself fails it."""
+    refused: bool = Field(default=False, exclude_if=lambda refused: not refused)
+    """The baseline fails it, so no kernel can be judged on it."""
 
     @property
     def kept(self) -> bool:
         """A case that detects no seeded bug would hardly detect a real one. One that detects only
         what other cases do stays: it costs little, and kernels have other bugs."""
-        return bool(self.kills or self.unjudged)
+        return bool(self.kills or self.unjudged) and not self.refused
 
 
 class CaseScores(Value):
@@ -61,20 +63,27 @@ class CaseScores(Value):
 
     @property
     def dropped(self) -> tuple[Case, ...]:
-        """Cases that kill no mutant, if there are mutants."""
-        return tuple(score.case for score in self.cases if self.mutants and not score.kept)
+        """Cases that the baseline fails, and those that kill no mutant, if there are mutants."""
+        dropped = (
+            score for score in self.cases if score.refused or (self.mutants and not score.kept)
+        )
+        return tuple(score.case for score in dropped)
 
     def summary(self) -> str:
         """The score in one line."""
         whose = "the task's own cases"
         source = f"the baseline and of {self.also}" if self.also else "the baseline"
         killed = f"{whose} kill {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
+        refused = [score for score in self.cases if score.refused]
+        fails = f"; {len(refused)} that the baseline fails are not kept" if refused else ""
         if not self.mutants:
-            return f"no seeded bug of {source} could be built: all cases are kept"
+            kept = "all others are kept" if refused else "all cases are kept"
+            return f"no seeded bug of {source} could be built: {kept}{fails}"
         if self.lived:
             killed += f"; the {len(self.cases)} proposed ones kill {len(self.new)} of the"
             killed += f" {len(self.lived)} surviving ones"
-        if count := len(self.dropped):
+        killed += fails
+        if count := len(self.dropped) - len(refused):
             killed += f"; {count} that kill none are not kept"
         if self.harmless:
             killed += f"; {len(self.harmless)} bugs that change no result are left out"
@@ -91,7 +100,7 @@ def together(own: CaseScores, other: CaseScores, name: str) -> CaseScores:
     for one, also in zip(own.cases, other.cases, strict=True):
         failed = f"{name}: {also.unjudged}" if also.unjudged else ""
         kills, unjudged = (*one.kills, *named(also.kills)), one.unjudged or failed
-        cases.append(CaseScore(case=one.case, kills=kills, unjudged=unjudged))
+        cases.append(one.model_copy(update={"kills": kills, "unjudged": unjudged}))
     return CaseScores(
         asked=own.asked, mutants=(*own.mutants, *named(other.mutants)),
         own=(*own.own, *named(other.own)), cases=tuple(cases),

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw, draw_shared
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
@@ -111,7 +112,8 @@ class Scorer:
             CaseScore(
                 case=case,
                 kills=tuple(name for name in names if case in kills[name]),
-                unjudged="" if case in known else FAILS if case in failed else why,
+                unjudged="" if case in known else FAILS if case in failed else _why(case, why),
+                refused=any(one.case == case and one.is_baselines for one in why),
             )
             for case in cases
         )
@@ -223,16 +225,14 @@ class Scorer:
             return [one for one in self._builds if one.mutant.name != ITSELF]
         return [one for one in self._builds if one.mutant.name in names]
 
-    def _learned(self, cases: Sequence[Case]) -> tuple[list[OracleCase], str]:
-        """The cases that the baseline passes, small ones first, and what is wrong with others."""
+    def _learned(self, cases: Sequence[Case]) -> tuple[list[OracleCase], list[Failed]]:
+        """The cases that the baseline passes, small ones first, and those that it fails."""
         fitting = [case for case in cases if self._task.least_bytes(case) <= MAX_BYTES]
         ordered = sorted(fitting, key=self._task.least_bytes)
         oracle_cases = self._oracle.oracle_cases(ordered, self._runner.stop)
-        failed = [str(one) for one in self._checker.learn(oracle_cases)]
-        if len(fitting) < len(cases):
-            failed.append("too large to be scored on the virtual GPU")
+        failed = self._checker.learn(oracle_cases)
         known = self._checker.baseline_errors.knows
-        return [t for t in oracle_cases if known(t.case)], "; ".join(failed)
+        return [t for t in oracle_cases if known(t.case)], failed
 
     def _killing(
         self,
@@ -313,3 +313,9 @@ class Scorer:
 def _waves(cases: Sequence[OracleCase]) -> Iterator[Sequence[OracleCase]]:
     """One case first: it reaches most code, and each stop ends a process."""
     yield from (cases[:1], cases[1:FIRST_WAVE], cases[FIRST_WAVE:])
+
+
+def _why(case: Case, failed: Sequence[Failed]) -> str:
+    """Why a case has no score."""
+    found = next((one for one in failed if one.case == case), None)
+    return str(found) if found else "too large to be scored on the virtual GPU"

@@ -9,6 +9,10 @@ virtual_replay   runs plans on the virtual GPU
 early_reads      what a programmatic launch may touch before it waits for the work ahead of it
 parameter_reads  which bytes of its parameters a kernel reads
 stand_ins        drawn addresses in the place of device memory
+recordings       which processes and calls: what is drawn for each
+host_state       floating-point state, environment and locale of recordings
+rounding         a launcher called where the host's numbers round otherwise
+launch_failures  a failed launch as text, with the limit that it exceeds
 process          one recorder process: request, walls, what its end means
 report           what that process wrote, as values
 relocate         several recordings of a case made into one plan

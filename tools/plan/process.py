@@ -57,6 +57,20 @@ class Recording:
     stream: int
     pattern: int
     """Low byte: what the stack holds before; the rest shifts the stack."""
+    state: int = 0
+    """Of the host (host_state.py)."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process has of its machine."""
+
+    environment: tuple[tuple[str, str], ...] = ()
+    locale: str = "C"
+
+    @property
+    def pairs(self) -> list[str]:
+        return [f"{name}={value}" for name, value in self.environment]
 
 
 @dataclass(frozen=True)
@@ -81,17 +95,23 @@ class Recorder:
     spec: GpuSpec
 
     def run(
-        self, variables: Mapping[str, int], calls: Sequence[Recording], stop: Stop
+        self,
+        variables: Mapping[str, int],
+        calls: Sequence[Recording],
+        stop: Stop,
+        surroundings: Surroundings = Surroundings(),
     ) -> Report | Died:
         """Make these calls in one process. Raises StepTimeout, Cancelled, MissingDependency, and
         AstraError where the recorder itself fails."""
         with tempfile.TemporaryDirectory(prefix="astra-plan-") as name:
             folder = Path(name).resolve()
-            (folder / "request").write_text("\n".join([*self._lines(variables, calls), ""]))
+            (folder / "request").write_text(
+                "\n".join([*self._lines(variables, calls, surroundings.locale), ""])
+            )
             program = ensure_recorder(find_toolkit())
             try:
                 done = run_limited(
-                    [ENV, "-i", str(program), "request", "report", "printed"],
+                    [ENV, "-i", *surroundings.pairs, str(program), "request", "report", "printed"],
                     timeout_s=RECORD_TIMEOUT_S, cwd=folder, stop=stop,
                     sandbox=self._sandbox(folder),
                 )  # fmt: skip
@@ -103,7 +123,9 @@ class Recorder:
         places = (self.library.parent, cache_folder("plans"), cache_folder("virtual-gpu"))
         return SandboxPolicy(read=places, write=(folder,), file_bytes=FILE_BYTES)
 
-    def _lines(self, variables: Mapping[str, int], calls: Sequence[Recording]) -> Iterator[str]:
+    def _lines(
+        self, variables: Mapping[str, int], calls: Sequence[Recording], locale: str
+    ) -> Iterator[str]:
         """The request, as recorder/request.c reads it: numbers are hexadecimal."""
         toolkit = find_toolkit()
         runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
@@ -111,6 +133,7 @@ class Recorder:
         yield f"library {self.library}"
         yield f"stub {ensure_stub(self.task, toolkit)}"
         yield f"entry {self.task.entry}"
+        yield f"locale {locale}"
         yield f"lock {int(seccomp.available())}"
         yield f"device {device_bytes(self.spec).hex()}"
         for kernel in self.cubin.kernels.values():
@@ -120,8 +143,8 @@ class Recorder:
         for call in calls:
             reserved = [word for buffer in call.reserved for word in buffer]
             yield _words(
-                "call", call.index, call.pattern, call.stream, len(call.reserved), *reserved,
-                len(call.words), *call.words,
+                "call", call.index, call.pattern, call.state, call.stream,
+                len(call.reserved), *reserved, len(call.words), *call.words,
             )  # fmt: skip
 
 

@@ -1,15 +1,13 @@
 """Records what a candidate's launcher launches: a launch plan for each case, or what is wrong.
 
-Processes: one that makes all cases three times in drawn orders, twice with the same addresses; one
-that makes all cases with other addresses of arguments and variables; and a few that make one drawn
-case alone. A plan is what all of them agree on.
+Which recordings are made is in recordings.py; a plan is what all of them agree on.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -20,6 +18,7 @@ from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.plan.audit import audit, stored_variable
+from astra_chat.tools.plan.launch_failures import failure_text
 from astra_chat.tools.plan.model import (
     MAX_FACTS,
     MAX_PARAMETER_BYTES,
@@ -27,29 +26,20 @@ from astra_chat.tools.plan.model import (
     LaunchPlan,
 )
 from astra_chat.tools.plan.parameter_reads import unread_parameters
-from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder, Recording
+from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder
+from astra_chat.tools.plan.recordings import Draws, RecordingProcess
 from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.report import Called, Report
-from astra_chat.tools.plan.stand_ins import (
-    Addresses,
-    Buffers,
-    draw_addresses,
-    draw_variables,
-    usual_buffers,
-)
+from astra_chat.tools.plan.rounding import require_rounded
+from astra_chat.tools.plan.stand_ins import Buffers, usual_buffers
 from astra_chat.tools.policy.module_state import SHARED_STATE
 from astra_chat.tools.system.cubin import Cubin, read_cubin
 from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY
 
-MOST_RECORDINGS = 8
-"""Of a case, at most."""
-ALONE = 2
-"""Cases that are also recorded in a process of their own."""
 MAX_CALL_BYTES = 2**16
 """Of the parameters of all kernels that one call launches."""
 
@@ -67,6 +57,28 @@ def record(
     stop: Stop | None = None,
 ) -> tuple[LaunchPlan, ...] | Outcome:
     """A plan for each case, in their order; or the first thing that is wrong with the launcher.
+
+    As `record_each` otherwise.
+    """
+    recorded = record_each(build, task, cases, gpu, rng, buffers=buffers, stop=stop)
+    if not isinstance(recorded, tuple):
+        return recorded
+    failed = next((one for one in recorded if isinstance(one, Crashed)), None)
+    return failed or tuple(one for one in recorded if isinstance(one, LaunchPlan))
+
+
+def record_each(
+    build: Build,
+    task: Task,
+    cases: Sequence[Case],
+    gpu: GpuSpec,
+    rng: random.Random,
+    *,
+    buffers: Sequence[Buffers] | None = None,
+    stop: Stop | None = None,
+) -> tuple[LaunchPlan | Crashed, ...] | Outcome:
+    """For each case its plan, or the error that the launcher returns there; or what is wrong with
+    the launcher for all of them: it is refused, or ends its process.
 
     `build.library` is linked with the fake CUDA runtime (tools/virtual_gpu/cudart). `buffers` says
     how the arguments of each case will lie when the plan is replayed; by default each in a buffer
@@ -141,16 +153,6 @@ class _Source:
         return Refused(gate="plan", findings=(Finding(line=line, what=what),))
 
 
-@dataclass(frozen=True)
-class _Process:
-    """What one recorder process is asked."""
-
-    variables: Mapping[str, int]
-    plan: Sequence[tuple[int, Addresses]]
-    """Number and addresses of each case, in order."""
-    recordings: Sequence[Recording]
-
-
 @dataclass
 class _Session:
     """All recordings of one build."""
@@ -167,95 +169,44 @@ class _Session:
     seen: dict[int, list[Seen]] = field(default_factory=dict)
     """By the case's number, in the order in which they were made."""
     facts: dict[str, int] = field(default_factory=dict)
-    patterns: dict[int, list[int]] = field(default_factory=dict)
-    """By the case's number, those not used yet."""
+    rounded: dict[int, tuple[Seen, Seen]] = field(default_factory=dict)
+    """By the case's number, the same recording with numbers to nearest and rounded otherwise."""
+    failed: dict[int, Crashed] = field(default_factory=dict)
+    """By the case's number, the error that the launcher returned first."""
 
-    def plans(self) -> tuple[LaunchPlan, ...]:
+    def plans(self) -> tuple[LaunchPlan | Crashed, ...]:
         """Raises _Stopped."""
-        made = [self._process(*drawn) for drawn in self._drawn()]
+        draws = Draws(
+            self.recorder.task, self.cases, self.buffers, self.recorder.cubin.variables, self.rng
+        )
+        made = list(draws.processes())
         with ThreadPoolExecutor(len(made)) as pool, self.stop.on_ctrl_c():
             waiting = [
-                pool.submit(self.recorder.run, p.variables, p.recordings, self.stop) for p in made
+                pool.submit(self.recorder.run, p.variables, p.recordings, self.stop, p.surroundings)
+                for p in made
             ]
             for process, answer in zip(made, waiting, strict=True):
                 self._take(process, answer.result())
-        return tuple(self._plan(index) for index in self._numbers())
+        return tuple(self.failed.get(i) or self._plan(i) for i in range(len(self.cases)))
 
-    def _drawn(self) -> Iterator[tuple[dict[str, int], list[tuple[int, Addresses]], int]]:
-        """For each process the addresses of variables, the cases with theirs, and the stream."""
-        here, there = (draw_variables(self.recorder.cubin.variables, self.rng) for _ in range(2))
-        stream = self.rng.randrange(2**12, 2**43) * 16
-        taken = [
-            range(start, start + self.recorder.cubin.variables[name].bytes)
-            for name, start in [*here.items(), *there.items()]
-        ]
-        first, second, third = (
-            [draw_addresses(buffers, taken, self.rng) for buffers in self.buffers] for _ in range(3)
-        )
-        passes = (first, first, second)
-        yield here, [(i, drawn[i]) for drawn in passes for i in self._order()], stream
-        yield there, [(i, third[i]) for i in self._order()], 0
-        for index in self.rng.sample(self._numbers(), min(ALONE, len(self.cases))):
-            yield here, [(index, first[index])], stream
-
-    def _numbers(self) -> range:
-        return range(len(self.cases))
-
-    def _order(self) -> list[int]:
-        return self.rng.sample(self._numbers(), len(self.cases))
-
-    def _process(
-        self, variables: Mapping[str, int], plan: Sequence[tuple[int, Addresses]], stream: int
-    ) -> _Process:
-        recordings = [
-            self._recording(number, *item, stream, self._pattern(item[0]))
-            for number, item in enumerate(plan)
-        ]
-        return _Process(variables, plan, recordings)
-
-    def _pattern(self, index: int) -> int:
-        """What the stack holds before a recording of this case: a byte of its own for each, and a
-        drawn distance by which the stack is shifted."""
-        if index not in self.patterns:
-            self.patterns[index] = self.rng.sample(range(256), MOST_RECORDINGS)
-        return self.rng.randrange(256) << 8 | self.patterns[index].pop()
-
-    def _recording(
-        self, number: int, index: int, addresses: Addresses, stream: int, pattern: int
-    ) -> Recording:
-        task, laid_out = self.recorder.task, self.buffers[index]
-        pointers = [addresses.arguments[arg.name] for arg in task.args]
-        values = call_values(task, self.cases[index], pointers, stream)
-        names = [
-            "+".join(a.name for a in laid_out.arguments if a.buffer == number)
-            for number in range(len(laid_out.buffers))
-        ]
-        return Recording(
-            index=number,
-            words=tuple(int.from_bytes(bytes(value), "little") for value in values),
-            reserved=tuple(
-                (name or "unused", start, buffer.bytes)
-                for name, start, buffer in zip(
-                    names, addresses.buffers, laid_out.buffers, strict=True
-                )
-            ),
-            stream=stream,
-            pattern=pattern,
-        )
-
-    def _take(self, process: _Process, report: Report | Died) -> None:
+    def _take(self, process: RecordingProcess, report: Report | Died) -> None:
         """Raises _Stopped where a launcher asked for what no plan can hold."""
         if isinstance(report, Died):
-            raise _Stopped(self._died(report, [index for index, _ in process.plan]))
+            raise _Stopped(self._died(report, [asked.index for asked in process.plan]))
         self.facts |= report.facts
-        for recording, (index, addresses) in zip(process.recordings, process.plan, strict=True):
+        for recording, asked in zip(process.recordings, process.plan, strict=True):
             called = report.calls[recording.index]
-            self._require_clean(called, self.cases[index])
-            seen = Seen(called, addresses, process.variables, recording.pattern)
-            self.seen.setdefault(index, []).append(seen)
+            self._require_clean(called, asked.index)
+            seen = Seen(called, asked.addresses, process.variables, recording.pattern)
+            if asked.rounding:
+                self.rounded[asked.index] = self.seen[asked.index][-1], seen
+            else:
+                self.seen.setdefault(asked.index, []).append(seen)
 
-    def _require_clean(self, called: Called, case: Case) -> None:
-        """The launcher asked for nothing that a plan cannot hold, and no call of it failed."""
+    def _require_clean(self, called: Called, index: int) -> None:
+        """The launcher asked for nothing that a plan cannot hold; an error that it returned is kept
+        as its case's. Raises _Stopped."""
+        case = self.cases[index]
         if called.refused:
             what = f"{called.refused}: a launch plan holds kernels, memsets and device copies"
             raise _Stopped(self._refused(case, f"{what} on the caller's stream, nothing else"))
@@ -263,13 +214,14 @@ class _Session:
             what = "work on another stream than the caller's"
             raise _Stopped(self._refused(case, what))
         if called.status:
-            message = f"the launcher returned CUDA error {called.status} ({called.error})"
-            raise _Stopped(Crashed(case=case, message=message))
-        if called.left:
-            what = f"a CUDA call failed with error {called.left} ({called.error})"
-            raise _Stopped(
-                self._refused(case, f"{what}, which the launcher neither returns nor clears")
+            self.failed.setdefault(index, Crashed(case=case, message=failure_text(called)))
+        elif called.left:
+            what = (
+                f"a CUDA call failed with error {called.left} ({called.error}), which the launcher"
+                " neither returns nor clears"
             )
+            more = f": {failure_text(called)}" if called.failed else ""
+            raise _Stopped(self._refused(case, what + more))
 
     def _refused(self, case: Case, what: str) -> Refused:
         return self.source.refused(f"{case.label}: {what}")
@@ -281,18 +233,19 @@ class _Session:
             return self._refused(case, died.message)
         return Crashed(case=case, message=died.message)
 
-    def _plan(self, index: int) -> LaunchPlan:
+    def _plan(self, index: int) -> LaunchPlan | Crashed:
         case, cubin, laid_out = self.cases[index], self.recorder.cubin, self.buffers[index]
         self._require_layout(index)
         try:
             nodes = relocate(self.seen[index], laid_out, cubin, self.unread)
+            require_rounded(nodes, *self.rounded[index], cubin, self.unread)
         except Unrepeatable as error:
             raise _Stopped(self._refused(case, str(error))) from None
         except ValidationError as error:
             what = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise _Stopped(Crashed(case=case, message=f"no launch plan: {what}")) from None
+            return Crashed(case=case, message=f"no launch plan: {what}")
         if fault := audit(nodes, cubin, laid_out, self.recorder.spec):
-            raise _Stopped(Crashed(case=case, message=f"no launch plan: {fault}"))
+            return Crashed(case=case, message=f"no launch plan: {fault}")
         if name := stored_variable(nodes, self.ptx):
             what = f"a launch, memset or copy writes to module variable {name}: {SHARED_STATE}"
             raise _Stopped(self._refused(case, what))

@@ -41,7 +41,7 @@ from astra_chat.tools.system.cubin import Cubin
 
 EARLIER = (
     "differs between two calls with the same arguments: it depends on earlier calls, on the"
-    " process, or on the launcher's own stack"
+    " process and its floating-point state, or on the launcher's own stack"
 )
 ADDRESSES = (
     "depends on the addresses of the arguments beyond their alignment: only a pointer into an"

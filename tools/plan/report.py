@@ -124,6 +124,27 @@ class Copy(Line):
 AnyNode = Annotated[Kernel | Memset | Copy, Field(discriminator="kind")]
 
 
+class FailedLaunch(Line):
+    """The first launch of a call that failed, and the limit that it exceeds."""
+
+    number: int = Field(ge=1, le=MAX_NODES + 1)
+    code: int
+    """Its cudaError_t."""
+    text: Annotated[str, Field(max_length=256)]
+    """What `code` means."""
+    kernel: Name
+    grid: tuple[Word32, Word32, Word32]
+    block: tuple[Word32, Word32, Word32]
+    dynamic_shared_bytes: Word64
+    limit: Annotated[str, Field(max_length=64)]
+    """What is not from `least` to `most`; recorder/launch_limits.c names them."""
+    value: Word64
+    least: Word64
+    most: Word64
+    raised: bool
+    """Whether the kernel's limit of dynamic shared memory was set."""
+
+
 class Called(Line):
     """What one call of the launcher asked for, and how it ended."""
 
@@ -140,6 +161,7 @@ class Called(Line):
     """The first thing that no plan can hold; "" for none."""
     error: Annotated[str, Field(max_length=256)]
     """What `status`, else `left`, means."""
+    failed: FailedLaunch | None = None
 
 
 class Ready(Line):

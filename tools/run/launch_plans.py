@@ -12,14 +12,15 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.record import record
+from astra_chat.tools.plan.record import record_each
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device
 
-MAX_CRASHES = 3
-"""Cases on which a launcher crashes before it is tried on no more."""
+MAX_CRASHES = 5
+"""Cases on which a launcher ends its process before it is tried on no more. What returns an error
+ends nothing."""
 MAX_KEPT = 20_000
 """Plans."""
 Recorded = LaunchPlan | Failure
@@ -83,7 +84,7 @@ class LaunchPlans:
         self, build: Build, task: Task, cases: Sequence[Case], seed: Seed
     ) -> list[Recorded]:
         """Of one launcher, whose cases may repeat. One that is refused on a case has no plan for
-        any; one that crashes has none for that case."""
+        any; one that crashes, or returns an error, has none for that case."""
         keys = [(build.folder, task.entry, case.model_dump_json()) for case in cases]
         left = {key: case for key, case in zip(keys, cases, strict=True) if key not in self.kept}
         failed: dict[Key, Failure] = {}
@@ -92,9 +93,13 @@ class LaunchPlans:
             self.kept = {key: plan for key, plan in self.kept.items() if key in keys}
         while left:
             draws = seed.of(crashes).random()
-            result = record(build, task, list(left.values()), gpu, draws, stop=self.stop)
+            result = record_each(build, task, list(left.values()), gpu, draws, stop=self.stop)
             if isinstance(result, tuple):
-                self.kept |= zip(left, result, strict=True)
+                for key, one in zip(left, result, strict=True):
+                    if isinstance(one, LaunchPlan):
+                        self.kept[key] = one
+                    else:
+                        failed[key] = one
                 break
             crashes += 1
             if not isinstance(result, Crashed) or crashes == MAX_CRASHES:

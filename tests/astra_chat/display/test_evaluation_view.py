@@ -13,12 +13,13 @@ from astra_chat.display.evaluation_view import (
     case_table,
     evaluation_text,
     evidence_lines,
+    outcome_text,
     profile_text,
     step_words,
 )
 from astra_chat.tools.evaluation import Step
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Metric, SourceLine
+from astra_chat.tools.types import AnyTime, Case, Correct, Device, MeasuredTime, Metric, SourceLine
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
@@ -149,3 +150,11 @@ def test_a_step_says_what_it_waited_for() -> None:
     assert step_words(Step(name="check", seconds=3.14)) == "check 3.1 s"
     waited = Step(name="time", seconds=3.0, waited_s=1.25, note="again")
     assert step_words(waited) == "time 3.0 s (1.2 s of it waiting for the GPU; again)"
+
+
+def test_cases_that_were_left_out_are_said() -> None:
+    some = Correct(cases=201, hidden=190, worst=0.5, left_out=22)
+    said = outcome_text(some).plain
+    assert "correct on 201 of 223 cases" in said and "everywhere" not in said
+    assert "within the tolerance on all that were judged" in said
+    assert "everywhere" in outcome_text(some.model_copy(update={"left_out": 0})).plain

@@ -72,7 +72,9 @@ def trial(right: bool, passed: bool, dtype: str = "float16") -> Trial:
 
 def test_what_is_right_may_pass_and_one_case_is_enough() -> None:
     assert undetected([trial(right=True, passed=True), trial(False, False)]) == []
-    assert undetected([trial(right=True, passed=True)]) == ["out: all zeros is right on all cases"]
+    assert undetected([trial(right=True, passed=True)]) == [
+        "out: all zeros is right on all cases: add a check case on which it is wrong"
+    ]
     assert undetected([trial(False, True), trial(False, False)]) == []
     assert undetected([trial(False, False), trial(False, True, "float32")]) == [
         "out: all zeros passes all float32 cases of 'normal' values"
@@ -103,3 +105,13 @@ def test_cases_that_the_baseline_fails_are_blamed_first(monkeypatch: pytest.Monk
     failed = [Failed(case, Crashed(case=case, message="it ended"))]
     with pytest.raises(BadInput, match=r"fails 1 of .*: the baseline crashed; the others"):
         require_telling(task, [], errors, failed)
+
+
+def test_a_case_that_an_output_does_not_fit_tells_it_apart() -> None:
+    """Of two cases an input has the shape of the result on one, where to pass it on is right."""
+    one, more = (Case(dims={"n": n}, dtype="float16") for n in (1, 3))
+    fits = Trial(one, "cache", "'key' passed through", right=True, passed=True)
+    zeros = [Trial(case, "cache", "all zeros", False, False) for case in (one, more)]
+    assert undetected([fits, *zeros]) == []
+    (words,) = undetected([fits, zeros[0]])
+    assert "'key' passed through is right on all cases: add a check case" in words

@@ -28,6 +28,16 @@ def test_a_case_that_kills_none_is_dropped_unless_nothing_can_be_said() -> None:
     )
 
 
+def test_a_case_that_the_baseline_fails_is_not_kept() -> None:
+    """Nothing can be judged there; who proposed it is told."""
+    fails = CaseScore(case=THIRD, kills=(), unjudged="the baseline crashed", refused=True)
+    scores = SCORES.model_copy(update={"cases": (*SCORES.cases[:2], fails)})
+    assert scores.dropped == (OTHER, THIRD)
+    assert "; 1 that the baseline fails are not kept; 1 that kill none" in scores.summary()
+    none = scores.model_copy(update={"mutants": (), "own": ()})
+    assert none.dropped == (THIRD,) and "all others are kept; 1 that the" in none.summary()
+
+
 def test_without_mutants_all_cases_are_kept() -> None:
     none = SCORES.model_copy(update={"mutants": (), "own": ()})
     assert none.dropped == () and "all cases are kept" in none.summary()

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cuda_runtime.h>
 
-constexpr int kAnswers = 64, kQuestions = 8, kClusters = 8, kErrors = 16;
+constexpr int kAnswers = 64, kQuestions = 8, kClusters = 8, kErrors = 16, kPlain = 24;
 
 struct Answers {
   int32_t value[kAnswers];
@@ -94,7 +94,7 @@ static unsigned extent(Draw& draw, unsigned usual, unsigned most) {
   return kind == 0 ? 0 : kind == 1 ? most : kind == 2 ? most + 1 : 1 + draw.below(usual);
 }
 
-static void try_launches(Answers& answers, Draw& draw, cudaStream_t stream) {
+static void try_launches(Answers& answers, Draw& draw, cudaStream_t stream, bool plain) {
   for (int i = 0; i < kAnswers; ++i) {
     const int which = static_cast<int>(draw.below(kQuestions));
     int32_t* asked = answers.asked[i];
@@ -116,7 +116,9 @@ static void try_launches(Answers& answers, Draw& draw, cudaStream_t stream) {
                                  clustered || cooperative ? 1u : 0u};
     float* nowhere = nullptr;
     void* args[] = {&nowhere};
-    const cudaError_t error = cudaLaunchKernelExC(&config, (const void*)kernels[which], args);
+    const cudaError_t error =
+        plain ? cudaLaunchKernel((const void*)kernels[which], grid, block, args, config.dynamicSmemBytes, stream)
+              : cudaLaunchKernelExC(&config, (const void*)kernels[which], args);
     answers.value[i] = -static_cast<int>(error);
     asked[0] = which, asked[1] = static_cast<int>(block.x | block.y << 12 | block.z << 24), asked[2] = dynamic;
     asked[3] = static_cast<int>(grid.x), asked[4] = static_cast<int>(grid.y << 16 | (grid.z & 0xffff));
@@ -133,7 +135,7 @@ extern "C" cudaError_t silu_and_mul(void* out, const void*, int64_t tokens, int6
     cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, -1);
   }
   if (d == kClusters) ask_occupancy(answers, draw);
-  else try_launches(answers, draw, stream);
+  else try_launches(answers, draw, stream, d == kPlain);
   tell<<<1, 32, 0, stream>>>(answers, static_cast<Answers*>(out));
   return cudaGetLastError();
 }

@@ -26,7 +26,8 @@ HERE = Path(__file__).parent
 SOURCE = (HERE / "launch_rules.cu").read_text()
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h100")
 TASK = find_task("silu_and_mul")
-SEEDS, OCCUPANCY, ERRORS = range(1, 33), 8, 16
+SEEDS, OCCUPANCY, ERRORS, PLAIN = range(1, 33), 8, 16, 24
+"""The last: errors of cudaLaunchKernel, which <<<>>> calls, rather than of cudaLaunchKernelEx."""
 ANSWERS, FIELDS = 64, 8
 """Of one call: questions, and the numbers that describe each."""
 Answers = tuple[tuple[int, ...], tuple[int, ...]]
@@ -39,12 +40,12 @@ def built(device: Device) -> Build:
     return found
 
 
-def recorded(gpu: GpuSpec, arch: str) -> dict[str, Answers]:
+def recorded(
+    gpu: GpuSpec, arch: str, kinds: tuple[int, ...] = (OCCUPANCY, ERRORS)
+) -> dict[str, Answers]:
     """What the recorder answers, by "seed,kind"."""
     cases = [
-        Case(dims={"tokens": seed, "d": kind}, dtype="float16")
-        for seed in SEEDS
-        for kind in (OCCUPANCY, ERRORS)
+        Case(dims={"tokens": seed, "d": kind}, dtype="float16") for seed in SEEDS for kind in kinds
     ]
     library = built(VIRTUAL.model_copy(update={"arch": arch}))
     plans = record(library, TASK, cases, gpu, random.Random(1))
@@ -73,7 +74,7 @@ def compare(ours: dict[str, Answers], theirs: dict[str, tuple[list[int], str]]) 
 
     The kernel with clusters has clusters of two: of larger ones, how many run at once depends on
     how a GPU's multiprocessors are grouped, which the recorder cannot know."""
-    counted = {"8": 0, "16": 0}
+    counted = {"8": 0, "16": 0, "24": 0}
     for name, (answers, questions) in ours.items():
         expected, asked = theirs[name]
         assert digest(questions) == asked, "the same questions"
@@ -96,6 +97,19 @@ def test_answers_equal_those_of_an_h100() -> None:
     assert {0, 1, 2, 32, -1, -720, -912} <= set(values), "the questions reach every rule"
 
 
+def test_a_plain_launch_beyond_an_extent_is_an_invalid_configuration() -> None:
+    """cudaLaunchKernel answers 9 where cudaLaunchKernelEx answers 1."""
+    plain, extended = (
+        [
+            value
+            for answers, _ in recorded(spec("h100"), "sm_90", (kind,)).values()
+            for value in answers
+        ]
+        for kind in (PLAIN, ERRORS)
+    )
+    assert -9 in plain and -1 in plain and -9 not in extended
+
+
 @pytest.mark.gpu
 def test_answers_equal_those_of_the_gpu_here() -> None:
     device = pick_device("cuda")
@@ -103,10 +117,11 @@ def test_answers_equal_those_of_the_gpu_here() -> None:
     library.answers_of_driver.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
     theirs = {}
     for seed in SEEDS:
-        for kind in (OCCUPANCY, ERRORS):
+        for kind in (OCCUPANCY, ERRORS, PLAIN):
             room = (ctypes.c_int32 * (ANSWERS * (1 + FIELDS)))()
             assert library.answers_of_driver(seed, kind, room) == 0
             answers, questions = split(bytes(room))
             theirs[f"{seed},{kind}"] = (list(answers), digest(questions))
-    counted = compare(recorded(spec(device.spec), device.arch), theirs)
-    assert counted["8"] >= 1000 and counted["16"] >= 1000
+    kinds = (OCCUPANCY, ERRORS, PLAIN)
+    counted = compare(recorded(spec(device.spec), device.arch, kinds), theirs)
+    assert min(counted.values()) >= 1000

@@ -49,7 +49,7 @@ REFUSED = {
     "hands_over_variable": "a launch, memset or copy writes to module variable table: two calls",
     "many_launches": "more than 256 launches",
     "large_launches": "more than 65,536 parameter bytes in one call",
-    "hides_error": "failed with error 1 (invalid argument), which the launcher neither returns",
+    "hides_error": "error 9 (invalid configuration argument), which the launcher neither",
 }
 
 
@@ -83,7 +83,7 @@ CRASHED = {
     "writes_device": "host code writes to device memory: out, offset 4",
     "memset_outside": "returned CUDA error 1 (invalid argument)",
     "memset_before": "returned CUDA error 1 (invalid argument)",
-    "too_many_threads": "returned CUDA error 1 (invalid argument)",
+    "too_many_threads": "65 threads in a block, at most 64 by the kernel's __launch_bounds__",
     "forged_kernel": "not the recorder's own",
     "forged_grid": "not the recorder's own",
     "forged_block": "not the recorder's own",

@@ -4,7 +4,9 @@ main          reads the request, puts up the wall, calls the launcher, one recor
 request       the request as values: device, kernels of the cubin, variables, calls
 lock          seccomp: what the process may still do once the candidate's code is loaded
 faults        the signals that a launcher may run into, as one line of the report
-host          what the calls of the fake CUDA runtime mean here: launches, attributes, occupancy
+host          what the calls of the fake CUDA runtime mean here: launches, attributes
+launch_limits occupancy, and the error of a launch beyond a limit
+host_state    floating-point state, signals, locale: in which a launcher is called
 memory        memsets and copies
 facts         what a launcher asks about the device
 tensor_maps   cudaGetDriverEntryPoint and the two encoders that it gives out

@@ -1,22 +1,13 @@
-/* What the calls of the fake CUDA runtime mean while a launch plan is recorded.
- *
- * Occupancy is NVIDIA's own calculator (cuda_occupancy.h of the toolkit); tests hold it and the
- * errors of launches to what a driver answers. */
+/* What the calls of the fake CUDA runtime mean while a launch plan is recorded. */
 #include "recorder.h"
-#include <cuda_occupancy.h>
 #include <string.h>
 
-enum { WARP = 32, MAX_BLOCK = 1024, REGISTER_UNIT = 256, PARTITIONS = 4, PORTABLE = 8, CLUSTERED_BLOCKS = 8 };
 enum { MAX_DYNAMIC = 8, CARVEOUT = 9, NON_PORTABLE = 14, SCHEDULING = 15 }; /* enum cudaFuncAttribute */
 
 int strayed;
 
 /* Attributes of the launch that follows. */
 enum { NOT_GIVEN = -2 };
-struct given {
-    uint64_t cluster[3];
-    int clustered, programmatic, scheduling, carveout;
-};
 static const struct given nothing = {.scheduling = NOT_GIVEN, .carveout = NOT_GIVEN};
 static struct given given = {.scheduling = NOT_GIVEN, .carveout = NOT_GIVEN};
 
@@ -32,104 +23,6 @@ static int in_one(const struct variable *buffers, size_t count, uint64_t address
 int known_memory(uint64_t address, uint64_t bytes) {
     return in_one(request.variables, request.variable_count, address, bytes) ||
            (current && in_one(current->reserved, current->reserved_count, address, bytes));
-}
-
-static int warps_by_registers(const struct kernel *kernel) {
-    const int wanted = (kernel->registers * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
-    const int each = vcudart_device.registers_per_sm / PARTITIONS;
-    return each / (wanted > REGISTER_UNIT ? wanted : REGISTER_UNIT) * PARTITIONS;
-}
-
-static int max_threads(const struct kernel *kernel) {
-    const int fitting = warps_by_registers(kernel) * WARP;
-    return kernel->max_threads ? kernel->max_threads : fitting < MAX_BLOCK ? fitting : MAX_BLOCK;
-}
-
-static int usual_dynamic(const struct kernel *kernel) {
-    const int usual = vcudart_device.shared_per_block - kernel->static_shared_bytes;
-    return usual > 0 ? usual : 0;
-}
-
-static int max_dynamic(const struct kernel *kernel) {
-    return kernel->max_dynamic ? kernel->max_dynamic - 1 : usual_dynamic(kernel);
-}
-
-static int blocks_per_sm(const struct kernel *kernel, int threads, uint64_t dynamic) {
-    const struct vcudart_device *d = &vcudart_device;
-    const int usual = usual_dynamic(kernel), set = max_dynamic(kernel);
-    const uint64_t most = (uint64_t)(set > usual ? set : usual); /* here the driver forgives a lower limit */
-    const cudaOccDeviceProp device = {
-        .computeMajor = d->major, .computeMinor = d->minor, .maxThreadsPerBlock = MAX_BLOCK,
-        .maxThreadsPerMultiprocessor = d->threads_per_sm, .regsPerBlock = d->registers_per_sm,
-        .regsPerMultiprocessor = d->registers_per_sm, .warpSize = WARP,
-        .sharedMemPerBlock = (size_t)d->shared_per_block, .sharedMemPerMultiprocessor = (size_t)d->shared_per_sm,
-        .numSms = d->sms, .sharedMemPerBlockOptin = (size_t)d->shared_per_block_optin,
-        .reservedSharedMemPerBlock = (size_t)d->shared_reserved_per_block,
-    };
-    const cudaOccFuncAttributes function = {
-        .maxThreadsPerBlock = max_threads(kernel), .numRegs = kernel->registers,
-        .sharedSizeBytes = (size_t)kernel->static_shared_bytes, .partitionedGCConfig = PARTITIONED_GC_OFF,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN, .maxDynamicSharedSizeBytes = most,
-        .numBlockBarriers = kernel->barriers,
-    };
-    const cudaOccDeviceState state = {.cacheConfig = CACHE_PREFER_NONE, .carveoutConfig = kernel->carveout};
-    cudaOccResult result;
-    memset(&result, 0, sizeof result);
-    if (dynamic > most)
-        return 0;
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, threads, dynamic))
-        return 0;
-    return result.activeBlocksPerMultiprocessor;
-}
-
-static int within(const uint32_t *sizes, uint32_t x, uint32_t y, uint32_t z) {
-    return sizes[0] && sizes[1] && sizes[2] && sizes[0] <= x && sizes[1] <= y && sizes[2] <= z;
-}
-
-static int cluster_error(const struct kernel *kernel, const uint32_t *grid) {
-    uint64_t size = 1, most = kernel->non_portable ? 2 * PORTABLE : PORTABLE;
-    if (vcudart_device.major < 9)
-        return given.clustered ? cudaErrorInvalidValue : cudaSuccess;
-    for (int i = 0; i < 3; ++i) {
-        const uint64_t compiled = (uint64_t)kernel->cluster[i];
-        const uint64_t extent = given.clustered ? given.cluster[i] : compiled ? compiled : 1;
-        if (!extent || (given.clustered && compiled && extent != compiled) || grid[i] % extent)
-            return cudaErrorInvalidClusterSize;
-        size *= extent;
-    }
-    return size > most || (kernel->max_cluster && size > (uint64_t)kernel->max_cluster) ? cudaErrorInvalidClusterSize
-                                                                                       : cudaSuccess;
-}
-
-/* Blocks of a cooperative launch that run at once. A multiprocessor holds at most 8 blocks of
- * clusters (cuOccupancyMaxActiveClusters on an H200, driver 580). Of clusters of 4 and more the bound
- * is up to a sixth too high: how many run at once depends on how a GPU's multiprocessors are grouped. */
-static uint64_t most_at_once(const struct kernel *kernel, int threads, uint64_t dynamic) {
-    const int clusters = given.clustered || kernel->cluster[0], each = blocks_per_sm(kernel, threads, dynamic);
-    return (uint64_t)(clusters && each > CLUSTERED_BLOCKS ? CLUSTERED_BLOCKS : each) * (uint64_t)vcudart_device.sms;
-}
-
-/* In the order in which the driver looks: seen on an H100, driver 580, CUDA 13.0. */
-static int launch_error(const struct kernel *kernel, const uint32_t *grid, const uint32_t *block, uint64_t dynamic,
-                        int cooperative) {
-    const struct vcudart_device *d = &vcudart_device;
-    if (!within(grid, 0x7fffffff, 65535, 65535) || !within(block, 1024, 1024, 64))
-        return cudaErrorInvalidValue;
-    const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
-    const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-    if (threads > MAX_BLOCK || threads > (uint64_t)(kernel->max_threads ? kernel->max_threads : MAX_BLOCK))
-        return cudaErrorInvalidValue;
-    const int error = cluster_error(kernel, grid);
-    if (error)
-        return error;
-    if (cooperative && blocks > most_at_once(kernel, (int)threads, dynamic))
-        return cudaErrorCooperativeLaunchTooLarge;
-    if (dynamic > (uint64_t)max_dynamic(kernel) ||
-        (uint64_t)kernel->static_shared_bytes + dynamic > (uint64_t)d->shared_per_block_optin)
-        return cudaErrorInvalidValue;
-    if ((uint64_t)warps_by_registers(kernel) * WARP < threads)
-        return cudaErrorLaunchOutOfResources;
-    return cudaSuccess;
 }
 
 /* The arguments in the cubin's layout; what lies between them holds the pattern. */
@@ -156,7 +49,8 @@ static int launch(int module, const char *name, const uint32_t *grid, const uint
         return refuse("a launch while the library is loaded");
     if (!kernel)
         return refuse("launching a kernel that the cubin lacks");
-    const int error = launch_error(kernel, grid, block, dynamic, cooperative);
+    const struct launch asked = {kernel, grid, block, dynamic, cooperative};
+    const int error = launch_error(&asked, &given);
     if (!error && begin_node("kernel")) {
         fputs(",\"kernel\":", report);
         put_text(kernel->name);
@@ -207,6 +101,7 @@ static int take_attribute(const cudaLaunchAttribute *attribute) {
 
 static int attributes(const cudaLaunchAttribute *attributes, unsigned count) {
     given = nothing;
+    given.extended = 1;
     for (unsigned i = 0; i < count; ++i)
         if (take_attribute(&attributes[i]))
             return cudaErrorNotSupported;

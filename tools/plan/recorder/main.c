@@ -71,12 +71,16 @@ static void __attribute__((noinline)) fill_stack(int pattern) {
         room[i] = (unsigned char)pattern;
 }
 
-/* The launcher finds its stack filled with a pattern, at another depth each time. */
+/* The launcher finds its stack filled with a pattern, at another depth each time, and the host in a
+ * drawn state. */
 static int __attribute__((noinline)) launch(stub_type stub, void *launcher, const struct call *call) {
     volatile char *shift = alloca((call->pattern / SHIFTS % SHIFTS + 1) * SHIFT_BYTES);
     shift[0] = 0;
     fill_stack((int)(call->pattern % SHIFTS));
-    return stub(launcher, call->words);
+    enter_state(call->state);
+    const int status = stub(launcher, call->words);
+    leave_state();
+    return status;
 }
 
 static void record(stub_type stub, void *launcher, const struct call *call) {
@@ -94,6 +98,7 @@ static void record(stub_type stub, void *launcher, const struct call *call) {
     reset();
     expect(call->stream);
     refused[0] = 0, strayed = 0, current = call;
+    forget_failure();
     begin_call(call);
     const int status = launch(stub, launcher, call);
     strayed += elsewhere();
@@ -120,6 +125,7 @@ int main(int argc, char **argv) {
     attach(&recorder_host, &vcudart_device);
     for (size_t i = 0; i < request.variable_count; ++i)
         reserve(&request.variables[i], 1);
+    begin_host(request.locale);
     watch_faults();
     prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0); /* what a clock says is no fact of a launch */
     if (request.lock)

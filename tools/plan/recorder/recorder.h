@@ -26,12 +26,13 @@ struct variable {
 /* One recording: a call of the launcher with stand-in addresses. */
 struct call {
     uint64_t index, stream, pattern; /* what stack and parameter gaps hold before */
+    uint64_t state;                  /* of the host: host_state.c */
     size_t reserved_count, word_count;
     struct variable *reserved; /* by the argument's name */
     uint64_t *words;           /* the launcher's arguments, each in the low bytes of one */
 };
 struct request {
-    char *runtime, *library, *stub, *entry;
+    char *runtime, *library, *stub, *entry, *locale;
     size_t kernel_count, variable_count, call_count;
     struct kernel *kernels;
     struct variable *variables;
@@ -52,10 +53,34 @@ void lock(int loaded);
 /* faults.c */
 void watch_faults(void);
 
+/* host_state.c: prepares the process; puts a launcher's thread into a drawn state, and back. */
+void begin_host(const char *locale);
+void enter_state(uint64_t state);
+void leave_state(void);
+
 /* host.c */
 extern const struct vcudart_host recorder_host;
 int known_memory(uint64_t address, uint64_t bytes);
 extern int strayed; /* calls of this launcher for another stream than the caller's */
+
+/* launch_limits.c: which error a launch ends with, and the first failed one of this call, which is
+ * reported with the limit that it exceeds. `extended`: by cudaLaunchKernelEx. */
+struct given {
+    uint64_t cluster[3];
+    int clustered, programmatic, scheduling, carveout, extended;
+};
+struct launch {
+    const struct kernel *kernel;
+    const uint32_t *grid, *block;
+    uint64_t dynamic;
+    int cooperative;
+};
+int launch_error(const struct launch *launch, const struct given *given);
+int max_threads(const struct kernel *kernel);
+int max_dynamic(const struct kernel *kernel);
+int blocks_per_sm(const struct kernel *kernel, int threads, uint64_t dynamic);
+void forget_failure(void);
+void report_failure(void);
 
 /* refused.c: notes the first of a call, and gives cudaErrorNotSupported. */
 cudaError_t refuse(const char *what);
@@ -82,6 +107,7 @@ void end_call(int status, int left);
 void report_unloadable(const char *why);
 /* Begins a node; 0 where there are too many. */
 int begin_node(const char *kind);
+int nodes_begun(void);
 void put_text(const char *text);
 void put_hex(const unsigned char *bytes, size_t count);
 void put_numbers(const char *name, const uint64_t *values, size_t count);

@@ -31,6 +31,7 @@ void end_call(int status, int left) {
     put_text(refused);
     fputs(",\"error\":", report);
     put_text(text_of(status ? status : left));
+    report_failure();
     fputs("}\n", report);
     fflush(report);
 }
@@ -50,6 +51,8 @@ int begin_node(const char *kind) {
     fprintf(report, "%s{\"kind\":\"%s\"", nodes++ ? "," : "", kind);
     return 1;
 }
+
+int nodes_begun(void) { return nodes; }
 
 void put_text(const char *text) {
     fputc('"', report);

@@ -84,6 +84,7 @@ static void read_call(void) {
     struct call *call = &request.calls[request.call_count++];
     call->index = number();
     call->pattern = number();
+    call->state = number();
     call->stream = number();
     call->reserved_count = number();
     if (call->reserved_count > MAX_RESERVED)
@@ -108,6 +109,8 @@ static void read_line(struct vcudart_device *device) {
         request.library = strdup(rest);
     else if (!strcmp(kind, "stub"))
         request.stub = strdup(rest);
+    else if (!strcmp(kind, "locale"))
+        request.locale = name();
     else if (!strcmp(kind, "entry"))
         request.entry = name();
     else if (!strcmp(kind, "lock"))
@@ -135,7 +138,7 @@ void read_request(const char *path, struct vcudart_device *device) {
         read_line(device);
     }
     fclose(file);
-    if (!request.runtime || !request.library || !request.stub || !request.entry)
+    if (!request.runtime || !request.library || !request.stub || !request.entry || !request.locale)
         broken("the request is incomplete");
 }
 

@@ -1,0 +1,121 @@
+"""The baseline run on cases, to learn its own errors there; what it fails on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.check.lost_cases import hopeful, unlaunched
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.types import (
+    Case,
+    Crashed,
+    Refused,
+    TimedOut,
+    Unsafe,
+    Unsupported,
+    Wrong,
+)
+
+TOO_MANY_FAILURES, MOST_FAILURES = 3, 12
+"""Runs of the baseline that end early: from the first number on, only cases are tried that are
+nearer to one that works; after the second none."""
+Like = Mapping[str, tuple[Case, Case]]
+"""By its key each case that differs from another in its seed, and that other."""
+
+
+@dataclass
+class Learning:
+    """One time that the baseline is run to be learned from."""
+
+    runner: Runner
+    built: Build
+    """The baseline."""
+    errors: BaselineErrors
+    like: Like
+    unmeasured: AbstractSet[str]
+    """Keys of cases of which only that the baseline is right is learned."""
+    failed: list[Failed] = field(default_factory=list)
+    passed: list[Case] = field(default_factory=list)
+
+    def learn(self, oracle_cases: Sequence[OracleCase]) -> list[Failed]:
+        """What was run is learned; the cases that the baseline fails, and those that were not tried
+        because it failed others. A case whose further seeds were not all tried is forgotten: its
+        one result may be right by luck. Raises BadInput where the baseline is refused."""
+        missing, ended = self._launched(oracle_cases), list[Case]()
+        while missing and len(ended) < MOST_FAILURES:
+            done, failure = self._until_failure(missing)
+            if failure is None:
+                return self.failed
+            if isinstance(failure, Refused):
+                what = failure.findings[0].what
+                raise BadInput(f"the baseline of {self.runner.task.name} is refused: {what}")
+            bad = failure.case if isinstance(failure, Crashed | Unsafe) else missing[done].case
+            self._note(Failed(bad, failure))
+            ended.append(bad)
+            missing = [one for one in missing[done:] if one.case != bad]
+            if isinstance(failure, Unsupported | TimedOut):
+                break
+            if len(ended) >= TOO_MANY_FAILURES:
+                missing = self._hopeful(missing, ended)
+        self._not_tried([(one, None) for one in missing])
+        return self.failed
+
+    def _launched(self, oracle_cases: Sequence[OracleCase]) -> list[OracleCase]:
+        """Those on which the launcher returns no error."""
+        bad = unlaunched(self.runner, self.built, [one.case for one in oracle_cases])
+        for one in bad:
+            self._note(one)
+        keys = {_key(one.case) for one in bad}
+        return [one for one in oracle_cases if _key(one.case) not in keys]
+
+    def _hopeful(self, missing: list[OracleCase], ended: Sequence[Case]) -> list[OracleCase]:
+        """Those that are tried after so many ended early."""
+        found = hopeful([one.case for one in missing], ended, self.passed)
+        skipped = zip(missing, found, strict=True)
+        self._not_tried([(one, failed.near) for one, failed in skipped if failed])
+        return [one for one, failed in zip(missing, found, strict=True) if failed is None]
+
+    def _note(self, failed: Failed) -> None:
+        """A case that fails on a further seed is another's: that is not known any more."""
+        case = self._stated(failed.case)
+        self.errors.forget(case)
+        if all(one.case != case for one in self.failed):
+            self.failed.append(Failed(case, failed.outcome, failed.near))
+
+    def _not_tried(self, cases: Sequence[tuple[OracleCase, Case | None]]) -> None:
+        for oracle_case, near in cases:
+            self._note(Failed(oracle_case.case, None, near))
+
+    def _stated(self, case: Case) -> Case:
+        return self.like.get(_key(case), (case, case))[1]
+
+    def _until_failure(self, oracle_cases: Sequence[OracleCase]) -> tuple[int, Failure | None]:
+        task = self.runner.task
+        for done, run in enumerate(self.runner.run(self.built, oracle_cases, "check")):
+            if not isinstance(run, CaseRun):
+                return done, run
+            case = run.oracle_case.case
+            _, of = self.like.get(_key(case), (None, None))
+            verdict = compare(task, run)
+            if isinstance(verdict, Wrong):
+                if of is None:
+                    self.failed.append(Failed(case, verdict))
+                continue
+            self.passed.append(case)
+            if of is None or self.errors.knows(of):
+                self.errors.learn(run, of, measured=_key(case) not in self.unmeasured)
+        return len(oracle_cases), None
+
+
+def _key(case: Case) -> str:
+    return case.model_dump_json()

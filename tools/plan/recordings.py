@@ -1,0 +1,162 @@
+"""Which recordings of a launcher are made: processes, and the calls of each.
+
+Processes: one that makes all cases three times in drawn orders, twice with the same addresses; one
+that makes all cases with other addresses of arguments and variables, and again where numbers round
+otherwise; and a few that make one drawn case alone. Each process has an environment and a locale of
+its own, each recording a floating-point state (host_state.py). A plan is what all of them agree on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from astra_chat.tools.plan.host_state import (
+    ROUNDING_MODES,
+    drawn_environments,
+    drawn_locales,
+    drawn_states,
+    with_rounding,
+)
+from astra_chat.tools.plan.process import Recording, Surroundings
+from astra_chat.tools.plan.stand_ins import (
+    Addresses,
+    Buffers,
+    draw_addresses,
+    draw_variables,
+)
+from astra_chat.tools.system.cubin import CubinVariable
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.launcher import call_values
+from astra_chat.tools.types import Case
+
+MOST_RECORDINGS = 8
+"""Of a case, at most."""
+ALONE = 2
+"""Cases that are also recorded in a process of their own."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One recording that a process is asked for."""
+
+    index: int
+    """Of the case."""
+    addresses: Addresses
+    rounding: int = 0
+    """Mode in which the host's numbers round."""
+
+
+@dataclass(frozen=True)
+class RecordingProcess:
+    """What one recorder process is asked."""
+
+    variables: Mapping[str, int]
+    plan: Sequence[Asked]
+    recordings: Sequence[Recording]
+    surroundings: Surroundings
+
+
+@dataclass
+class Draws:
+    """What is drawn for the recordings of one build."""
+
+    task: Task
+    cases: Sequence[Case]
+    buffers: Sequence[Buffers]
+    """Of each case."""
+    variables: Mapping[str, CubinVariable]
+    rng: random.Random
+    patterns: dict[int, list[int]] = field(default_factory=dict)
+    states: dict[int, list[int]] = field(default_factory=dict)
+    """By the case's number, those not used yet."""
+
+    def processes(self) -> Iterator[RecordingProcess]:
+        for drawn in self._drawn():
+            yield self._process(*drawn)
+
+    def _drawn(self) -> Iterator[tuple[dict[str, int], list[Asked], int, Surroundings]]:
+        """For each process the addresses of variables, the cases with theirs, the stream, and what
+        surrounds it."""
+        one, other = (
+            Surroundings(tuple(environment.items()), locale)
+            for environment, locale in zip(
+                drawn_environments(self.rng), drawn_locales(self.rng), strict=True
+            )
+        )
+        here, there = (draw_variables(self.variables, self.rng) for _ in range(2))
+        stream = self.rng.randrange(2**12, 2**43) * 16
+        taken = [
+            range(start, start + self.variables[name].bytes)
+            for name, start in [*here.items(), *there.items()]
+        ]
+        first, second, third = (
+            [draw_addresses(buffers, taken, self.rng) for buffers in self.buffers] for _ in range(3)
+        )
+        passes = (first, first, second)
+        yield here, [Asked(i, drawn[i]) for drawn in passes for i in self._order()], stream, one
+        mode = self.rng.choice(ROUNDING_MODES)
+        again = [Asked(i, third[i], rounding=r) for r in (0, mode) for i in self._order()]
+        yield there, again, 0, other
+        for index in self.rng.sample(range(len(self.cases)), min(ALONE, len(self.cases))):
+            yield here, [Asked(index, first[index])], stream, other
+
+    def _order(self) -> list[int]:
+        return self.rng.sample(range(len(self.cases)), len(self.cases))
+
+    def _process(
+        self,
+        variables: Mapping[str, int],
+        plan: Sequence[Asked],
+        stream: int,
+        surroundings: Surroundings,
+    ) -> RecordingProcess:
+        recordings, usual = list[Recording](), dict[int, Recording]()
+        for number, asked in enumerate(plan):
+            if asked.rounding:
+                before = usual[asked.index]
+                pattern, state = before.pattern, with_rounding(before.state, asked.rounding)
+            else:
+                pattern, state = self._pattern(asked.index), self._state(asked.index)
+            made = self._recording(number, asked, stream, pattern, state)
+            usual.setdefault(asked.index, made)
+            recordings.append(made)
+        return RecordingProcess(variables, plan, recordings, surroundings)
+
+    def _pattern(self, index: int) -> int:
+        """What the stack holds before a recording of this case: a byte of its own for each, and a
+        drawn distance by which the stack is shifted."""
+        if index not in self.patterns:
+            self.patterns[index] = self.rng.sample(range(256), MOST_RECORDINGS)
+        return self.rng.randrange(256) << 8 | self.patterns[index].pop()
+
+    def _state(self, index: int) -> int:
+        """Of the host, before a recording of this case."""
+        if index not in self.states:
+            self.states[index] = drawn_states(self.rng, MOST_RECORDINGS)[::-1]
+        return self.states[index].pop()
+
+    def _recording(
+        self, number: int, asked: Asked, stream: int, pattern: int, state: int
+    ) -> Recording:
+        task, laid_out, addresses = self.task, self.buffers[asked.index], asked.addresses
+        pointers = [addresses.arguments[arg.name] for arg in task.args]
+        values = call_values(task, self.cases[asked.index], pointers, stream)
+        names = [
+            "+".join(a.name for a in laid_out.arguments if a.buffer == number)
+            for number in range(len(laid_out.buffers))
+        ]
+        return Recording(
+            index=number,
+            words=tuple(int.from_bytes(bytes(value), "little") for value in values),
+            reserved=tuple(
+                (name or "unused", start, buffer.bytes)
+                for name, start, buffer in zip(
+                    names, addresses.buffers, laid_out.buffers, strict=True
+                )
+            ),
+            stream=stream,
+            pattern=pattern,
+            state=state,
+        )
