@@ -65,6 +65,10 @@ class CheckProgress:
     sampled: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     """By kernel and source line."""
+    uncovered: tuple[str, ...] = ()
+    sought: tuple[Case, ...] = ()
+    never_launched: tuple[str, ...] = ()
+    """As of CheckRecord."""
     failed: Call | None = None
     """The call that is looked at, or that ended the check."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
@@ -134,6 +138,9 @@ class CheckProgress:
             read_bytes=self.read_bytes,
             repeats=self.repeats,
             swept=self.swept,
+            uncovered=self.uncovered,
+            sought=self.sought,
+            never_launched=self.never_launched,
             worst_error=self.worst_error,
             warnings=tuple(self.warnings.values())[:MAX_WARNINGS],
         )

@@ -119,4 +119,3 @@ def _with(others: Levels, one: tuple[int, int]) -> Levels:
         if factor > one[0]:
             return (*others[:place], one, *others[place:])
     return (*others, one)
-

@@ -13,7 +13,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -118,8 +117,10 @@ def _left_out(of: Design, array: CoveringArray) -> Iterator[str]:
 def _covering(of: Design, fits: _Fits, row: Row, rng: random.Random) -> Covering:
     count = 1 + len(of.dims)
     kind, dims = fits.drawn(row[:count], rng)
-    places = [(o, rng.randrange(o.levels) if at == OPEN else at)
-              for o, at in zip(of.options, row[count:], strict=True)]
+    places = [
+        (o, rng.randrange(o.levels) if at == OPEN else at)
+        for o, at in zip(of.options, row[count:], strict=True)
+    ]
     absent = tuple(option.absent for option, level in places if option.absent and level)
 
     def finish(case: Case) -> Case:
@@ -142,7 +143,10 @@ class _Fits:
         self._base = [least(of.task, kind) for kind in kinds]
         self._legal = [
             {
-                name: [[e for e in level if of.task.dims[name].allows(e, kind.dtype)] for level in levels]
+                name: [
+                    [e for e in level if of.task.dims[name].allows(e, kind.dtype)]
+                    for level in levels
+                ]
                 for name, levels in of.dims.items()
             }
             for kind in kinds

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from astra_chat.tools.check.drawn_dims import least
 from astra_chat.tools.check.drawn_together import most_varied
@@ -56,10 +57,10 @@ class _Levels:
 def dim_levels(
     task: Task, strength: int, most_bytes: int, beside: Sequence[int]
 ) -> dict[str, tuple[Level, ...]]:
-    """The levels of each dim: its least extent, those of timed calls in which a call of `most_bytes`
-    at most is possible, and powers of two and extents of the task's own cases: each by itself, or
-    of the dims that have most levels in groups of neighbors, as CASES says. `beside`: how many
-    levels the other factors have."""
+    """The levels of each dim: its least extent, those of timed calls that a call of `most_bytes` at
+    most can have, and powers of two and extents of the task's own cases: each by itself, or of the
+    dims that have most levels in groups of neighbors, as CASES says. `beside`: how many levels the
+    other factors have."""
     tokens = most_varied(task)
     fixed = {tokens: _of_tokens(task, tokens, TOKENS[strength], most_bytes)}
     free = {name: _of(task, name, most_bytes) for name in task.dims if name != tokens}
@@ -121,4 +122,4 @@ def _groups(extents: Sequence[int], count: int) -> list[Level]:
     """As many groups of neighbors, as equal as can be."""
     count = min(count, len(extents))
     cuts = [len(extents) * place // max(1, count) for place in range(count + 1)]
-    return [tuple(extents[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [tuple(extents[a:b]) for a, b in pairwise(cuts)]

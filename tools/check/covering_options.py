@@ -75,7 +75,11 @@ def _beside(scalar: Scalar, rng: random.Random) -> float:
     value = scalar.value
     for _ in range(TRIES):
         low, high = scalar.range
-        value = math.exp(rng.uniform(*map(math.log, (low, high)))) if low > 0 else rng.uniform(low, high)
+        value = (
+            math.exp(rng.uniform(*map(math.log, (low, high))))
+            if low > 0
+            else rng.uniform(low, high)
+        )
         value = min(high, max(low, float(round(value)) if scalar.type == "int64_t" else value))
         if value not in scalar.named:
             break
@@ -107,7 +111,9 @@ def _laid_out(task: Task, case: Case, level: int, rng: random.Random) -> Case:
         name, padded = rng.choice(places)
         found = aligned_but(task, case, name, padded, rng)
         # A large argument's padding may have been cut to nothing.
-        return found if not padded or _odd(task, found) else aligned_but(task, case, name, False, rng)
+        return (
+            found if not padded or _odd(task, found) else aligned_but(task, case, name, False, rng)
+        )
     odd = {arg.name: rng.randrange(1, OFFSETS, 2) for arg in task.args}
     if rng.randrange(2) == 0:
         return case.model_copy(update={"offset": min(odd.values()), "offsets": {}})

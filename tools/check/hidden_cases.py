@@ -177,19 +177,30 @@ def draw_covering(
     confirm a winner all triples; and which of them are left out, as text."""
     found, left_out = covering_cases(task, 3 if confirming else 2, rng)
     cases = (
-        one.finish(
-            _case(task, one.kind, one.dims, rng, rng.choice(OF_COVERING), absent=one.absent)
-        )
+        one.finish(_case(task, one.kind, one.dims, rng, rng.choice(OF_COVERING), absent=one.absent))
         for one in found
     )
     return tuple(cases), left_out
 
 
+def draw_confirming(task: Task, seed: Seed) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """The further cases of an evaluation that confirms a winner, by its seed; and which triples are
+    left out, as text."""
+    cases = draw_shared(task, seed.of("confirming cases").random(), confirming=True)
+    triples, left_out = draw_covering(task, seed.of("covering triples").random(), confirming=True)
+    return (*cases, *triples), left_out
+
+
+def drawn_for_kernels(task: Task, kind: Combination, dims: Dims, rng: random.Random) -> Case:
+    """A case of these extents whose layout and scalars may select a kernel: most are aligned."""
+    return _large(task, kind, dims, rng)
+
+
 def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tuple[Case, ...]:
-    """Cases on which candidate and baseline are compared on a GPU: nine in ten are small, so that
-    they are many."""
-    cases = []
-    for place in range(count):
+    """Cases on which candidate and baseline are compared on a GPU: triples as of a confirmation,
+    half of the cases at most, and others, of which nine in ten are small, so that they are many."""
+    cases = list(draw_covering(task, rng, confirming=True)[0][: count // 2])
+    for place in range(len(cases), count):
         kind = task.combinations[place % len(task.combinations)]
         budget = SWEPT_BYTES if rng.randrange(LARGE_ONE_IN) else LARGE_SWEPT_BYTES
         family = rng.choice(("normal", "heavy_tail", rng.choice(CHANCE), None, None))
