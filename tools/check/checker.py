@@ -18,6 +18,7 @@ from astra_chat.tools.check.hidden_cases import (
     draw,
     draw_confirming,
     draw_covering,
+    draw_ends,
     draw_shared,
     seeded,
     twin,
@@ -72,6 +73,9 @@ class Checker:
             self._task, self._entropy.cases.of("covering cases").random()
         )
         self._shared = unique([*shared, *pairs])
+        if self._device.kind == "cuda":
+            ends, no_ends = draw_ends(self._task, self._entropy.cases.of("cases at ends").random())
+            self._shared, self._uncovered = [*self._shared, *ends], (*self._uncovered, *no_ends)
         # These are many, and to measure the baseline on one takes several runs.
         self._unmeasured = {
             _key(case) for case in self._shared if self._task.least_results(case) < FEW

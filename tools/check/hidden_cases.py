@@ -25,6 +25,7 @@ from astra_chat.tools.check.drawn_dims import (
     odd,
     of_many_rows,
 )
+from astra_chat.tools.check.drawn_ends import at_ends
 from astra_chat.tools.check.drawn_layouts import (
     aligned,
     aligned_but,
@@ -188,7 +189,15 @@ def draw_confirming(task: Task, seed: Seed) -> tuple[tuple[Case, ...], tuple[str
     left out, as text."""
     cases = draw_shared(task, seed.of("confirming cases").random(), confirming=True)
     triples, left_out = draw_covering(task, seed.of("covering triples").random(), confirming=True)
-    return (*cases, *triples), left_out
+    ends, no_ends = draw_ends(task, seed.of("cases at ends").random())
+    return (*cases, *triples, *ends), (*left_out, *no_ends)
+
+
+def draw_ends(task: Task, rng: random.Random) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Cases with as many rows as the contract allows; and dims without one, as text."""
+    ends, left_out = at_ends(task, rng)
+    cases = (_case(task, kind, dims, rng, "normal") for kind, dims in ends)
+    return tuple(aligned(task, case, rng) for case in cases), left_out
 
 
 def drawn_for_kernels(task: Task, kind: Combination, dims: Dims, rng: random.Random) -> Case:
