@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
+LARGEST = sys.float_info.max
 OPEN = -1
 """In the place of a level: any will do."""
 Row = tuple[int, ...]
@@ -44,8 +46,8 @@ def covering_array(
     rng: random.Random,
     cost: Cost = lambda _: 0.0,
     *,
-    usual: float = math.inf,
-    most: float = math.inf,
+    usual: float = LARGEST,
+    most: float = LARGEST,
 ) -> CoveringArray:
     """All combinations of levels of any `strength` factors, of which factor i has `sizes[i]`.
 

@@ -95,7 +95,7 @@ def covering_cases(
     """Cases with all pairs (strength 2) or triples (3) of levels; and, for factors with some that
     only larger cases have, how many of them are left out, as text."""
     of = design(task, strength)
-    fits = _Fits(of)
+    fits = Fits(of)
     array = covering_array(
         of.sizes, strength, rng, fits.bytes_of, usual=USUAL_BYTES, most=of.most_bytes
     )
@@ -114,7 +114,7 @@ def _left_out(of: Design, array: CoveringArray) -> Iterator[str]:
         yield f"{of.words(factors)}: {count} of {every} combinations {size}"
 
 
-def _covering(of: Design, fits: _Fits, row: Row, rng: random.Random) -> Covering:
+def _covering(of: Design, fits: Fits, row: Row, rng: random.Random) -> Covering:
     count = 1 + len(of.dims)
     kind, dims = fits.drawn(row[:count], rng)
     places = [
@@ -131,7 +131,7 @@ def _covering(of: Design, fits: _Fits, row: Row, rng: random.Random) -> Covering
     return Covering(kind, dims, absent, finish)
 
 
-class _Fits:
+class Fits:
     """Legal extents within levels. What is looked up is kept: rows repeat it often."""
 
     def __init__(self, of: Design) -> None:
