@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.evaluation import BuildReport, Built, CheckRecord, Evaluation
 from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.text import one_line
@@ -27,6 +27,7 @@ from astra_chat.tools.types import (
 
 LOG_LINES = 12
 COLUMNS = 300
+MOST_KERNELS = 8
 
 
 def verdict(outcome: Outcome | Built) -> str:
@@ -122,6 +123,17 @@ def launches(evaluation: Evaluation, case: Case) -> str:
 
 def ratio_text(ratio: float) -> str:
     return f"{ratio:.2f}x"
+
+
+def never_launched(record: CheckRecord) -> list[str]:
+    """What is said of a candidate's kernels that no call of its check launched, in one line or
+    none."""
+    names = record.never_launched
+    if not names:
+        return []
+    shown = ", ".join(names[:MOST_KERNELS])
+    more = f" and {len(names) - MOST_KERNELS} more" if len(names) > MOST_KERNELS else ""
+    return [f"never launched by any call, so nothing was judged of it: {shown}{more}"]
 
 
 def number(value: float) -> str:

@@ -18,6 +18,7 @@ from astra_chat.tools.types import (
     StepName,
     TimedOut,
     Value,
+    is_empty,
 )
 
 
@@ -97,6 +98,14 @@ class CheckRecord(Value):
     swept: int = 0
     """Further drawn cases whose results were compared with the baseline's on the device; those that
     differ are among the shared."""
+    uncovered: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Factors of the covering cases (check/covering_cases.py) of which some pairs, or in a
+    confirmation triples, were not called, and why: "tokens x d: 18 of 60 combinations ..."."""
+    sought: tuple[Case, ...] = Field(default=(), exclude_if=is_empty)
+    """Of the shared, those that were drawn for kernels of this candidate that no other case
+    launches."""
+    never_launched: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Kernels of the candidate that no call launched: nothing was judged of them."""
     worst_error: ErrorNorm | None = None  # the one closest to its limit
     band_shares: dict[str, float] = Field(default_factory=dict, exclude_if=lambda it: not it)
     """By argument of 16 bits or less: the share of results whose exact value lies so near a

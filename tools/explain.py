@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from astra_chat.tools.descriptions import never_launched
 from astra_chat.tools.evaluation import CheckRecord, Evaluation
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.task.folder import Dim, Task
@@ -173,7 +174,11 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         " on this task's cases",
     ]
     sentences += [f"drawn, but not used: {text}" for text in record.left_out]
-    sentences += [f"warning: {text}" for text in record.warnings]
+    sentences += [f"not combined in any call: {text}" for text in record.uncovered]
+    sentences += [
+        f"drawn for kernels that no other case launches: {c.label}" for c in record.sought
+    ]
+    sentences += [f"warning: {text}" for text in (*record.warnings, *never_launched(record))]
     if isinstance(evaluation.outcome, Correct | Timed):
         outcome = evaluation.outcome
         correct = outcome.correct if isinstance(outcome, Timed) else outcome

@@ -153,12 +153,13 @@ class Judge:
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
         steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
         weighted = reseeded(self.weighted, steps.seed) if fresh_seeds else self.weighted
-        built = self._built(source, steps, timed=[case for case, _ in weighted])
+        steps.timed = [case for case, _ in weighted]
+        built = self._built(source, steps, timed=steps.timed)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
         if fresh_seeds:
             self._prefetch.confirmation()
-        if failure := self._planned(built, [case for case, _ in weighted], steps):
+        if failure := self._planned(built, steps.timed, steps):
             return self._evaluation(source, failure, steps, built)
         correct = self._checked(built, extra_cases, steps, confirming=fresh_seeds)
         if not isinstance(correct, Correct):
@@ -275,7 +276,7 @@ class Judge:
         with steps.step("check"):
             outcome, steps.record = self._checker.check(
                 built, extra_cases, lambda *progress: self._tell("check", *progress), steps.seed,
-                confirming=confirming,
+                timed=steps.timed, confirming=confirming,
             )  # fmt: skip
         return outcome
 

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from astra_chat.tools.descriptions import describe, launches, number, verdict
+from astra_chat.tools.descriptions import describe, launches, never_launched, number, verdict
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.ncu_agreement import agreement
@@ -57,7 +57,7 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         parts += [case_table(evaluation), *(Text(line, style="dim") for line in below)]
         parts.append(profile_line(evaluation.outcome.profile))
     if evaluation.check is not None:
-        warnings = evaluation.check.warnings
+        warnings = [*evaluation.check.warnings, *never_launched(evaluation.check)]
         parts += [Text(f"warning: {words}", style="yellow") for words in warnings]
     steps = "  ".join(map(step_words, evaluation.steps))
     return Group(*parts, Text(steps, style="dim"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from astra_chat.tools.check.hidden_cases import draw, draw_shared, reseeded
+from astra_chat.tools.check.hidden_cases import draw, draw_confirming, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
@@ -75,8 +75,7 @@ def _drawn(task: Task, evaluation: Evaluation) -> set[str]:
     seed = Seed(evaluation.seed)
     cases = draw(task, evaluation.device.kind, seed.of("hidden cases").random())
     if evaluation.confirms:
-        again = seed.of("confirming cases").random()
-        cases = (*cases, *draw_shared(task, again, confirming=True))
+        cases = (*cases, *draw_confirming(task, seed)[0])
     return {_unseeded(case) for case in cases}
 
 

@@ -71,6 +71,10 @@ class CheckProgress:
     warnings: dict[str, str] = field(default_factory=dict)
     """By kernel and source line."""
     precision: PrecisionSeen = field(default_factory=PrecisionSeen)
+    uncovered: tuple[str, ...] = ()
+    sought: tuple[Case, ...] = ()
+    never_launched: tuple[str, ...] = ()
+    """As of CheckRecord."""
     failed: Call | None = None
     """The call that is looked at, or that ended the check."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
@@ -140,6 +144,9 @@ class CheckProgress:
             read_bytes=self.read_bytes,
             repeats=self.repeats,
             swept=self.swept,
+            uncovered=self.uncovered,
+            sought=self.sought,
+            never_launched=self.never_launched,
             worst_error=self.worst_error,
             band_shares=self.precision.shares,
             warnings=tuple(self.warnings.values())[:MAX_WARNINGS],

@@ -5,18 +5,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
-from astra_chat.tools.check.calls import ON_A_GPU, Call, CheckProgress, check
+from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
-from astra_chat.tools.check.hidden_cases import draw, draw_shared, seeded, twin, unique
+from astra_chat.tools.check.hidden_cases import (
+    draw,
+    draw_confirming,
+    draw_covering,
+    draw_ends,
+    draw_shared,
+    seeded,
+    twin,
+    unique,
+)
+from astra_chat.tools.check.kernels import Kernels
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
+from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
@@ -28,15 +39,9 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,
     Correct,
-    DeviceKind,
     Wrong,
 )
 
-REPEATS: dict[DeviceKind, int] = {"virtual": 1, "cuda": 8}
-"""Further calls on the same inputs, of one case a dtype. The virtual GPU runs blocks in one order,
-so there a repeat shows what is kept between calls, but no race."""
-MORE_REPEATS: dict[DeviceKind, int] = {"virtual": 0, "cuda": 4}
-"""Up to so many are added, a number drawn at random: nobody knows which call is the last."""
 Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""
 
@@ -56,9 +61,14 @@ class Checker:
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
-        self._shared = unique(
-            draw_shared(self._task, self._entropy.cases.of("shared cases").random(), self._own)
+        shared = draw_shared(self._task, self._entropy.cases.of("shared cases").random(), self._own)
+        pairs, self._uncovered = draw_covering(
+            self._task, self._entropy.cases.of("covering cases").random()
         )
+        self._shared = unique([*shared, *pairs])
+        if self._device.kind == "cuda":
+            ends, no_ends = draw_ends(self._task, self._entropy.cases.of("cases at ends").random())
+            self._shared, self._uncovered = [*self._shared, *ends], (*self._uncovered, *no_ends)
         # These are many, and to measure the baseline on one takes several runs.
         self._unmeasured = {
             _key(case) for case in self._shared if self._task.least_results(case) < FEW
@@ -77,21 +87,23 @@ class Checker:
         tell: Tell = lambda *_: None,
         seed: Seed | None = None,
         *,
+        timed: Sequence[Case] = (),
         confirming: bool = False,
     ) -> tuple[Correct | Wrong | Failure, CheckRecord]:
         """Check one candidate on the task's cases, the extra ones and hidden ones; to confirm a
-        winner, on as many more hidden ones.
+        winner, on as many more hidden ones. `timed`: cases that the evaluation runs and compares
+        after this.
 
         The same `seed`, an evaluation's, draws the same again, whatever the extra cases are.
         Raises BadInput where the task's cases cannot tell work from no work.
         """
         seed = seed or self._entropy.evaluation(built.folder.name)
         rng = seed.of("hidden cases").random()
-        drawn = unique(draw(self._task, self._device.kind, rng))
+        drawn, uncovered = unique(draw(self._task, self._device.kind, rng)), self._uncovered
         if confirming:
-            again = seed.of("confirming cases").random()
-            drawn = unique([*drawn, *draw_shared(self._task, again, confirming=True)])
-        pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
+            more_drawn, uncovered = draw_confirming(self._task, seed)
+            drawn = unique([*drawn, *more_drawn])
+        pairs = [(first, twin(first, rng)) for first in first_of_each_dtype(drawn)]
         drawn += [second for _, second in pairs]
         extra = unique(extra)
         # One oracle process makes them all.
@@ -109,10 +121,8 @@ class Checker:
             calls = [Call(t, turn=place) for place, t in enumerate(own)]
             calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
             calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
-            calls += [
-                replace(call, turn=place)
-                for place, call in enumerate(self._hidden_calls(hidden, pairs, rng), len(own))
-            ]
+            known = [t for t in hidden if self._knows(t)]
+            calls += with_repeats(self._task, known, pairs, self._device.kind, rng, len(own))
             seen = CheckProgress()
             outcome = check(
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
@@ -129,7 +139,12 @@ class Checker:
                 outcome = self._swept(sweep, built, seen, seed, tell)
                 left_out += sweep.left_out
             if isinstance(outcome, Correct):
+                kernels = Kernels(self._runner.seeded(seed.of("kernels")), built, confirming)
+                compared = [*timed, *(sweep.cases if sweep else ())]
+                outcome = kernels.fault(seen, compared, partial(self._once, tell)) or seen.correct()
+            if isinstance(outcome, Correct):
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
+            seen.uncovered = uncovered
             return outcome, seen.record(self._task, left_out, drawn)
         finally:
             if sweep:
@@ -154,10 +169,38 @@ class Checker:
         if not isinstance(result, tuple):
             return result
         seen.swept, doubtful = result
-        self._unmeasured |= {_key(t.case) for t in doubtful}
-        self.learn(doubtful, tell)
-        calls = [Call(t, hidden=True, turn=_turn(t)) for t in doubtful if self._knows(t)]
+        return self._judged(runner, built, doubtful, seen, tell)
+
+    def _judged(
+        self,
+        runner: Runner,
+        built: Build,
+        oracle_cases: Sequence[OracleCase],
+        seen: CheckProgress,
+        tell: Tell,
+    ) -> Correct | Wrong | Failure:
+        """Further cases of a check, those aside that the baseline fails."""
+        self._unmeasured |= {_key(t.case) for t in oracle_cases}
+        self.learn(oracle_cases, tell)
+        calls = [Call(t, hidden=True, turn=_turn(t)) for t in oracle_cases if self._knows(t)]
         return check(runner, built, calls, self.baseline_errors, seen) if calls else seen.correct()
+
+    def _once(
+        self,
+        tell: Tell,
+        runner: Runner,
+        built: Build,
+        cases: Sequence[Case],
+        seen: CheckProgress,
+    ) -> Correct | Wrong | Failure:
+        """Further cases of a single check."""
+        oracle_cases = self._oracle_cases(cases, tell)
+        try:
+            return self._judged(runner, built, oracle_cases, seen, tell)
+        finally:
+            for oracle_case in oracle_cases:
+                self.baseline_errors.forget(oracle_case.case)
+                self._oracle.forget(oracle_case)
 
     def make_ready(self) -> None:
         """Make the cases that all candidates share, and learn the baseline's errors on them, before
@@ -234,22 +277,6 @@ class Checker:
         require_telling(self._task, known, self.baseline_errors, failed)
         self._telling = True
 
-    def _hidden_calls(
-        self,
-        hidden: Sequence[OracleCase],
-        pairs: Sequence[tuple[Case, Case]],
-        rng: random.Random,
-    ) -> list[Call]:
-        """Small cases first, then the repeats."""
-        known = {_key(t.case): t for t in hidden if self._knows(t)}
-        seconds = {_key(second) for _, second in pairs}
-        calls = [Call(t, hidden=True) for key, t in known.items() if key not in seconds]
-        calls.sort(key=lambda call: self._task.least_bytes(call.oracle_case.case))
-        for first, second in pairs:
-            if _key(first) in known and _key(second) in known:
-                calls += self._repeats(known[_key(first)], known[_key(second)], rng)
-        return calls
-
     def _knows(self, oracle_case: OracleCase) -> bool:
         return self.baseline_errors.knows(oracle_case.case)
 
@@ -287,37 +314,10 @@ class Checker:
                 warm_inputs[_key(again)] = again, case
         return warm_inputs
 
-    def _repeats(self, first: OracleCase, second: OracleCase, rng: random.Random) -> list[Call]:
-        """Other numbers at the same addresses, the same numbers at others, and repeats.
-
-        What a candidate remembers by address, by shape or by call shows as a wrong result, what
-        differs between equal calls as other bits.
-        """
-        calls = [
-            Call(first, hidden=True),
-            Call(second, "same_buffers", hidden=True),
-            Call(second, hidden=True),
-            Call(first, "same_buffers", hidden=True),
-        ]
-        if self._device.kind == "cuda":
-            calls += [Call(one, how, hidden=True) for how in ON_A_GPU for one in (first, second)]
-        kind = self._device.kind
-        times = REPEATS[kind] - 1 + rng.randint(0, MORE_REPEATS[kind])
-        return calls + [Call(first, hidden=True)] * times
-
     def _oracle_cases(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
         return self._oracle.oracle_cases(
             cases, self._runner.stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
         )
-
-
-def _first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
-    """The first drawn case of each combination of dtypes whose values are the usual ones."""
-    first: dict[tuple[str, ...], Case] = {}
-    for case in cases:
-        if case.values == "normal" and not case.families:
-            first.setdefault((case.dtype, *case.types.values()), case)
-    return list(first.values())
 
 
 def _turn(oracle_case: OracleCase) -> int:

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Literal
 
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
+from astra_chat.tools.check.covering_cases import covering_cases
 from astra_chat.tools.check.drawn_dims import (
     Dims,
     at_boundaries,
@@ -24,6 +25,7 @@ from astra_chat.tools.check.drawn_dims import (
     odd,
     of_many_rows,
 )
+from astra_chat.tools.check.drawn_ends import at_ends
 from astra_chat.tools.check.drawn_layouts import (
     aligned,
     aligned_but,
@@ -57,22 +59,22 @@ MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Rows and least bytes of a case of many rows, at most."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """The same when a winner is confirmed."""
-TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 12, 48), (0, 1, 6)
+TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 2, 12), (0, 1, 6)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
 LARGER, BESIDE = (0, 0, 4), (0, 0, 16)
 """The same of the first and the third again, but larger, and of calls that are timed but for one
 extent."""
-USUAL, LAYOUTS = (1, 6, 16), (2, 8, 12)
+USUAL, LAYOUTS = (1, 2, 6), (2, 8, 12)
 """The same of powers of two in one dim, and of one argument that alone is not aligned."""
 SMALL = (2, 16, 36)
 """The same of small numbers in several arguments."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
 """Of a sweep: least bytes of a case, and those of one in ten."""
-MOST_CASES = 96
+MOST_CASES, MOST_CONFIRMING = 56, 28
 """Of sizes at even distances, of which there are more dims and dtypes than that they could be an
-octave apart."""
+octave apart; a confirmation has those of all checks, and these."""
 ROWS_OCTAVES = 2.0
 """Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
@@ -81,6 +83,10 @@ OF_LARGE: tuple[Literal["normal", "special", "mixed_rows"], ...] = (
 )  # fmt: skip
 """Of cases that are drawn for their extents: kernels have paths of their own there, which meet
 special and small numbers nowhere else."""
+OF_COVERING: tuple[Literal["normal", "mixed_rows"] | None, ...] = (
+    "normal", "normal", "mixed_rows", None,
+)  # fmt: skip
+"""Of covering cases: mostly numbers that tell a wrong result from a right one everywhere."""
 UNALIGNED_ONE_IN = 3
 """Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
 EXTREMES = (0, 2)
@@ -109,7 +115,7 @@ def draw_shared(
     cases = [
         _case(task, kind, dims, rng, rng.choice(("normal", None)))
         for kind in task.combinations
-        for dims in _sizes(task, kind, rng)
+        for dims in _sizes(task, kind, rng, MOST_CONFIRMING if confirming else MOST_CASES)
     ]
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
@@ -171,11 +177,45 @@ def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
             yield case.model_copy(update={"seed": _seed(rng) & ~3 | kind})
 
 
+def draw_covering(
+    task: Task, rng: random.Random, *, confirming: bool = False
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Cases with all pairs of dtypes, extents, scalars, absent arguments and alignments, or to
+    confirm a winner all triples; and which of them are left out, as text."""
+    found, left_out = covering_cases(task, 3 if confirming else 2, rng)
+    cases = (
+        one.finish(_case(task, one.kind, one.dims, rng, rng.choice(OF_COVERING), absent=one.absent))
+        for one in found
+    )
+    return tuple(cases), left_out
+
+
+def draw_confirming(task: Task, seed: Seed) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """The further cases of an evaluation that confirms a winner, by its seed; and which triples are
+    left out, as text."""
+    cases = draw_shared(task, seed.of("confirming cases").random(), confirming=True)
+    triples, left_out = draw_covering(task, seed.of("covering triples").random(), confirming=True)
+    ends, no_ends = draw_ends(task, seed.of("cases at ends").random())
+    return (*cases, *triples, *ends), (*left_out, *no_ends)
+
+
+def draw_ends(task: Task, rng: random.Random) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Cases with as many rows as the contract allows; and dims without one, as text."""
+    ends, left_out = at_ends(task, rng)
+    cases = (_case(task, kind, dims, rng, "normal") for kind, dims in ends)
+    return tuple(aligned(task, case, rng) for case in cases), left_out
+
+
+def drawn_for_kernels(task: Task, kind: Combination, dims: Dims, rng: random.Random) -> Case:
+    """A case of these extents whose layout and scalars may select a kernel: most are aligned."""
+    return _large(task, kind, dims, rng)
+
+
 def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tuple[Case, ...]:
-    """Cases on which candidate and baseline are compared on a GPU: nine in ten are small, so that
-    they are many."""
-    cases = []
-    for place in range(count):
+    """Cases on which candidate and baseline are compared on a GPU: triples as of a confirmation,
+    half of the cases at most, and others, of which nine in ten are small, so that they are many."""
+    cases = list(draw_covering(task, rng, confirming=True)[0][: count // 2])
+    for place in range(len(cases), count):
         kind = task.combinations[place % len(task.combinations)]
         budget = SWEPT_BYTES if rng.randrange(LARGE_ONE_IN) else LARGE_SWEPT_BYTES
         family = rng.choice(("normal", "heavy_tail", rng.choice(CHANCE), None, None))
@@ -214,10 +254,10 @@ def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     )
 
 
-def _sizes(task: Task, kind: Combination, rng: random.Random) -> Iterator[Dims]:
+def _sizes(task: Task, kind: Combination, rng: random.Random, most: int) -> Iterator[Dims]:
     yield from at_boundaries(task, kind, rng, SHARED_BYTES)
     octave = len(list(at_even_distances(task, kind, rng, SHARED_BYTES, 1.0)))
-    octaves = max(1.0, octave * len(task.combinations) / MOST_CASES)
+    octaves = max(1.0, octave * len(task.combinations) / most)
     yield from at_even_distances(task, kind, rng, SHARED_BYTES, octaves)
 
 
@@ -228,12 +268,15 @@ def _case(
     rng: random.Random,
     family: ValueFamily | Literal["mixed_rows"] | None,
     present: str = "",
+    absent: tuple[str, ...] | None = None,
 ) -> Case:
     """Without a family each argument that may hold any numbers gets one of its own. So it is too
     where there are few results, which say little of precision, and of special values, whose
-    greatest numbers are the argument's then. `present`: an argument that is not left out."""
-    optional = (arg.name for arg in task.args if arg.optional and rng.randrange(2))
-    absent = tuple(name for name in optional if name != present)
+    greatest numbers are the argument's then. `present`: an argument that is not left out;
+    `absent`: all that are, in the place of drawn ones."""
+    if absent is None:
+        optional = (arg.name for arg in task.args if arg.optional and rng.randrange(2))
+        absent = tuple(name for name in optional if name != present)
     own = [arg for arg in task.args if arg.has_families and arg.name not in absent]
     families: Families = {}
     if family == "mixed_rows":

@@ -68,6 +68,10 @@ class Sweep:
         self._made = self._oracle.oracle_cases(self._cases, self._runner.stop)
         return list(self._made)
 
+    @property
+    def cases(self) -> list[Case]:
+        return list(self._cases or ())
+
     def doubtful(self, runner: Runner, built: Build) -> Swept:
         """Raises BadInput where the baseline fails again and again, and Cancelled."""
         for _ in range(MAX_FAILED):
@@ -116,6 +120,11 @@ class RunningSweep:
     @property
     def left_out(self) -> list[str]:
         return self._sweep.left_out
+
+    @property
+    def cases(self) -> list[Case]:
+        """Those that were compared, once there is a result."""
+        return self._sweep.cases
 
     def result(self) -> Swept:
         """Wait for it. Raises what `Sweep.doubtful` raises."""

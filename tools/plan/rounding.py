@@ -87,8 +87,8 @@ def _differing(mine: bytes, its: bytes, free: set[int], sizes: Mapping[int, int]
 
 
 def _numbers(at: int, sizes: Mapping[int, int]) -> Iterable[tuple[int, _Format]]:
-    """The numbers that this byte may belong to: a parameter of 2 or 4 bytes itself; a larger one may
-    be a struct of several."""
+    """The numbers that this byte may belong to: a parameter of 2 or 4 bytes itself; a larger one
+    may be a struct of several."""
     start = max((begin for begin in sizes if begin <= at), default=0)
     size = sizes.get(start, 0)
     if size in (2, 4) and at < start + size:

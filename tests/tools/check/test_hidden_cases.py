@@ -79,7 +79,8 @@ def test_swept_cases_are_legal_and_mostly_small(name: str) -> None:
         task.require_legal(case)
         task.require_small(case)
     large = [case for case in cases if task.least_bytes(case) > 2**16]
-    assert len(cases) > 190 and 0 < len(large) < 60
+    # Half of so few are triples, of which some extents take more.
+    assert len(cases) > 190 and 0 < len(large) < 100
     assert {case.dtype for case in cases} == set(task.dtypes)
 
 

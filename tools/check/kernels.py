@@ -1,0 +1,191 @@
+"""Which kernels of a candidate its calls launch, and calls that launch the others.
+
+What no call of a check launches is judged by nothing. So legal calls are drawn near the numbers
+that select kernels: of those only the plans are recorded, which takes a millisecond each and
+executes nothing, and one call of each further kernel is taken into the check. Branches inside
+device code are not seen: a kernel counts as launched whatever its threads do.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.calls import CheckProgress
+from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, legal_near, odd, rows_of
+from astra_chat.tools.check.hidden_cases import drawn_for_kernels
+from astra_chat.tools.mangled import kernel_name
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.cubin import read_cubin
+from astra_chat.tools.task.domain import Combination
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.template_arguments import template_arguments
+from astra_chat.tools.types import Case, Correct, Crashed, Finding, Refused, Wrong
+
+CALLS = 320
+"""Legal calls that are drawn for the kernels that no call of a check launches."""
+BUDGETS_BITS = (12, 24)
+"""Bytes of one, as powers of two."""
+SERVED_ONE_IN = 4
+"""Of them so many have all extents of one of the task's own calls."""
+FACTORS = (1, 1, 2, 4, 8, 16, 32, 64)
+"""By which a number of a kernel's template is multiplied: elements of a vector, or threads."""
+MOST_FINDINGS = 20
+_NUMBER = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]{1,8}|\d{1,7})(?![\w.]*\.)")
+_SHIFT = re.compile(r"\b1[uUlL]*\s*<<\s*(\d{1,2})\b")
+
+
+Further = Callable[[Runner, Build, Sequence[Case], CheckProgress], Correct | Wrong | Failure]
+"""Checks further cases of the build."""
+
+
+@dataclass
+class Kernels:
+    """The kernels of one build in a check."""
+
+    runner: Runner
+    built: Build
+    confirming: bool
+    calls: int = 0
+    """Calls whose plans were looked at."""
+    launched: set[str] = field(default_factory=set)
+    """Of calls that were executed and compared."""
+
+    def fault(
+        self, seen: CheckProgress, compared: Sequence[Case], further: Further
+    ) -> Wrong | Failure | None:
+        """What is wrong on calls of kernels that none of those that were seen launches; to confirm
+        a winner, that some are launched by none. `compared`: other calls whose results are."""
+        self._ran([*(call.oracle_case.case for call in seen.calls), *compared])
+        if self.missing:
+            seen.sought = self._sought()
+            done = len(seen.calls)
+            outcome = further(self.runner, self.built, seen.sought, seen)
+            if not isinstance(outcome, Correct):
+                return outcome
+            self._ran([call.oracle_case.case for call in seen.calls[done:]])
+        seen.never_launched = tuple(map(_words, self.missing))
+        return self._refused() if self.confirming else None
+
+    @property
+    def missing(self) -> list[str]:
+        """Mangled names of those that no such call launches, in their order."""
+        return sorted(set(read_cubin(self.built.cubin.read_bytes()).kernels) - self.launched)
+
+    def _ran(self, cases: Sequence[Case]) -> None:
+        """These calls were executed and compared. Their plans are known."""
+        for plan in self.runner.record(self.built, cases) if cases else ():
+            if isinstance(plan, LaunchPlan):
+                self.launched |= {node.kernel for node in plan.kernels}
+        self.calls += len(cases)
+
+    def _sought(self) -> tuple[Case, ...]:
+        """Legal calls that launch what is missing: of each kernel the shortest that was found; and
+        the first on which the launcher crashes."""
+        task, rng = self.runner.task, self.runner.seed.of("calls of kernels").random()
+        cases = list(_near(task, self.missing, self._source, rng))
+        self.calls += len(cases)
+        shortest, crashes = dict[str, Case](), list[Case]()
+        plans = zip(cases, self.runner.record(self.built, cases), strict=True)
+        for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
+            if isinstance(plan, LaunchPlan):
+                for node in plan.kernels:
+                    shortest.setdefault(node.kernel, case)
+            elif isinstance(plan, Crashed) and plan.case == case:
+                crashes.append(case)
+        new = [shortest[name] for name in self.missing if name in shortest]
+        return tuple({case.model_dump_json(): case for case in [*new, *crashes[:1]]}.values())
+
+    def _refused(self) -> Refused | None:
+        names = self.missing
+        advice = "remove it, instantiate it only for what the contract allows, or launch it"
+        findings = [
+            Finding(
+                line=self._line(kernel_name(name)),
+                what=f"kernel {_words(name)} is launched by none of {self.calls:,} legal calls,"
+                f" so nothing of it was judged: {advice}",
+            )
+            for name in names[:MOST_FINDINGS]
+        ]
+        if names[MOST_FINDINGS:]:
+            findings.append(Finding(line=1, what=f"{len(names) - MOST_FINDINGS} further kernels"))
+        return Refused(gate="plan", findings=tuple(findings)) if findings else None
+
+    @property
+    def _source(self) -> str:
+        return (self.built.folder / "kernel.cu").read_text(errors="replace")
+
+    def _line(self, name: str) -> int:
+        """Where the kernel is named first before a parenthesis; 1 where it is not."""
+        pattern = re.compile(rf"\b{re.escape(name)}\s*\(")
+        lines = enumerate(self._source.splitlines(), start=1)
+        return next((number for number, line in lines if pattern.search(line)), 1)
+
+
+def _words(mangled: str) -> str:
+    """A kernel as a reader knows it: "silu<__half, 8>"."""
+    return kernel_name(mangled) + template_arguments(mangled)
+
+
+def _us(task: Task, case: Case) -> float:
+    """About what a call takes the virtual GPU."""
+    rows = rows_of(task, Combination.of(case), dict(case.dims))
+    return ROW_US * rows + BYTE_US * task.size_bytes(case)
+
+
+def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> Iterator[Case]:
+    """Legal and small calls, most with one to three extents that may select a kernel."""
+    if not names:
+        return
+    extents = {name: _extents(task, name, names, source) for name in task.dims}
+    served = [case.dims for case in (*task.check, *(c for c, _ in (*task.bench, *task.demo)))]
+    for number in range(CALLS):
+        kind = task.combinations[number % len(task.combinations)]
+        dims = _dims(task, kind, rng, extents, served)
+        case = drawn_for_kernels(task, kind, dims, rng)
+        if task.allows(case) and task.is_small(case):
+            yield case
+
+
+def _dims(
+    task: Task,
+    kind: Combination,
+    rng: random.Random,
+    extents: dict[str, list[list[int]]],
+    served: Sequence[Dims],
+) -> Dims:
+    budget = round(2 ** rng.uniform(*BUDGETS_BITS))
+    if rng.randrange(SERVED_ONE_IN) == 0:
+        dims = dict(rng.choice(served))
+        name = rng.choice(list(dims))
+        dims[name] = rng.choice(rng.choice(extents[name]))
+        found = legal_near(task, kind, dims, [name])
+        if found and task.is_small(kind.case(found)):
+            return found
+    chosen = rng.sample(list(task.dims), rng.randint(1, min(3, len(task.dims))))
+    return odd(task, kind, rng, budget, {n: rng.choice(rng.choice(extents[n])) for n in chosen})
+
+
+def _extents(task: Task, name: str, names: Iterable[str], source: str) -> list[list[int]]:
+    """Of one dim: numbers of the templates of missing kernels and their multiples, numbers of the
+    source, extents of the task's own calls, powers of two; each with its neighbors."""
+    dim = task.dims[name]
+    of_templates = {int(n) for k in names for n in re.findall(r"\d{1,7}", template_arguments(k))}
+    of_source = {int(text, 0 if text.startswith("0x") else 10) for text in _NUMBER.findall(source)}
+    of_source |= {1 << int(bits) for bits in _SHIFT.findall(source) if int(bits) < 31}
+    own = {case.dims[name] for case in task.check}
+    own |= {case.dims[name] for case, _ in (*task.bench, *task.demo)}
+    powers = {2**k for k in range(dim.max.bit_length())}
+    parts = [{n * by for n in of_templates for by in FACTORS}, of_source, own, powers]
+    steps = {dim.step(dtype) for dtype in task.dtypes}
+    beside = [
+        sorted({e + by for e in part for step in steps for by in (-step, 0, step)})
+        for part in parts
+    ]
+    legal = [[e for e in part if dim.min <= e <= dim.max] for part in beside]
+    return [part for part in legal if part] or [[dim.min, dim.max]]
