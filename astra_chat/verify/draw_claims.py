@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.hidden_cases import draw, draw_shared, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
 from astra_chat.tools.errors import BadInput
@@ -70,13 +71,16 @@ def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) ->
 
 
 def _drawn(task: Task, evaluation: Evaluation) -> set[str]:
-    """The cases of an evaluation's seed. A few run a second time on other numbers, so a case's own
-    seed is left out."""
+    """The cases of an evaluation's seed and of the numbers in its candidate's code. A few run a
+    second time on other numbers, so a case's own seed is left out."""
     seed = Seed(evaluation.seed)
     cases = draw(task, evaluation.device.kind, seed.of("hidden cases").random())
     if evaluation.confirms:
         again = seed.of("confirming cases").random()
         cases = (*cases, *draw_shared(task, again, confirming=True))
+    if evaluation.check is not None:
+        known = evaluation.check.known
+        cases = (*cases, *cases_by_heart(task, known, seed, evaluation.confirms))
     return {_unseeded(case) for case in cases}
 
 

@@ -11,11 +11,14 @@ from zlib import crc32
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import Call, CheckProgress, check
+from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
 from astra_chat.tools.check.hidden_cases import draw, draw_shared, seeded, twin, unique
+from astra_chat.tools.check.hidden_cases import first_of_each_dtype as first_of_each
+from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
@@ -68,9 +71,7 @@ class Checker:
             draw_shared(self._task, self._entropy.cases.of("shared cases").random(), self._own)
         )
         # These are many, and to measure the baseline on one takes several runs.
-        self._unmeasured = {
-            _key(case) for case in self._shared if self._task.least_results(case) < FEW
-        }
+        self._unmeasured = {_key(case) for case in self._shared if self._few(case)}
         self.baseline_errors = BaselineErrors(self._task)
         self._sweep = Sweep(self._runner, oracle, self._entropy.cases)
         self._far = FarCalls(self._runner)
@@ -98,8 +99,11 @@ class Checker:
         if confirming:
             again = seed.of("confirming cases").random()
             drawn = unique([*drawn, *draw_shared(self._task, again, confirming=True)])
-        pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
+        pairs = [(first, twin(first, rng)) for first in first_of_each(drawn)]
         drawn += [second for _, second in pairs]
+        by_heart = cases_by_heart(self._task, known := known_numbers(built), seed, confirming)
+        self._unmeasured |= {_key(case) for case in by_heart if self._few(case)}
+        drawn = unique([*drawn, *by_heart])
         extra = unique(extra)
         # One oracle process makes them all.
         self._oracle_cases([*self._own, *self._shared, *extra, *drawn], tell)
@@ -131,7 +135,7 @@ class Checker:
                 outcome = self._swept(sweep, built, seen, seed, tell)
                 left_out += sweep.left_out
             left_out = [*map(str, self._left_out), *left_out]
-            return outcome, seen.record(self._task, left_out, drawn)
+            return outcome, seen.record(self._task, left_out, drawn, known)
         finally:
             if sweep:
                 sweep.end()
@@ -222,6 +226,9 @@ class Checker:
                 calls += self._repeats(known[_key(first)], known[_key(second)], rng)
         return calls
 
+    def _few(self, case: Case) -> bool:
+        return self._task.least_results(case) < FEW
+
     def _knows(self, oracle_case: OracleCase) -> bool:
         return self.baseline_errors.knows(oracle_case.case)
 
@@ -250,7 +257,7 @@ class Checker:
         """
         warm_inputs = {}
         for case in cases:
-            plain = case.values != "special" and not case.families
+            plain = case.values != "special" and not (case.families or case.planted)
             measured = plain and _key(case) not in self._unmeasured
             times = -(-FEW // max(1, self._task.least_results(case))) if measured else 1
             for number in range(1, times):
@@ -330,15 +337,6 @@ class Checker:
         return self._oracle.oracle_cases(
             cases, self._runner.stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
         )
-
-
-def _first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
-    """The first drawn case of each combination of dtypes whose values are the usual ones."""
-    first: dict[tuple[str, ...], Case] = {}
-    for case in cases:
-        if case.values == "normal" and not case.families:
-            first.setdefault((case.dtype, *case.types.values()), case)
-    return list(first.values())
 
 
 def _turn(oracle_case: OracleCase) -> int:

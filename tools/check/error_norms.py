@@ -168,7 +168,7 @@ class BaselineErrors:
         to numbers of all magnitudes depends on the order of operations.
         """
         case = run.oracle_case.case
-        if case.families or not measured:
+        if case.families or case.planted or not measured:
             self._own[_key(case)] = {}
             return
         self._kinds[_key(of or case)] = (case.dtype, case.values)

@@ -182,6 +182,15 @@ def twin(case: Case, rng: random.Random) -> Case:
     return case.model_copy(update={"seed": _seed(rng)})
 
 
+def first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
+    """The first drawn case of each combination of dtypes whose values are the usual ones."""
+    first: dict[tuple[str, ...], Case] = {}
+    for case in cases:
+        if case.values == "normal" and not case.families:
+            first.setdefault((case.dtype, *case.types.values()), case)
+    return list(first.values())
+
+
 def seeded(case: Case, seed: int) -> Case:
     """A case of the task's list, whose seed is the judge's to draw unless the list states one."""
     return case if case.seed else case.model_copy(update={"seed": seed})

@@ -24,6 +24,7 @@ from astra_chat.tools.children.answers import (
     write,
 )
 from astra_chat.tools.children.indices import draw_indices
+from astra_chat.tools.children.planting import planted
 from astra_chat.tools.children.soundness import fault
 from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.run.oracle import CANONICAL
@@ -124,6 +125,7 @@ def _inputs(task: Task, reference: ModuleType, case: Case, given: Path | None = 
     torch.manual_seed(seed)  # for a reference.py that draws without the generator
     inputs: Tensors = reference.make_inputs(drawn_case(task, case), generator)
     inputs |= _of_their_own(task, case, inputs, generator)
+    inputs |= planted(task, case, inputs)
     inputs |= {arg.name: None for arg in task.args if not arg.present(case)}
     for arg in task.args:
         if arg.read and arg.present(case):

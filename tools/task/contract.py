@@ -153,6 +153,13 @@ class Arg(Value):
         """Whether drawn cases may give it a value family of its own."""
         return self.read and (self.largest is not None or self.range is not None)
 
+    def may_hold(self, number: float) -> bool:
+        """Whether a finite number is legal here, as far as the contract says so. An argument of
+        which it says nothing holds such numbers as reference.py draws."""
+        if self.range is not None:
+            return self.range[0] <= number <= self.range[1]
+        return self.largest is None or abs(number) <= self.largest
+
     @property
     def free_axes(self) -> tuple[int, ...]:
         """Axes whose stride is the caller's to choose."""

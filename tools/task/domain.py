@@ -114,6 +114,7 @@ class Domain(Value):
                 raise ValueError(f"{name} = {extent} is {_outside(dim, case.dtype)}")
         if relation := broken(self.require, self.names_in(case)):
             raise ValueError(f"'{relation}' does not hold")
+        self._require_planted(case)
         for place, what in self.flaws(case):
             where = self.args[int(place[1])].name if place[0] == "args" else str(place[0])
             raise ValueError(f"{where}: {what}")
@@ -156,6 +157,23 @@ class Domain(Value):
             raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")
+
+    def _require_planted(self, case: Case) -> None:
+        """Raise ValueError unless planted numbers are legal in their arguments."""
+        read = {arg.name: arg for arg in self.args if arg.read}
+        for name, numbers in case.planted.items():
+            if name not in read or not (is_float(read[name].dtype_of(case)) or read[name].index):
+                some = sorted(n for n, a in read.items() if is_float(a.dtype_of(case)) or a.index)
+                raise ValueError(f"numbers are planted in floats and indices that are read: {some}")
+            for number in numbers:
+                if not self._may_hold(read[name], case, number):
+                    raise ValueError(f"{name} = {number:g} is not a legal value")
+
+    def _may_hold(self, arg: Arg, case: Case, number: float) -> bool:
+        if arg.index is None:
+            return arg.may_hold(number)
+        low, high = arg.index.bounds(self.names_in(case))
+        return low <= number < high and number.is_integer()
 
     def flaws(self, case: Case) -> Iterator[tuple[Place, str]]:
         """What the contract says that cannot be of a case with legal dims, and where it stands."""

@@ -1,0 +1,29 @@
+"""Numbers that a candidate knows by heart, as an evaluation records them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from astra_chat.tools.case import Planted, Value, is_empty
+
+Rest = tuple[int, int]
+"""A rest, and what was divided by."""
+
+
+class KnownNumbers(Value):
+    """What stands in comparisons of a candidate; each list begins with what is most telling."""
+
+    sizes: tuple[int, ...] = Field(default=(), exclude_if=is_empty)
+    """Possible extents, strides and indices, with those one below and one above."""
+    rests: tuple[Rest, ...] = Field(default=(), exclude_if=is_empty)
+    """Sizes that leave this rest when divided."""
+    values: tuple[Planted, ...] = Field(default=(), exclude_if=is_empty)
+    """Possible values of elements and of scalars."""
+    bits: tuple[int, ...] = Field(default=(), exclude_if=is_empty)
+    """Numbers that may be the bits of a value, or of several small ones side by side."""
+
+    def __bool__(self) -> bool:
+        return bool(self.sizes or self.rests or self.values or self.bits)
+
+
+NOTHING_KNOWN = KnownNumbers()
