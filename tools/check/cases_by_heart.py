@@ -29,9 +29,9 @@ MOST_CASES = (24, 48)
 SHORT_US, LONG_US = 60_000.0, 12_000_000.0
 """What a case takes the virtual GPU at most by the estimate of drawn_dims.py: one that tries
 several numbers, and one that is as long as a single number makes it."""
-MOST_LONG, LONG_TOTAL_US = 3, 6_000_000.0
-"""Cases beyond the short ones that an evaluation has, and what they take together before the last
-of them."""
+MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
+"""Cases beyond the short ones that an evaluation has, and how many where those before took so
+long."""
 MOST_STRIDED_BYTES = 2**22
 """Of an argument with rows so far apart."""
 FEW_ROWS = 3
@@ -56,7 +56,7 @@ def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> It
     for number in range(most):
         start = number % len(task.combinations)
         kinds = [*task.combinations[start:], *task.combinations[:start]]
-        kind, dims = wishes.next_dims(kinds, long=long < MOST_LONG and long_us < LONG_TOTAL_US)
+        kind, dims = wishes.next_dims(kinds, long=long < MOST_LONG[long_us > LONG_TOTAL_US])
         us = _us(task, kind, dims)
         if us > SHORT_US:
             long, long_us = long + 1, long_us + us

@@ -50,6 +50,8 @@ class HostNumber:
     """It stands beside a comparison."""
     modulus: int = 0
     """Not 0: what is compared is the rest of a division by this."""
+    ordered: bool = False
+    """It is a bound (<, >=)."""
 
 
 def source_numbers(text: str) -> Iterator[HostNumber]:
@@ -59,8 +61,9 @@ def source_numbers(text: str) -> Iterator[HostNumber]:
         modulus, value = _value(divisor), _value(rest)
         if modulus and value is not None and float(modulus).is_integer():
             yield HostNumber(value, False, True, int(modulus))
-    for pair in _COMPARED.findall(text):
-        yield from _of_literal(pair[0] or pair[1], compared=True)
+    for found in _COMPARED.finditer(text):
+        ordered = bool(re.search("[<>]", found[0]))
+        yield from _of_literal(found[1] or found[2], compared=True, ordered=ordered)
     for literal in _NUMBER.findall(text):
         yield from _of_literal(literal, compared=False)
 
@@ -94,11 +97,12 @@ def _of_code(code: bytes) -> Iterator[HostNumber]:
             yield HostNumber(float(value), False, True)
 
 
-def _of_literal(literal: str, *, compared: bool) -> Iterator[HostNumber]:
+def _of_literal(literal: str, *, compared: bool, ordered: bool = False) -> Iterator[HostNumber]:
     value = _value(literal)
     if value is not None:
         floating = not float(value).is_integer() or bool(re.search(r"[.]|[eE][+-]?\d", literal))
-        yield HostNumber(float(value), floating and literal[:2].lower() != "0x", compared)
+        floating = floating and literal[:2].lower() != "0x"
+        yield HostNumber(float(value), floating, compared, ordered=ordered)
 
 
 def _folded(text: str) -> str:

@@ -21,6 +21,8 @@ SMALL = 64
 tried last."""
 TRIVIAL = 2
 """Sizes up to this are in all drawn cases."""
+STEPS = ((0, 2), (1, 1), (2, 0), (-1, -1))
+"""What is added to a single number and to a bound, in the order in which that is tried."""
 LEAST_DIVISOR = 16
 """Rests of smaller divisors are met by chance."""
 MOST_SIZES, MOST_VALUES = 120, 64
@@ -50,28 +52,35 @@ def gathered(device: Iterable[PtxNumber], host: Iterable[HostNumber]) -> KnownNu
     )
 
 
-def _sizes(device: list[PtxNumber], host: list[HostNumber]) -> Iterator[int]:
+def _sizes(device: list[PtxNumber], host: list[HostNumber]) -> Iterator[tuple[int, bool]]:
+    """Each with whether it is known to be a bound."""
     for one in device:
         if not one.target.modulus and not one.target.floating:
-            yield int(one.target.value)
+            yield int(one.target.value), one.ordered
     for also in sorted(host, key=lambda one: not one.compared):
         if not also.modulus and float(also.value).is_integer():
-            yield int(also.value)
+            yield int(also.value), also.ordered
     for one in device:  # a bound of a size that is compared as a float
         if one.target.floating and float(one.target.value).is_integer():
-            yield int(one.target.value)
+            yield int(one.target.value), one.ordered
 
 
-def _in_order(sizes: Iterable[int]) -> Iterator[int]:
-    """Unusual ones first, each with its neighbours."""
-    some = dict.fromkeys(one for one in sizes if TRIVIAL < one <= LARGEST_SIZE)
+def _in_order(sizes: Iterable[tuple[int, bool]]) -> Iterator[int]:
+    """Unusual ones first, each with its neighbours. Beyond a bound of places, which count from
+    zero, lie extents from two above it."""
+    bounds = dict[int, bool]()
+    for size, ordered in sizes:
+        if TRIVIAL < size <= LARGEST_SIZE:
+            bounds[size] = bounds.get(size, False) or ordered
     classes: tuple[list[int], ...] = ([], [], [])
-    for one in some:
-        usual = one & (one - 1) == 0
-        classes[2 if one <= SMALL else 1 if usual else 0].append(one)
-    yield from dict.fromkeys(
-        size for some in classes for step in (0, 1, -1) for size in (one + step for one in some)
-    )
+    for size in bounds:
+        usual = size & (size - 1) == 0
+        classes[2 if size <= SMALL else 1 if usual else 0].append(size)
+    found = dict[int, None]()
+    for some in classes:
+        for single, bound in STEPS:
+            found |= dict.fromkeys(size + (bound if bounds[size] else single) for size in some)
+    return iter(found)
 
 
 def _rests(device: list[PtxNumber], host: list[HostNumber]) -> Iterator[Rest]:

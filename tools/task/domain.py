@@ -25,6 +25,8 @@ from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 MAX_BYTES = 2**26
 """Of one case that a tester may ask for."""
 ADDRESSABLE = 2**63
+SPECIAL_FAMILIES = ("special", "mixed_rows")
+"""Families of NaN and infinities."""
 Place = tuple[str | int, ...]
 """Where in task.toml something stands: ("args", 1, "shape", 0)."""
 
@@ -155,6 +157,10 @@ class Domain(Value):
             raise ValueError("offsets are for arguments")
         if not set(case.families) <= (own := {a.name for a in self.args if a.has_families}):
             raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
+        finite = {arg.name for arg in self.args if arg.values == "finite"}
+        for name, family in case.families.items():
+            if name in finite and family in SPECIAL_FAMILIES:
+                raise ValueError(f"{name} is finite: no family {family}")
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")
 
@@ -211,9 +217,12 @@ class Domain(Value):
             yield ("none",), f"{index.none} is a legal number too: {_at(names)}"
         table = next((a for a in self.args if a.name == index.table), None)
         if table and table.present(case):
-            extent = math.prod(table.shape_of(case)[: index.table_axes])
-            if high > extent:
-                what = f"{high - 1} is legal, and {table.name} has {extent} entries"
+            shape, axes = table.shape_of(case), index.table_axes
+            lengths = index.kind == "lengths"
+            extent = math.prod(shape[axes : axes + 1] if lengths else shape[:axes])
+            if high > extent + lengths:
+                where = "rows of " if lengths else ""
+                what = f"{high - 1} is legal, and {table.name} has {where}{extent} entries"
                 yield ("below",), f"{what}: {_at(names)}"
 
     def require_small(self, case: Case) -> None:
