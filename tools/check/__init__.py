@@ -22,6 +22,7 @@ ptx_numbers            those of its PTX, led back to what they were computed fro
 ptx_steps              one step back from the result of a PTX instruction
 host_numbers           those of its host code: literals, and constants of the built object
 cases_by_heart         cases of these numbers: extents, strides and scalars
+drawn_totals           extents whose product is such a number
 planted_numbers        cases whose arguments hold these numbers
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls beyond 2^31 elements, for their addresses alone

@@ -14,6 +14,7 @@ from astra_chat.tools.case import SEED_BITS
 from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, least, legal_near, rows_of
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
+from astra_chat.tools.check.drawn_totals import at_totals
 from astra_chat.tools.check.planted_numbers import planted_cases
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.known import KnownNumbers
@@ -48,7 +49,11 @@ def cases_by_heart(
         return ()
     rng = seed.of("cases by heart").random()
     sized = list(_sized(task, known, rng, MOST_CASES[confirming]))
-    return (*sized, *planted_cases(task, known, rng))
+    totals = [
+        kind.case(dims).model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
+        for kind, dims in at_totals(task, known.sizes, rng)
+    ]
+    return (*sized, *totals, *planted_cases(task, known, rng))
 
 
 def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> Iterator[Case]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from astra_chat.tools.check.cases_by_heart import MOST_CASES, cases_by_heart
+from astra_chat.tools.check.drawn_totals import MOST_CASES as MOST_TOTALS
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.task.folder import Task, find_task, task_names
@@ -14,7 +15,9 @@ from astra_chat.tools.types import Case
 
 SEED = Seed("by heart")
 MANY = KnownNumbers(
-    sizes=tuple(n for one in (333, 1237, 4104, 5000, 77, 177) for n in (one, one + 1, one - 1)),
+    sizes=tuple(
+        n for one in (333, 40_000, 1237, 4104, 5000, 77, 177) for n in (one, one + 1, one - 1)
+    ),
     rests=((13, 97),),
     values=(3.140625, -7.25, 1e-4, 1e5, -3e6, 12.5),
     bits=(0x4049, 0x42484248),
@@ -42,7 +45,7 @@ def test_all_cases_are_legal_small_and_reproducible(name: str) -> None:
     assert found == cases(name, MANY)
     assert found != cases(name, MANY, Seed("another"))
     sized = [case for case in found if not case.planted]
-    assert 0 < len(sized) <= MOST_CASES[0]
+    assert 0 < len(sized) <= MOST_CASES[0] + MOST_TOTALS
     assert len([case for case in cases(name, MANY, confirming=True)]) >= len(found)
 
 
@@ -67,6 +70,14 @@ def test_an_extent_is_tried_with_dtypes_that_allow_it() -> None:
 def test_a_number_may_count_vectors() -> None:
     found = cases("silu_and_mul", KnownNumbers(sizes=(513,)))
     assert {513 * 8, 513 * 4} <= {case.dims["d"] for case in found}
+
+
+@pytest.mark.parametrize("total", [1_500_000, 123_457])
+def test_a_number_may_count_all_elements(total: int) -> None:
+    found = cases("silu_and_mul", KnownNumbers(sizes=(total,)))
+    elements = {case.dims["tokens"] * case.dims["d"] * by for case in found for by in (1, 2)}
+    nearest = min(abs(count - total) for count in elements if count >= total)
+    assert nearest == 0 if total == 1_500_000 else nearest < 4096
 
 
 def test_a_stride_is_tried_in_elements_and_in_bytes() -> None:
