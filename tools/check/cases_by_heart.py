@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from astra_chat.tools.case import SEED_BITS
 from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, least, legal_near, rows_of
@@ -36,8 +37,8 @@ long."""
 MOST_STRIDED_BYTES = 2**22
 """Of an argument with rows so far apart."""
 FEW_ROWS = 3
-REPEATS_OF_REST = 3
-"""Sizes with the same rest that are tried."""
+REPEATS_OF_REST, MOST_OF_REST = 3, 4096
+"""Sizes with the same rest that are tried, and how many are looked at for legal ones."""
 
 
 def cases_by_heart(
@@ -175,7 +176,7 @@ def _extents(task: Task, name: str, known: KnownNumbers) -> list[int]:
     steps = sorted({dim.step(kind.dtype) for kind in task.combinations})
     wanted = list(known.sizes)
     for rest, divisor in known.rests:
-        legal = (size for size in range(rest or divisor, dim.max + 1, divisor))
+        legal = islice(range(rest or divisor, dim.max + 1, divisor), MOST_OF_REST)
         some = (s for s in legal if any(dim.allows(s, k.dtype) for k in task.combinations))
         wanted[:0] = [size for size, _ in zip(some, range(REPEATS_OF_REST), strict=False)]
     multiples = [size * step for size in known.sizes for step in steps if step > 1]

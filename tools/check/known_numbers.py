@@ -112,7 +112,7 @@ def _bits(device: list[PtxNumber]) -> Iterator[int]:
         if not one.target.floating and one.sources - {"parameter", "block", "thread"}:
             value = int(one.target.value)
             if abs(value) > TRIVIAL:
-                yield value % 2 ** max(one.target.bits, 16)
+                yield value % 2 ** min(max(one.target.bits, 16), 64)
 
 
 def _unique(values: Iterable[float]) -> Iterator[float]:

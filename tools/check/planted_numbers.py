@@ -26,7 +26,7 @@ REPEATS_OF_REST, ABOVE = 3, 2
 """Indices with one rest, and by how much a table exceeds what is to be an index of it."""
 MOST_INDICES = 72
 """Numbers that are planted in an index, over several cases."""
-MODERATE = 256.0
+MODERATE = 16.0
 """Numbers up to this magnitude are planted together. Larger ones of one sign have a case of their
 own: sums of large numbers of both signs cancel, and no tolerance holds for what is left."""
 PLANTED_BYTES, INDEXED_BYTES = 2**18, 2**23
@@ -46,13 +46,16 @@ def planted_cases(task: Task, known: KnownNumbers, rng: random.Random) -> Iterat
     for place, kind in enumerate(task.combinations):
         dims = _dims(task, kind)
         for low, high in ((-MODERATE, MODERATE), (MODERATE, 3e38), (-3e38, -MODERATE)):
-            family = UNSTATED[place % 2] if abs(low) == abs(high) else "large"
-            case = kind.case(dims).model_copy(update={"values": family})
-            planted = {}
+            case = kind.case(dims)
+            planted = dict[str, tuple[float, ...]]()
             for arg in readable:
                 values = _values(arg, arg.dtype_of(case), known, low, high)
                 if values:
                     planted[arg.name] = tuple(values[:MOST_PLANTED])
+            moderate = low < 0 < high
+            if any(arg.name in planted and not arg.has_families for arg in readable):
+                family = UNSTATED[place % 2] if moderate else "large"
+                case = case.model_copy(update={"values": family})
             if planted:
                 yield _drawn(case, planted, rng)
     for number, arg in enumerate(indexed):

@@ -70,7 +70,10 @@ def ptx_numbers(ptx: str) -> Iterator[PtxNumber]:
         opcode, operands = found[1], tuple(o.strip() for o in _OPERANDS.findall(found[2]))
         if not operands:
             continue
-        yield from _numbers(opcode, operands, definitions)
+        try:
+            yield from list(_numbers(opcode, operands, definitions))
+        except (ArithmeticError, ValueError):  # arithmetic beyond what floats and texts hold
+            pass
         results = _names(operands[0])
         for name in results:
             known = definitions[name]
@@ -107,8 +110,8 @@ def _numbers(
         ordered = not (family in ("setp", "set") and modifiers[0] in ("eq", "ne", "equ", "neu"))
         values = operands[1:3]
         for compared, other in (values, values[::-1]) if len(values) == 2 else ():
-            for number in _constants(other, kind, definitions):
-                yield from _led_back(compared, number, kind, ordered, definitions)
+            for number, own in _constants(other, kind, definitions):
+                yield from _led_back(compared, number, own, ordered, definitions)
                 if ordered and kind.startswith("u"):
                     yield from _led_back(compared, 0, kind, ordered, definitions)
     elif family == "brx":
@@ -124,22 +127,24 @@ def _numbers(
 
 def _constants(
     operand: str, kind: str, definitions: dict[Register, list[_Definition]], depth: int = 3
-) -> Iterator[float]:
-    """Numbers that the operand is: an immediate, or a register that was set to one."""
-    immediate = float_of(operand) if kind.startswith(("f", "bf")) else integer_of(operand, kind)
+) -> Iterator[tuple[float, str]]:
+    """Numbers that the operand is, each with its kind: an immediate, or a register that was set to
+    one. A float register may be set to the bits of a number; then the kind is that of bits."""
+    floating = kind.startswith(("f", "bf"))
+    immediate = float_of(operand) if floating else integer_of(operand, kind)
     if immediate is not None:
-        yield immediate
+        yield immediate, kind
+        return
+    bits = integer_of(operand, kind) if floating else None
+    if bits is not None:
+        yield bits, f"b{32 if 'x' in kind else re.sub('[^0-9]', '', kind)}"
         return
     for definition in definitions.get(operand, ()) if depth else ():
         family, *modifiers = definition.opcode.split(".")
         if family in ("mov", "cvt") and len(definition.operands) == 1:
-            inner = modifiers[-1] if modifiers else kind
             (value,) = definition.operands
-            exact = float_of(value)
-            if exact is not None and not kind.startswith(("f", "bf")):
-                yield exact if family == "cvt" else float(integer_of(value, kind) or 0)
-            else:
-                yield from _constants(value, inner, definitions, depth - 1)
+            inner = modifiers[-1] if family == "cvt" and modifiers else kind
+            yield from _constants(value, inner, definitions, depth - 1)
 
 
 def _led_back(

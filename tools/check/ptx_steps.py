@@ -62,6 +62,8 @@ def backwards(
     bounds the numbers on both sides. `place`: which of several results it is."""
     family, *modifiers = opcode.split(".")
     kind = modifiers[-1] if modifiers else ""
+    if not math.isfinite(target.value):
+        return
     if place is not None:
         if family == "mov" and len(operands) == 1:  # one half of a wider register
             yield operands[0], replace(target, bits=2 * target.bits)

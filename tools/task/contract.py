@@ -24,7 +24,7 @@ INTEGERS: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 """The least and the greatest number of each integer dtype."""
 ValueDomain = Literal["any", "no_nan", "minus_inf", "finite"]
-"""Legal values beside finite numbers: all; both infinities; negative infinity, as in masks; none."""
+"""Legal values beside finite numbers: all, both infinities, negative infinity (masks), or none."""
 JudgedBy = Literal["close", "exact", "quantized", "accept", "distribution"]
 Bound = Annotated[float, Field(ge=-3e38, le=3e38)]
 MEASURED: tuple[JudgedBy, ...] = ("close", "quantized")

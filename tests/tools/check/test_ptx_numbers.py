@@ -88,6 +88,16 @@ def test_bits_of_a_value_are_known() -> None:
     assert {0x4049, 0xC049} <= plain(LOADED + masked)
 
 
+def test_a_constant_of_halves_is_their_bits() -> None:
+    half = "mov.b16 %rs2, 0x4248;\n{ setp.eq.f16 p, %rs1, %rs2; }"
+    (one, *_) = numbers(LOADED + half)
+    assert one.target.value == 0x4248 and not one.target.floating
+    pair = "mov.b32 %r3, 0x42484248;\nset.eq.f16x2.f16x2 %r4, %r2, %r3;"
+    assert 0x42484248 in plain(LOADED + "ld.global.u32 %r2, [%rd1];\n" + pair)
+    rounded = "cvt.rn.f16.f32 %rs2, 0f40490000;\nsetp.eq.f16 %p1, %rs1, %rs2;"
+    assert 3.140625 in plain(LOADED + rounded)
+
+
 def test_bounds_and_single_numbers_are_told_apart() -> None:
     (equal,) = numbers(HEAD + "setp.eq.s32 %p1, %r1, 4711;")
     (bound,) = numbers(HEAD + "setp.gt.s32 %p1, %r1, 4711;")

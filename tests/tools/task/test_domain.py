@@ -123,7 +123,7 @@ def test_planted_numbers_are_legal_in_their_argument(tmp_path: Path) -> None:
     for name, number in (("key", 2e4), ("bias", 8.5), ("slot", 32.0), ("slot", 1.5)):
         with pytest.raises(ValueError, match="is not a legal value"):
             task.require_legal(with_planted(**{name: (number,)}))
-    for name in ("cache", "scratch", "nothing"):
+    for name in ("scratch", "nothing"):
         with pytest.raises(ValueError, match="floats and indices that are read"):
             task.require_legal(with_planted(**{name: (1.0,)}))
 
