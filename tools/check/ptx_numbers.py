@@ -118,11 +118,10 @@ def _numbers(
         for number in range(TABLE if len(operands) > 1 else 0):
             yield from _led_back(operands[0], number, "u32", False, definitions)
     elif family in ("add", "sub", "xor") and kind[:1] in "subc" and len(operands) > 2:
-        number = integer_of(operands[2], kind)
-        if number is not None:
-            away = -number if family == "add" else number
-            if family != "add" or number < 0:
-                yield from _led_back(operands[1], away, kind, True, definitions)
+        taken = integer_of(operands[2], kind)
+        if taken is not None and (family != "add" or taken < 0):
+            away = -taken if family == "add" else taken
+            yield from _led_back(operands[1], away, kind, True, definitions)
 
 
 def _constants(
