@@ -3,6 +3,7 @@
 judge            Judge: one candidate in, one Evaluation out
 types            case, device, outcome: the values that everything exchanges
 dtypes           dtypes of tensors: names, sizes, codes
+known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
 overloaded_machine  a time limit exceeded: by the kernel, or on an overloaded machine
 building         from a source to a build that may be run: policy, nvcc, audit

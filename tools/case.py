@@ -47,6 +47,17 @@ SEED_BITS, USUAL_SEED_BITS = 48, 45
 a task's own."""
 
 
+Planted = Annotated[float, Field(allow_inf_nan=False)]
+SHOWN = 3
+"""Planted numbers of an argument that a label names."""
+
+
+def _some(numbers: tuple[float, ...]) -> str:
+    """ "7, 8.5, 9 and 4 more"."""
+    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+    return ", ".join(f"{number:.9g}" for number in numbers[:SHOWN]) + more
+
+
 class Case(Value):
     """One call of a task: dims, dtype, value family and seed."""
 
@@ -75,6 +86,9 @@ class Case(Value):
     packed: Packed = Field(default="", exclude_if=is_empty)
     """How arguments lie to each other; empty: rows, where the strides are those of a packed buffer,
     else apart."""
+    planted: dict[str, tuple[Planted, ...]] = Field(default_factory=dict, exclude_if=is_empty)
+    """Numbers that single arguments hold among drawn ones, by name: in whole rows, as first, as
+    last and as single elements (children/planting.py)."""
 
     @property
     def label(self) -> str:
@@ -96,4 +110,5 @@ class Case(Value):
         words += (f"{name} at {offset}" for name, offset in self.offsets.items())
         words += (f"without {name}" for name in self.absent)
         words += [PACKED_TEXT[self.packed]] if self.packed else []
+        words += (f"{name} holds {_some(numbers)}" for name, numbers in self.planted.items())
         return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])

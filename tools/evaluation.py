@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from astra_chat.tools.known import KnownNumbers
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -77,6 +78,8 @@ class CheckRecord(Value):
     """The task's own cases and the tester's that ran, with their seeds."""
     hidden: tuple[Case, ...]
     """Those of them that were drawn for this check."""
+    known: KnownNumbers = Field(default_factory=KnownNumbers, exclude_if=is_empty)
+    """What the candidate's code compares with; some of the hidden cases were drawn for it."""
     failed: Case | None = Field(default=None, exclude_if=lambda case: case is None)
     """The drawn case that ended it."""
     shared: int = 0

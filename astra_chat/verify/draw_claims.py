@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.hidden_cases import draw, draw_confirming, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
 from astra_chat.tools.errors import BadInput
@@ -62,20 +63,23 @@ def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) ->
     """Drawn again; other versions of the judge may draw others."""
     if run.task is None or not EVALUATION.fullmatch(evaluation.seed):
         return unchecked(HIDDEN, where, run.broken_task or OLD)
-    drawn = _drawn(run.task, evaluation)
+    drawn = drawn_again(run.task, evaluation)
     strange = [case for case in check.hidden if _unseeded(case) not in drawn]
     if strange and not run.by_this_judge(evaluation):
         return unchecked(HIDDEN, where, "judged by another version of the judge, which drew others")
     return claim(HIDDEN, where, not strange, f"{len(strange)} are not drawn by this seed")
 
 
-def _drawn(task: Task, evaluation: Evaluation) -> set[str]:
-    """The cases of an evaluation's seed. A few run a second time on other numbers, so a case's own
-    seed is left out."""
+def drawn_again(task: Task, evaluation: Evaluation) -> set[str]:
+    """The cases of an evaluation's seed and of the numbers in its candidate's code. A few run a
+    second time on other numbers, so a case's own seed is left out."""
     seed = Seed(evaluation.seed)
     cases = draw(task, evaluation.device.kind, seed.of("hidden cases").random())
     if evaluation.confirms:
         cases = (*cases, *draw_confirming(task, seed)[0])
+    if evaluation.check is not None:
+        known = evaluation.check.known
+        cases = (*cases, *cases_by_heart(task, known, seed, evaluation.confirms))
     return {_unseeded(case) for case in cases}
 
 

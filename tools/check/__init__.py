@@ -18,6 +18,13 @@ drawn_served           extents of timed calls, one dim at a time; round ones and
 drawn_values           value families of arguments: each its own, or small ones together
 drawn_layouts          paddings and addresses of drawn cases
 drawn_placements       how arguments of drawn cases lie to each other: packed, neighbours, apart
+known_numbers          numbers that a candidate's code compares with
+ptx_numbers            those of its PTX, led back to what they were computed from
+ptx_steps              one step back from the result of a PTX instruction
+host_numbers           those of its host code: literals, and constants of the built object
+cases_by_heart         cases of these numbers: extents, strides and scalars
+drawn_totals           extents whose product is such a number
+planted_numbers        cases whose arguments hold these numbers
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls beyond 2^31 elements, for their addresses alone
 trivial_outputs        outputs that cost nothing must fail a task's own cases

@@ -14,6 +14,7 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
+from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
@@ -124,9 +125,13 @@ class CheckProgress:
         )
 
     def record(
-        self, task: Task, left_out: Sequence[str] = (), drawn: Sequence[Case] = ()
+        self,
+        task: Task,
+        left_out: Sequence[str] = (),
+        drawn: Sequence[Case] = (),
+        known: KnownNumbers = NOTHING_KNOWN,
     ) -> CheckRecord:
-        """`drawn`: the hidden cases that no other check has."""
+        """`drawn`: the hidden cases that no other check has; `known`: what some were drawn for."""
         last = self.failed.oracle_case.case if self.failed and self.failed.hidden else None
         cases = {call.oracle_case.folder: call for call in self.calls}.values()
         hidden = [call.oracle_case.case for call in cases if call.hidden]
@@ -134,6 +139,7 @@ class CheckProgress:
         return CheckRecord(
             visible=tuple(call.oracle_case.case for call in cases if not call.hidden),
             hidden=tuple(own),
+            known=known,
             failed=last if last and task.is_small(last) else None,
             shared=len(hidden) - len(own),
             left_out=tuple(left_out),

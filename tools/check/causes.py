@@ -135,9 +135,10 @@ def _all_changes(task: Task, case: Case, usual: Case) -> Iterator[Change]:
     if case.packed not in ("", "apart"):
         what = f"arguments in buffers of their own instead of {PACKED_TEXT[case.packed]}"
         yield Change(case.model_copy(update={"packed": "apart"}), what)
-    if case.values != "normal" or case.families:
-        plain = case.model_copy(update={"values": "normal", "families": {}})
+    if case.values != "normal" or case.families or case.planted:
+        plain = case.model_copy(update={"values": "normal", "families": {}, "planted": {}})
         families = sorted({*case.families.values(), case.values} - {"normal"})
+        families += ["planted ones"] * bool(case.planted)
         yield Change(plain, f"normal values instead of {', '.join(families)}", values=True)
 
 

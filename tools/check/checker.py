@@ -11,6 +11,7 @@ from zlib import crc32
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import Call, CheckProgress, check
+from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
@@ -25,6 +26,7 @@ from astra_chat.tools.check.hidden_cases import (
     unique,
 )
 from astra_chat.tools.check.kernels import Kernels
+from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
 from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
@@ -70,9 +72,7 @@ class Checker:
             ends, no_ends = draw_ends(self._task, self._entropy.cases.of("cases at ends").random())
             self._shared, self._uncovered = [*self._shared, *ends], (*self._uncovered, *no_ends)
         # These are many, and to measure the baseline on one takes several runs.
-        self._unmeasured = {
-            _key(case) for case in self._shared if self._task.least_results(case) < FEW
-        }
+        self._unmeasured = {_key(case) for case in self._shared if self._few(case)}
         self.baseline_errors = BaselineErrors(self._task)
         self._sweep = Sweep(self._runner, oracle, self._entropy.cases)
         self._far = FarCalls(self._runner)
@@ -105,6 +105,10 @@ class Checker:
             drawn = unique([*drawn, *more_drawn])
         pairs = [(first, twin(first, rng)) for first in first_of_each_dtype(drawn)]
         drawn += [second for _, second in pairs]
+        numbers = known_numbers(built)
+        by_heart = cases_by_heart(self._task, numbers, seed, confirming)
+        self._unmeasured |= {_key(case) for case in by_heart if self._few(case)}
+        drawn = unique([*drawn, *by_heart])
         extra = unique(extra)
         # One oracle process makes them all.
         self._oracle_cases([*self._own, *self._shared, *extra, *drawn], tell)
@@ -145,7 +149,7 @@ class Checker:
             if isinstance(outcome, Correct):
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
             seen.uncovered = uncovered
-            return outcome, seen.record(self._task, left_out, drawn)
+            return outcome, seen.record(self._task, left_out, drawn, numbers)
         finally:
             if sweep:
                 sweep.end()
@@ -277,6 +281,9 @@ class Checker:
         require_telling(self._task, known, self.baseline_errors, failed)
         self._telling = True
 
+    def _few(self, case: Case) -> bool:
+        return self._task.least_results(case) < FEW
+
     def _knows(self, oracle_case: OracleCase) -> bool:
         return self.baseline_errors.knows(oracle_case.case)
 
@@ -306,7 +313,7 @@ class Checker:
         """
         warm_inputs = {}
         for case in cases:
-            plain = case.values != "special" and not case.families
+            plain = case.values != "special" and not (case.families or case.planted)
             measured = plain and _key(case) not in self._unmeasured
             times = -(-FEW // max(1, self._task.least_results(case))) if measured else 1
             for number in range(1, times):

@@ -30,14 +30,14 @@ Families = dict[str, AnyFamily]
 
 def of_each(args: Sequence[Arg], rng: random.Random) -> Families:
     """One of its own for each of these arguments."""
-    if any(arg.largest for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
+    if any(arg.has_special for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
         return special(args, rng)
     return {arg.name: rng.choice(OF_ARGUMENTS) for arg in args}
 
 
 def special(args: Sequence[Arg], rng: random.Random) -> Families:
     """Special values in one of these arguments where they are legal, or in all of those."""
-    able = [arg.name for arg in args if arg.largest]
+    able = [arg.name for arg in args if arg.has_special]
     some = able if rng.randrange(IN_ALL_ONE_IN) == 0 else [rng.choice(able)]
     return {arg.name: "special" if arg.name in some else "normal" for arg in args}
 
@@ -45,7 +45,7 @@ def special(args: Sequence[Arg], rng: random.Random) -> Families:
 def mixed_in_one(args: Sequence[Arg], rng: random.Random) -> Families:
     """Rows of all families, special ones too, in one of these arguments that has several; normal
     numbers in the others. None where special values are legal in none."""
-    able = [arg for arg in args if arg.largest and len(arg.shape) > 1]
+    able = [arg for arg in args if arg.has_special and len(arg.shape) > 1]
     mixed = rng.choice(able) if able else None
     return {arg.name: "mixed_rows" if arg is mixed else "normal" for arg in args if mixed}
 

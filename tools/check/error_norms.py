@@ -93,7 +93,7 @@ class BaselineErrors:
             self._needed[kind] = max(self._needed.get(kind, 0.0), needed(self._task, one))
         for one in found.values():
             self.bias.add(one)
-        if case.families or not measured:
+        if case.families or case.planted or not measured:
             self._own[_key(case)] = {}
             return
         self._kinds[_key(of or case)] = (case.dtype, case.values)

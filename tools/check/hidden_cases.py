@@ -281,7 +281,7 @@ def _case(
     families: Families = {}
     if family == "mixed_rows":
         families, family = mixed_in_one(own, rng), "normal"
-    elif family == "special" and any(arg.largest for arg in own):
+    elif family == "special" and any(arg.has_special for arg in own):
         families, family = special(own, rng), None
     case = kind.case(dims).model_copy(
         update={"values": family or "normal", "seed": _seed(rng), "absent": absent}

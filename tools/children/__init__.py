@@ -4,6 +4,8 @@ oracle          inputs and float64 results from a task's reference.py
 answers         reference.py's results as the contract says; what accept and canonical say
 soundness       what is wrong with a reference.py itself, before anything is built
 values          value families: what the numbers of a case look like
+value_domains   values that an argument may not hold, replaced by legal ones
+planting        numbers of a case, put among the drawn ones of its arguments
 indices         legal values of index arguments, by the kind of the index
 arguments       shared by the runners: poison, files of a case, the candidate's library
 cuda            the runner on a real GPU: checks and times a candidate

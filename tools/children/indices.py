@@ -22,6 +22,8 @@ ONE_PLACE_IN, IN_RUNS_IN = 4, 2
 those whose slots lie in runs, as a page or a prefill has them."""
 RUNS = (4, 8, 16, 64, 1024)
 """Slots of a run."""
+SHORT = 16
+"""Short lengths are up to this part of the greatest."""
 SHUFFLED = 2**22
 """A range up to this is shuffled whole; of a longer one numbers are drawn until all differ."""
 
@@ -35,7 +37,8 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
     assert arg.index is not None
     low, high = arg.index.bounds(arg.names_in(case))
     shape, share, draw = arg.shape_of(case), arg.index.none_share, _KINDS[arg.index.kind]
-    rare, may_meet = case.seed % 2**SEED_BITS > 2**USUAL_SEED_BITS, draw is _any
+    rare = case.seed % 2**SEED_BITS > 2**USUAL_SEED_BITS
+    may_meet = draw is _any and arg.index.kind != "lengths"
     if may_meet and (rare or case.values != "normal"):
         draw = _crowded if int(torch.randint(CROWDED_IN, (1,), generator=generator)) == 0 else draw
     if rare:
@@ -43,6 +46,8 @@ def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tens
         share = rng.choice((share, share, *NONE_SHARES))
         if (may_meet or draw is _positions) and rng.randrange(ONE_PLACE_IN) == 0:
             draw = _one_place
+        elif arg.index.kind == "lengths":
+            draw = rng.choice(_LENGTHS)
         elif draw is _slots and rng.randrange(IN_RUNS_IN) == 0:
             draw = _slots_in_runs
     if arg.index.none is not None and high <= low:
@@ -134,7 +139,33 @@ def _slots_in_runs(g: torch.Generator, shape: Shape, low: int, high: int) -> tor
     return low + spare + found.reshape(shape)
 
 
+def _least(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    return torch.full(shape, low)
+
+
+def _greatest(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    return torch.full(shape, high - 1)
+
+
+def _often_ends(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    """A third each of the least, the greatest and any: rows that are empty, or full."""
+    which = torch.randint(3, shape, generator=g)
+    any_ = torch.randint(low, high, shape, generator=g)
+    return torch.where(which == 0, low, torch.where(which == 1, high - 1, any_))
+
+
+def _one_long(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    """The greatest in one place, and short ones, some of them the least, elsewhere."""
+    most = low + max(1, (high - low) // SHORT)
+    flat = torch.randint(low, most, (math.prod(shape),), generator=g)
+    if len(flat):
+        flat[int(torch.randint(len(flat), (1,), generator=g))] = high - 1
+    return flat.reshape(shape)
+
+
+_LENGTHS: tuple[Draw, ...] = (_any, _one_place, _least, _greatest, _often_ends, _one_long)
+"""Of drawn cases."""
 _KINDS: dict[str, Draw] = {
     "any": _any, "sorted": _any, "permutation": _permutation, "positions": _positions,
-    "slots": _slots,
+    "slots": _slots, "lengths": _any,
 }  # fmt: skip

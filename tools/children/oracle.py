@@ -25,7 +25,9 @@ from astra_chat.tools.children.answers import (
 )
 from astra_chat.tools.children.bands import write_bands
 from astra_chat.tools.children.indices import draw_indices
+from astra_chat.tools.children.planting import planted
 from astra_chat.tools.children.soundness import fault
+from astra_chat.tools.children.value_domains import legal
 from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.run.oracle import CANONICAL
 from astra_chat.tools.sandbox.seccomp import lock
@@ -127,6 +129,12 @@ def _inputs(task: Task, reference: ModuleType, case: Case, given: Path | None = 
     torch.manual_seed(seed)  # for a reference.py that draws without the generator
     inputs: Tensors = reference.make_inputs(drawn_case(task, case), generator)
     inputs |= _of_their_own(task, case, inputs, generator)
+    inputs |= {
+        arg.name: legal(arg, inputs[arg.name])
+        for arg in task.args
+        if arg.values and isinstance(inputs.get(arg.name), torch.Tensor)
+    }
+    inputs |= planted(task, case, inputs)
     inputs |= {arg.name: None for arg in task.args if not arg.present(case)}
     for arg in task.args:
         if arg.read and arg.present(case):
@@ -163,9 +171,8 @@ def _of_their_own(
         elif family := case.families.get(arg.name) or (case.values if left else None):
             shape = arg.shape_of(case)
             if arg.range is not None:
-                inputs[arg.name] = draw_in_range(
-                    family, generator, shape, dtype, Range(case.seed, *arg.range)
-                )
+                between = Range(case.seed, *arg.range, arg.value_domain == "minus_inf")
+                inputs[arg.name] = draw_in_range(family, generator, shape, dtype, between)
             elif arg.largest is not None:
                 numbers = Numbers.of(case.seed, arg.largest, dtype)
                 inputs[arg.name] = draw_argument(family, generator, shape, dtype, numbers)

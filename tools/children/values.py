@@ -211,24 +211,31 @@ class Range(NamedTuple):
     seed: int
     low: float
     high: float
+    minus_infinity: bool = False
+    """Whether negative infinity is legal, too."""
 
 
 def draw_in_range(
     family: AnyFamily, g: torch.Generator, shape: Shape, dtype: torch.dtype, between: Range
 ) -> torch.Tensor:
     """Tensor [shape] of a dtype: evenly spread for `normal` (in the logarithm, where the ends are
-    positive and far apart), else the family's numbers, as far as they lie between the ends."""
+    positive and far apart), else the family's numbers, as far as they lie between the ends; where
+    negative infinity is legal it stands in the place of NaN and infinities."""
     low, high = _inward(between, dtype)
+    nothing = torch.zeros(shape, dtype=torch.bool)
     if family == "normal":
         evenly = torch.rand(shape, generator=g, dtype=torch.float64)
         far = low > 0 and high > FAR * low
         drawn = low * (high / low) ** evenly if far else low + (high - low) * evenly
     else:
         numbers = Numbers.of(between.seed, max(abs(low), abs(high)), dtype)
-        drawn = draw_argument(family, g, shape, dtype, numbers).double().nan_to_num()
+        drawn = draw_argument(family, g, shape, dtype, numbers).double()
+        nothing = ~drawn.isfinite() if between.minus_infinity else nothing
+        drawn = drawn.nan_to_num()
         if low >= 0 or high <= 0:
             drawn = drawn.abs() * (1.0 if low >= 0 else -1.0)
-    return drawn.clamp(low, high).to(dtype).double().clamp(low, high).to(dtype)
+    drawn = drawn.clamp(low, high).to(dtype).double().clamp(low, high)
+    return torch.where(nothing, -math.inf, drawn).to(dtype)
 
 
 def _inward(between: Range, dtype: torch.dtype) -> tuple[float, float]:

@@ -10,9 +10,10 @@ from pydantic import AliasChoices, Field, model_validator
 
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.task.expressions import Extent, evaluate
+from astra_chat.tools.task.index import Index as Index
+from astra_chat.tools.task.index import Name as Name
 from astra_chat.tools.types import DTYPES, ITEM_BYTES, Case, DTypeName, Value, is_float
 
-Name = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9_]*$")]
 """A type variable: "T", "Q"."""
 Stride = Literal["free"] | Extent
@@ -22,6 +23,8 @@ INTEGERS: dict[str, tuple[int, int]] = {
     "int64": (-(2**63), 2**63 - 1),
 }  # fmt: skip
 """The least and the greatest number of each integer dtype."""
+ValueDomain = Literal["any", "no_nan", "minus_inf", "finite"]
+"""Legal values beside finite numbers: all, both infinities, negative infinity (masks), or none."""
 JudgedBy = Literal["close", "exact", "quantized", "accept", "distribution"]
 Bound = Annotated[float, Field(ge=-3e38, le=3e38)]
 MEASURED: tuple[JudgedBy, ...] = ("close", "quantized")
@@ -33,29 +36,6 @@ class Tolerance(Value):
 
     rtol: float = Field(ge=0)
     atol: float = Field(ge=0)
-
-
-class Index(Value):
-    """The legal values of an argument of integers that says where something lies."""
-
-    start: Extent = Field(default="0", validation_alias=AliasChoices("from", "start"))
-    below: Extent
-    """Every number from `start` to below this is legal."""
-    kind: Literal["any", "sorted", "permutation", "positions", "slots"] = "any"
-    """sorted: each row ascends; permutation: each row holds every number of its length once, from
-    `start` on; positions: each row is of runs that count up; slots: no number twice."""
-    none: int | None = None
-    """What stands for "no entry"."""
-    none_share: float = Field(default=0.25, gt=0, lt=1)
-    """Of the entries that are drawn."""
-    table: Name | None = None
-    """The argument that is indexed: `below` may not exceed its extent."""
-    table_axes: int = Field(default=1, ge=1)
-    """So many leading extents of the table are indexed as one."""
-
-    def bounds(self, names: Mapping[str, int]) -> tuple[int, int]:
-        """The least legal number, and the one after the greatest."""
-        return evaluate(self.start, names), evaluate(self.below, names)
 
 
 class Judged(Value):
@@ -111,10 +91,14 @@ class Arg(Value):
     )  # fmt: skip
     """A caller may pass any address that is a multiple of this and of the element's size."""
     largest: float | None = Field(default=None, gt=0, le=3e38)
-    """Every number of at most this magnitude is legal here, besides NaN and infinities: drawn cases
+    """Every number of at most this magnitude is legal here, besides what `values` says: drawn cases
     give the argument values of their own. None: only such values as reference.py draws."""
     range: tuple[Bound, Bound] | None = None
-    """The same between two ends, both legal, and of no NaN or infinity: scales, probabilities."""
+    """The same between two ends, both legal, and of no NaN or infinity but that which `values`
+    names: scales, probabilities."""
+    values: ValueDomain | None = None
+    """Of floats that are read: which values beside finite numbers are legal. None: any; of an
+    argument with `range` none."""
     index: Index | None = None
     """Of an argument of integers: it holds places in another, which the judge draws."""
     weight: bool = False  # it holds the same in every call, see plan/early_reads.py
@@ -160,6 +144,23 @@ class Arg(Value):
     def has_families(self) -> bool:
         """Whether drawn cases may give it a value family of its own."""
         return self.read and (self.largest is not None or self.range is not None)
+
+    @property
+    def value_domain(self) -> ValueDomain:
+        """Which values beside finite numbers are legal."""
+        return self.values or ("finite" if self.range is not None else "any")
+
+    @property
+    def has_special(self) -> bool:
+        """Whether drawn cases may give it special values of its own."""
+        return self.has_families and self.value_domain != "finite"
+
+    def may_hold(self, number: float) -> bool:
+        """Whether a finite number is legal here, as far as the contract says so. An argument of
+        which it says nothing holds such numbers as reference.py draws."""
+        if self.range is not None:
+            return self.range[0] <= number <= self.range[1]
+        return self.largest is None or abs(number) <= self.largest
 
     @property
     def free_axes(self) -> tuple[int, ...]:

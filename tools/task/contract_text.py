@@ -16,6 +16,7 @@ INDEX_TEXT = {
     "any": EVENLY, "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
     "positions": ", in runs that count up", "slots": ", no number twice",
+    "lengths": ", lengths: in some checks all the least, all the greatest, or one long among short",
 }  # fmt: skip
 JUDGED_TEXT = {
     "close": "", "exact": ", compared exactly", "accept": ", judged by accept of reference.py",
@@ -23,17 +24,24 @@ JUDGED_TEXT = {
 }  # fmt: skip
 
 
-SPECIAL = ", and as special values NaN, infinities and the dtype's largest number"
+SPECIAL = {
+    "any": ", and as special values NaN, infinities and the dtype's largest number",
+    "no_nan": ", and as special values infinities and the dtype's largest number, no NaN",
+    "minus_inf": ", and negative infinity, no NaN",
+    "finite": ", no NaN and no infinity",
+}
+"""By the values beside finite numbers that are legal."""
 
 
 def argument_text(arg: Arg) -> str:
     """Name, dtype, shape, access and what else a kernel has to know of an argument."""
-    numbers = f", values up to {arg.largest:g}{SPECIAL}" if arg.largest else ""
+    beside = SPECIAL[arg.value_domain] if arg.values or arg.largest else ""
+    numbers = f", values up to {arg.largest:g}" if arg.largest else ""
     if arg.range:
         numbers = ", values from {:g} to {:g}".format(*arg.range)
     return (
         f"{arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {access_text(arg)},"
-        f" aligned to {arg.min_alignment_bytes} bytes{strides_text(arg)}{numbers}"
+        f" aligned to {arg.min_alignment_bytes} bytes{strides_text(arg)}{numbers}{beside}"
         f"{_index(arg.index) if arg.index else ''}{_judged(arg)}"
     )
 

@@ -114,10 +114,18 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
         yield "range", "no numbers between {:g} and {:g}".format(*arg.range)
     if arg.range and (arg.largest or not arg.read):
         yield "range", "it says all that largest says, of an argument that is read"
+    yield from _of_values(arg, dtypes)
     if arg.index and not (arg.read and all(dtype in INTEGERS for dtype in dtypes)):
         yield "index", f"an index is for integers that are read: '{arg.name}' is {dtypes[0]}"
     if arg.index and arg.index.table not in {None, *names}:
         yield "index", f"table: no argument is named '{arg.index.table}'"
+
+
+def _of_values(arg: Arg, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
+    if arg.values and not (arg.read and all(map(is_float, dtypes))):
+        yield "values", f"values are for floats that are read: '{arg.name}' is {dtypes[0]}"
+    if arg.range and arg.values in ("any", "no_nan"):
+        yield "values", "range says that all lies between two ends: values is minus_inf or finite"
 
 
 def _of_judged(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[tuple[str, str]]:

@@ -28,6 +28,8 @@ from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 MAX_BYTES = 2**26
 """Of one case that a tester may ask for."""
 ADDRESSABLE = 2**63
+SPECIAL_FAMILIES = ("special", "mixed_rows")
+"""Families of NaN and infinities."""
 Place = tuple[str | int, ...]
 """Where in task.toml something stands: ("args", 1, "shape", 0)."""
 
@@ -128,6 +130,7 @@ class Domain(Value):
             raise ValueError(f"'{relation}' does not hold")
         if what := placement_flaw(self, case):
             raise ValueError(what)
+        self._require_planted(case)
         for place, what in self.flaws(case):
             where = self.args[int(place[1])].name if place[0] == "args" else str(place[0])
             raise ValueError(f"{where}: {what}")
@@ -168,8 +171,29 @@ class Domain(Value):
             raise ValueError("offsets are for arguments")
         if not set(case.families) <= (own := {a.name for a in self.args if a.has_families}):
             raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
+        finite = {arg.name for arg in self.args if arg.values == "finite"}
+        for name, family in case.families.items():
+            if name in finite and family in SPECIAL_FAMILIES:
+                raise ValueError(f"{name} is finite: no family {family}")
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")
+
+    def _require_planted(self, case: Case) -> None:
+        """Raise ValueError unless planted numbers are legal in their arguments."""
+        read = {arg.name: arg for arg in self.args if arg.read}
+        for name, numbers in case.planted.items():
+            if name not in read or not (is_float(read[name].dtype_of(case)) or read[name].index):
+                some = sorted(n for n, a in read.items() if is_float(a.dtype_of(case)) or a.index)
+                raise ValueError(f"numbers are planted in floats and indices that are read: {some}")
+            for number in numbers:
+                if not self._may_hold(read[name], case, number):
+                    raise ValueError(f"{name} = {number:g} is not a legal value")
+
+    def _may_hold(self, arg: Arg, case: Case, number: float) -> bool:
+        if arg.index is None:
+            return arg.may_hold(number)
+        low, high = arg.index.bounds(self.names_in(case))
+        return low <= number < high and number.is_integer()
 
     def flaws(self, case: Case) -> Iterator[tuple[Place, str]]:
         """What the contract says that cannot be of a case with legal dims, and where it stands."""
@@ -207,9 +231,12 @@ class Domain(Value):
             yield ("none",), f"{index.none} is a legal number too: {_at(names)}"
         table = next((a for a in self.args if a.name == index.table), None)
         if table and table.present(case):
-            extent = math.prod(table.shape_of(case)[: index.table_axes])
-            if high > extent:
-                what = f"{high - 1} is legal, and {table.name} has {extent} entries"
+            shape, axes = table.shape_of(case), index.table_axes
+            lengths = index.kind == "lengths"
+            extent = math.prod(shape[axes : axes + 1] if lengths else shape[:axes])
+            if high > extent + lengths:
+                where = "rows of " if lengths else ""
+                what = f"{high - 1} is legal, and {table.name} has {where}{extent} entries"
                 yield ("below",), f"{what}: {_at(names)}"
 
     def require_small(self, case: Case) -> None:

@@ -30,7 +30,7 @@ def drawn(
     return found.long()
 
 
-@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots"])
+@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots", "lengths"])
 def test_every_kind_is_legal(kind: str) -> None:
     seen = set[int]()
     for seed in range(40):
@@ -120,3 +120,24 @@ def test_positions_of_a_drawn_case_may_all_be_the_same() -> None:
     drawn_ones = [drawn(3, case_seed=case, kind="positions", below=1000) for case in cases]
     same = [one for one in drawn_ones if len(one.unique()) == 1]
     assert 0 < len(same) < len(cases) / 2 and any(int(one.max()) > 0 for one in same)
+
+
+def test_lengths_are_all_least_all_greatest_or_one_long_among_short() -> None:
+    seen = set[str]()
+    for seed in range(60):
+        rare = (1 << SEED_BITS) - 1 - seed
+        found = drawn(seed, (40,), rare, **{"from": 0, "below": 101, "kind": "lengths"})
+        values = found.tolist()
+        assert 0 <= min(values) and max(values) <= 100
+        short = sum(value < 8 for value in values)
+        seen |= {"least"} if set(values) == {0} else set()
+        seen |= {"greatest"} if set(values) == {100} else set()
+        seen |= {"one long"} if short == 39 and max(values) == 100 else set()
+        seen |= {"often"} if values.count(0) > 5 and values.count(100) > 5 else set()
+        seen |= {"equal"} if len(set(values)) == 1 and 0 < values[0] < 100 else set()
+    assert seen == {"least", "greatest", "one long", "often", "equal"}
+
+
+def test_lengths_of_timed_cases_are_spread() -> None:
+    found = drawn(3, (400,), **{"from": 0, "below": 101, "kind": "lengths"})
+    assert len(found.unique()) > 60

@@ -167,6 +167,17 @@ def test_normal_numbers_of_a_range_are_spread_over_it() -> None:
     assert min(octiles(-4.0, 3.0)) > 0.1 and min(octiles(1e-6, 1e6)) > 0.1
 
 
+def test_negative_infinity_stands_for_special_values_where_it_is_legal() -> None:
+    between = Range(1, -8.0, 8.0, minus_infinity=True)
+    generator = torch.Generator().manual_seed(3)
+    special = draw_in_range("special", generator, SHAPE, torch.float32, between)
+    assert not special.isnan().any() and (special == -torch.inf).any()
+    finite = special[special.isfinite()]
+    assert float(finite.min()) >= -8 and float(special.max()) <= 8
+    normal = draw_in_range("normal", generator, SHAPE, torch.float32, between)
+    assert bool(normal.isfinite().all())
+
+
 def test_mixed_rows_hold_every_family_beside_normal_ones() -> None:
     """In a case of many rows each; in one of few they take turns with the seed."""
     many = torch.cat([drawn("mixed_rows", torch.float16, seed=seed) for seed in range(8)])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.contract_text import (
     argument_text,
     codes_text,
@@ -45,3 +48,19 @@ def test_a_shipped_task_reads_as_before() -> None:
     assert codes_text(task) == "dtype: 0 float32, 1 float16, 2 bfloat16."
     assert types_text(task) == "float16, bfloat16, float32"
     assert scalar_text(task.scalars[0]).startswith("eps: float, 1e-06 in most cases")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("no_nan", "special values infinities and the dtype's largest number, no NaN"),
+        ("minus_inf", "values up to 10000, and negative infinity, no NaN"),
+        ("finite", "values up to 10000, no NaN and no infinity"),
+    ],
+)
+def test_legal_values_beside_finite_numbers_are_named(values: str, words: str) -> None:
+    arg = Arg.model_validate(
+        {"name": "x", "dtype": "T", "shape": ["n"], "access": "read", "largest": 1e4,
+         "values": values}
+    )  # fmt: skip
+    assert words in argument_text(arg)

@@ -44,6 +44,8 @@ WRONG = [
     ("optional = true", "optional = true, stride_alignment_bytes = 8", "has no free stride"),
     ("range = [-8, 8]", "range = [8, 8]", "no numbers between 8 and 8"),
     ("range = [-8, 8]", "range = [-8, 8], largest = 3", "all that largest says"),
+    ("range = [-8, 8]", 'range = [-8, 8], values = "any"', "values is minus_inf or finite"),
+    ('access = "workspace"', 'access = "workspace", values = "finite"', "floats that are read"),
     ('optional = true', 'optional = true, judged = { by = "exact" }', "not written"),
     ('access = "readwrite"', 'access = "readwrite", judged = { by = "quantized" }', "a scale"),
     (WRITTEN, WRITTEN + ', judged = { by = "distribution" }', "draws have probabilities"),

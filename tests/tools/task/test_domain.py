@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Dim
 from astra_chat.tools.task.domain import MAX_BYTES
 from astra_chat.tools.task.folder import Task, load_task
@@ -108,3 +109,42 @@ def test_float32_is_what_all_floats_are(task: Task) -> None:
     assert task.is_float32(single) and not task.is_float32(half)
     integers = task.model_copy(update={"args": (task.args[2],)})
     assert not integers.is_float32(half)
+
+
+def test_planted_numbers_are_legal_in_their_argument(tmp_path: Path) -> None:
+    task = load_task(write_contract(tmp_path / "task"))
+    case = task.check[0]
+
+    def with_planted(**numbers: tuple[float, ...]) -> Case:
+        return case.model_copy(update={"planted": numbers})
+
+    for legal in ({"key": (9e3, -2.5)}, {"bias": (7.5,)}, {"slot": (0.0, 31.0)}):
+        task.require_legal(with_planted(**legal))
+    for name, number in (("key", 2e4), ("bias", 8.5), ("slot", 32.0), ("slot", 1.5)):
+        with pytest.raises(ValueError, match="is not a legal value"):
+            task.require_legal(with_planted(**{name: (number,)}))
+    for name in ("scratch", "nothing"):
+        with pytest.raises(ValueError, match="floats and indices that are read"):
+            task.require_legal(with_planted(**{name: (1.0,)}))
+
+
+def test_a_case_gives_no_special_values_to_a_finite_argument(tmp_path: Path) -> None:
+    task = load_task(
+        write_contract(tmp_path / "task", ("largest = 1e4", 'largest = 1e4, values = "finite"'))
+    )
+    case = task.check[0].model_copy(update={"families": {"key": "special"}})
+    with pytest.raises(ValueError, match="key is finite: no family special"):
+        task.require_legal(case)
+    task.require_legal(case.model_copy(update={"families": {"key": "large"}}))
+
+
+def test_lengths_reach_up_to_the_extent_of_a_row(tmp_path: Path) -> None:
+    slots = (
+        'below = "blocks * block_size", kind = "slots", none = -1, table = "cache", table_axes = 2'
+    )
+    lengths = 'below = "{}", kind = "lengths", table = "cache", table_axes = 1'
+    write_contract(tmp_path / "task", (slots, lengths.format("block_size + 1")))
+    assert load_task(tmp_path / "task").args[2].index is not None
+    write_contract(tmp_path / "task", (slots, lengths.format("block_size + 2")))
+    with pytest.raises(BadInput, match="cache has rows of 16 entries"):
+        load_task(tmp_path / "task")

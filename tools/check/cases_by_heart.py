@@ -1,0 +1,224 @@
+"""Hidden cases of the numbers that a candidate knows by heart: they become extents, strides and
+scalars, and values and indices that are planted among drawn ones.
+
+Each case tries a number in every dim, stride and scalar where it is legal and affordable, so that
+a few dozen cases try all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from astra_chat.tools.case import SEED_BITS
+from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, least, legal_near, rows_of
+from astra_chat.tools.check.drawn_layouts import one_or_all
+from astra_chat.tools.check.drawn_together import most_varied
+from astra_chat.tools.check.drawn_totals import at_totals
+from astra_chat.tools.check.planted_numbers import planted_cases
+from astra_chat.tools.entropy import Seed
+from astra_chat.tools.known import KnownNumbers
+from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.contract import Arg, Scalar
+from astra_chat.tools.task.domain import Combination
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.relations import broken
+from astra_chat.tools.types import ITEM_BYTES, Case
+
+MOST_CASES = (24, 48)
+"""Cases that try sizes: of an evaluation, and to confirm a winner."""
+SHORT_US, LONG_US = 60_000.0, 12_000_000.0
+"""What a case takes the virtual GPU at most by the estimate of drawn_dims.py: one that tries
+several numbers, and one that is as long as a single number makes it."""
+MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
+"""Cases beyond the short ones that an evaluation has, and how many where those before took so
+long."""
+MOST_STRIDED_BYTES = 2**22
+"""Of an argument with rows so far apart."""
+FEW_ROWS = 3
+REPEATS_OF_REST, MOST_OF_REST = 3, 4096
+"""Sizes with the same rest that are tried, and how many are looked at for legal ones."""
+
+
+def cases_by_heart(
+    task: Task, known: KnownNumbers, seed: Seed, confirming: bool = False
+) -> tuple[Case, ...]:
+    """Cases for these numbers in the evaluation with this seed; all lie in the contract's domain.
+    To confirm a winner there are more."""
+    if not known:
+        return ()
+    rng = seed.of("cases by heart").random()
+    sized = list(_sized(task, known, rng, MOST_CASES[confirming]))
+    totals = [
+        kind.case(dims).model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
+        for kind, dims in at_totals(task, known.sizes, rng)
+    ]
+    return (*sized, *totals, *planted_cases(task, known, rng))
+
+
+def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> Iterator[Case]:
+    wishes, long, long_us = _Wishes(task, known, rng), 0, 0.0
+    for number in range(most):
+        start = number % len(task.combinations)
+        kinds = [*task.combinations[start:], *task.combinations[:start]]
+        kind, dims = wishes.next_dims(kinds, long=long < MOST_LONG[long_us > LONG_TOTAL_US])
+        us = _us(task, kind, dims)
+        if us > SHORT_US:
+            long, long_us = long + 1, long_us + us
+        case = wishes.with_scalars(wishes.with_strides(kind.case(dims)))
+        if not wishes.tried_some:
+            return
+        yield case.model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
+
+
+def _few(task: Task, kind: Combination) -> Dims:
+    """Least dims with a few of that which varies most."""
+    name = most_varied(task)
+    return {**least(task, kind), name: task.dims[name].above(FEW_ROWS, kind.dtype)}
+
+
+def _us(task: Task, kind: Combination, dims: Mapping[str, int]) -> float:
+    """What a call takes the virtual GPU, estimated."""
+    try:
+        return ROW_US * rows_of(task, kind, dict(dims)) + BYTE_US * task.size_bytes(kind.case(dims))
+    except ZeroDivisionError:
+        return float("inf")
+
+
+class _Wishes:
+    """What is still to be tried, of each dim, stride and scalar."""
+
+    def __init__(self, task: Task, known: KnownNumbers, rng: random.Random) -> None:
+        self._task, self._rng = task, rng
+        sizes = list(known.sizes)
+        self._extents = {name: _extents(task, name, known) for name in task.dims}
+        strided = [arg for arg in task.args if arg.strided]
+        self._strides = list(dict.fromkeys(sizes + _in_bytes(sizes, strided))) if strided else []
+        self._scalars = {
+            scalar.name: [v for v in _scalars(known) if _may_be(scalar, v)]
+            for scalar in task.scalars
+            if scalar.varies
+        }
+        self.tried_some = False
+
+    def next_dims(self, kinds: Sequence[Combination], *, long: bool) -> tuple[Combination, Dims]:
+        """The first of these dtypes with which there is an extent left to try, and dims that try
+        as many as a short call has room for, or one by itself; else few rows of least dims."""
+        for kind in kinds:
+            found = self._dims(kind, long=long)
+            if found is not None:
+                self.tried_some = True
+                return kind, found
+        self.tried_some = False
+        few = legal_near(self._task, kinds[0], _few(self._task, kinds[0]))
+        return kinds[0], few or least(self._task, kinds[0])
+
+    def _dims(self, kind: Combination, *, long: bool) -> Dims | None:
+        fixed: Dims = {}
+        dims = least(self._task, kind)
+        names = [name for name in self._extents if self._extents[name]]
+        for name in self._rng.sample(names, len(names)):
+            found = self._next(kind, dims, fixed, name, long=long and not fixed)
+            if found is not None:
+                dims, fixed = found, {**fixed, name: found[name]}
+        return dims if fixed else None
+
+    def _next(
+        self, kind: Combination, dims: Dims, fixed: Dims, name: str, *, long: bool
+    ) -> Dims | None:
+        """The dims with the first extent of this one that fits; it is tried now."""
+        for extent in self._extents[name]:
+            if not self._task.dims[name].allows(extent, kind.dtype):
+                continue
+            wanted = {**dims, name: extent}
+            found = legal_near(self._task, kind, wanted, {**fixed, name: extent})
+            if found is None or any(found[n] != v for n, v in {**fixed, name: extent}.items()):
+                continue
+            if _us(self._task, kind, found) > (LONG_US if long else SHORT_US):
+                continue
+            self._extents[name].remove(extent)
+            return found
+        return None
+
+    def with_strides(self, case: Case) -> Case:
+        """The case with the next stride that its rows leave room for, in every argument with a free
+        stride."""
+        for stride in self._strides:
+            pads = {}
+            for arg in self._task.args:
+                if arg.strided and (found := _padded(arg, case, stride, self._rng)):
+                    pads[arg.name] = found
+            if pads:
+                self._strides.remove(stride)
+                self.tried_some = True
+                return case.model_copy(update={"pads": pads})
+        return case
+
+    def with_scalars(self, case: Case) -> Case:
+        """The case with the next value of each scalar."""
+        values = {name: left[0] for name, left in self._scalars.items() if left}
+        again = case.model_copy(update={"scalars": values})
+        if not values or broken(self._task.require, self._task.names_in(again)):
+            return case
+        for name in values:
+            del self._scalars[name][0]
+        if not self._task.allows(again):
+            return case
+        self.tried_some = True
+        return again
+
+
+def _extents(task: Task, name: str, known: KnownNumbers) -> list[int]:
+    """Legal extents of a dim that are to be tried, in their order; those of the task's own cases
+    are left out. Where only multiples are legal, the number may count those."""
+    dim = task.dims[name]
+    steps = sorted({dim.step(kind.dtype) for kind in task.combinations})
+    wanted = list(known.sizes)
+    for rest, divisor in known.rests:
+        legal = islice(range(rest or divisor, dim.max + 1, divisor), MOST_OF_REST)
+        some = (s for s in legal if any(dim.allows(s, k.dtype) for k in task.combinations))
+        wanted[:0] = [size for size, _ in zip(some, range(REPEATS_OF_REST), strict=False)]
+    multiples = [size * step for size in known.sizes for step in steps if step > 1]
+    met = {case.dims[name] for case in task.check}
+    found = dict.fromkeys((*wanted, *multiples))
+    legal_for = task.combinations
+    return [
+        size for size in found
+        if size not in met and any(dim.allows(size, kind.dtype) for kind in legal_for)
+    ]  # fmt: skip
+
+
+def _in_bytes(sizes: Sequence[int], strided: Sequence[Arg]) -> list[int]:
+    """Elements of strides that are so many bytes."""
+    widths = sorted({ITEM_BYTES[arg.dtype_of(Case(dims={}, dtype="float16"))] for arg in strided})
+    return [size // width for size in sizes for width in widths if width > 1 and not size % width]
+
+
+def _may_be(scalar: Scalar, value: float) -> bool:
+    """Whether callers may give the value, beside those that the contract names: where it states no
+    range, one between those."""
+    low, high = scalar.range or (min(scalar.named), max(scalar.named))
+    return low <= value <= high and scalar.allows(value) and value not in scalar.named
+
+
+def _scalars(known: KnownNumbers) -> list[float]:
+    return list(dict.fromkeys((*known.values, *map(float, known.sizes))))
+
+
+def _padded(arg: Arg, case: Case, stride: int, rng: random.Random) -> int | tuple[int, ...] | None:
+    """The paddings by which one free stride of the argument is this; None where none can be."""
+    if not arg.present(case):
+        return None
+    axes = list(arg.free_axes)
+    for place in rng.sample(range(len(axes)), len(axes)):
+        dense = arg.strides_of(case.model_copy(update={"pads": {arg.name: 0}, "pad": 0}))
+        pad = stride - dense[axes[place]]
+        if pad < 0:
+            continue
+        pads = one_or_all(tuple(pad if at == place else 0 for at in range(len(axes))))
+        padded = case.model_copy(update={"pads": {arg.name: pads}, "pad": 0})
+        exact = arg.strides_of(padded)[axes[place]] == stride
+        if exact and buffer_bytes(arg, padded) <= MOST_STRIDED_BYTES:
+            return pads
+    return None

@@ -1,0 +1,76 @@
+"""Extents whose product is a given number: what is compared with may count all elements of an
+argument."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+
+from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, within_bytes
+from astra_chat.tools.check.drawn_together import most_varied
+from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.task.domain import Combination
+from astra_chat.tools.task.folder import Task
+
+LEAST_TOTAL, MOST_TOTAL = 10_000, 2**24
+"""Numbers of elements that are tried: fewer are in all drawn cases, and more take too long."""
+MOST_BYTES = 2**26
+MOST_CASES = 6
+ROWS = (128, 2048)
+"""About how many elements a token has."""
+
+
+def at_totals(
+    task: Task, sizes: Sequence[int], rng: random.Random
+) -> Iterator[tuple[Combination, Dims]]:
+    """Dims with which an argument has so many elements, or the next possible number; for each of
+    these sizes in their order, arguments with other shapes by turns, at most MOST_CASES."""
+    args = list({arg.shape: arg for arg in task.args}.values())
+    some = [size for size in sizes if LEAST_TOTAL <= size <= MOST_TOTAL]
+    found = 0
+    for place, size in enumerate(some):
+        kind = task.combinations[place % len(task.combinations)]
+        for arg in args:
+            dims = _with_elements(task, kind, arg, size, rng)
+            if dims is not None and found < MOST_CASES:
+                found += 1
+                yield kind, dims
+
+
+def _with_elements(
+    task: Task, kind: Combination, arg: Arg, size: int, rng: random.Random
+) -> Dims | None:
+    """Rows that divide the number where there are such; None where the argument has no place for
+    so many, or they take too many bytes."""
+    tokens, fits = most_varied(task), within_bytes(task, kind, MOST_BYTES)
+    low = least(task, kind)
+    others = [name for name in task.dims if name != tokens]
+    wide = max(others, key=lambda name: task.dims[name].max / max(1, low[name]), default=None)
+    if _elements(arg, kind, {**low, tokens: 2 * low[tokens]}) == _elements(arg, kind, low):
+        return None
+    exact, near = list[Dims](), list[Dims]()
+    for extent in _extents(task, kind, wide, rng) if wide else [0]:
+        dims = {**low, **({wide: extent} if wide else {})}
+        row = _elements(arg, kind, {**dims, tokens: 1})
+        wanted = -(-size // row) if row else 0
+        dims[tokens] = wanted
+        if wanted < 1 or not task.dims[tokens].allows(wanted, kind.dtype):
+            continue
+        found = legal_near(task, kind, dims, list(dims))
+        if found == dims and fits(dims):
+            (near if size % row else exact).append(dims)
+    return next(iter(exact or near), None)
+
+
+def _extents(task: Task, kind: Combination, name: str, rng: random.Random) -> Sequence[int]:
+    """Legal extents of a dim in the order in which they are tried."""
+    dim = task.dims[name]
+    step = dim.step(kind.dtype)
+    low = max(dim.nearest(dim.min, kind.dtype), dim.nearest(ROWS[0], kind.dtype))
+    legal = [e for e in range(low, min(dim.max, ROWS[1]) + 1, step) if dim.allows(e, kind.dtype)]
+    return rng.sample(legal, len(legal))
+
+
+def _elements(arg: Arg, kind: Combination, dims: Dims) -> int:
+    return math.prod(arg.shape_of(kind.case(dims)))
