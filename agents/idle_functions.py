@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.policy.cpp_tokens import Code, Token, tokens
+from astra_chat.tools.cpp_tokens import Code, Token, tokens
 
 LEAST_LINES = 4
 """Fewer are not worth leaving out."""

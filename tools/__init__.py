@@ -6,6 +6,7 @@ dtypes           dtypes of tensors: names, sizes, codes
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
 overloaded_machine  a time limit exceeded: by the kernel, or on an overloaded machine
+cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 building         from a source to a build that may be run: policy, nvcc, audit
 evidence         hashes of judge, machine code and launch plans, with each evaluation
 judge_version    a hash of the judge's own files

@@ -1,6 +1,9 @@
 """Build: sources to libraries, PTX and machine code.
 
 nvcc                 candidates: one ninja graph, one nvcc call each, a content-hash cache
+nvcc_log             what nvcc says: errors, and ptxas' report on each kernel
+built_text           the text that nvcc gets: the guard's tokens, written again
+proven_object        an object file, proven to be that of the author's text
 hosted               a build linked with NVIDIA's runtime, as it is shipped
 preprocessed         a candidate's own lines after nvcc's preprocessor
 standard_headers     <iostream> in a form that brings no host code of its own

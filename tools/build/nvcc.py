@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.tools.build import standard_headers
+from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.policy.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.cores import cores
@@ -58,7 +58,7 @@ class Build:
     """A built candidate: a folder of the cache."""
 
     folder: Path
-    """kernel.cu in it is the source as nvcc got it (policy/built_text.py)."""
+    """kernel.cu in it is the source as nvcc got it (build/built_text.py)."""
     resources: tuple[Resources, ...]
     cached: bool
     seconds: float
@@ -127,7 +127,7 @@ def build_all(
     another project's headers; no candidate gets any. The cache does not see their content.
 
     What is built, and what the cache goes by, is each source as the guard reads it
-    (policy/built_text.py); a source that cannot be read in one way only is a BuildFailed.
+    (build/built_text.py); a source that cannot be read in one way only is a BuildFailed.
     """
     start = time.monotonic()
     toolkit = find_toolkit()

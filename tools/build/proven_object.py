@@ -1,6 +1,6 @@
 """A candidate's object file, proven to be that of the author's text.
 
-nvcc gets the text that is made of the guard's tokens (policy/built_text.py). Who builds the
+nvcc gets the text that is made of the guard's tokens (build/built_text.py). Who builds the
 author's own text with the same nvcc and flags shall get the same: both are compiled here, one after
 the other in one folder and under one name, as nvcc puts both into the names it makes, and the
 object files are compared byte for byte: host code, machine code and PTX.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc import compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.policy.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.task.folder import Task

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.mutation.operators import Code, Fault, faults
-from astra_chat.tools.policy.cpp_tokens import tokens
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, sha256_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.policy.cpp_tokens import Token, tokens
+from astra_chat.tools.cpp_tokens import Token, tokens
 
 Tokens = Sequence[Token]
 

@@ -5,8 +5,6 @@ source_guard     reads a source as tokens and applies the rules
 inline_assembly  the same for the text of asm statements
 open_names       tests of macros that another build may define
 file_names       where a source asks for its own file's name
-cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
-built_text       the text that nvcc gets: those tokens, written again
 binary_audit     symbols, constructors, sections and driver calls of the build
 module_state     module variables that a kernel may write to
 machine_code     special registers that the machine code reads

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_chat.tools.policy.cpp_tokens import Code, Token
+from astra_chat.tools.cpp_tokens import Code, Token
 from astra_chat.tools.types import Finding
 
 PRINTING = frozenset("printf fprintf __assert_fail".split())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from astra_chat.tools.cpp_tokens import Code, Token, content
 from astra_chat.tools.policy import rules
-from astra_chat.tools.policy.cpp_tokens import Code, Token, content
 from astra_chat.tools.types import Finding
 
 _ASM = ("asm", "__asm__", "__asm")

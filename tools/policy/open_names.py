@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from astra_chat.tools.policy.cpp_tokens import Code, Token, tokens
+from astra_chat.tools.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.types import Finding
 
 DOCUMENTED = re.compile(

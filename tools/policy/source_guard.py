@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise, takewhile
 from types import MappingProxyType
 
+from astra_chat.tools.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.policy import rules
-from astra_chat.tools.policy.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.policy.file_names import file_names
 from astra_chat.tools.policy.inline_assembly import assembly, assembly_places
 from astra_chat.tools.policy.open_names import open_names

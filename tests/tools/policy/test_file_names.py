@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.policy.cpp_tokens import Code, tokens
+from astra_chat.tools.cpp_tokens import Code, tokens
 from astra_chat.tools.policy.file_names import file_names
 
 REFUSED = {

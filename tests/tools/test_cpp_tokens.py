@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_chat.tools.policy.cpp_tokens import Token, tokens
+from astra_chat.tools.cpp_tokens import Token, tokens
 from astra_chat.tools.system.toolkit import find_compiler
 
 
@@ -85,7 +85,7 @@ def test_names_agree_with_the_compilers_preprocessor(source: str) -> None:
 
 
 def test_every_shipped_kernel_reads_without_a_bad_token() -> None:
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
     sources = list((root / "sglang_kernels").rglob("*.cu"))
     assert sources
     for path in sources:

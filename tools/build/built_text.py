@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from astra_chat.tools.policy.cpp_tokens import Lexer, Piece
+from astra_chat.tools.cpp_tokens import Lexer, Piece
 
 MOST_SAID = 20
 _GAP = re.compile(r"(?P<blank>[ \t\r]+)|(?P<block>/\*.*?\*/)|//[^\n]*|\n", re.DOTALL)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_chat.tools.policy.built_text import Unreadable, built_text, header_text
-from astra_chat.tools.policy.cpp_tokens import tokens
+from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
+from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
