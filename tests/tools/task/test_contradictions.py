@@ -37,6 +37,7 @@ WRONG = [
     ('multiple_of = 16', 'multiple_of = 100', "no multiple of 100"),
     ('I = "int64" }, {', 'J = "int64" }, {', "same variables"),
     ('name = "slot", dtype = "I"', 'name = "slot", dtype = "Q"', "'Q' is not one of"),
+    ('access = "readwrite"', 'access = "readwrite", weight = true', 'its access is "read"'),
     ('name = "slot", dtype = "I"', 'name = "slot", dtype = "T"', "an index is for integers"),
     ('name = "bias"', 'name = "key"', "'key' is there twice"),
     ('name = "bias", dtype = "float32"', 'name = "bias", dtype = "int8", largest = 1', "integers"),

@@ -132,8 +132,8 @@ class Names:
             case Register(name=name):
                 return state.values.get(name)
             case Negated(register=register):
-                value = state.values.get(register.name)
-                return None if value is None else self._not(value)
+                negated = state.values.get(register.name)
+                return None if negated is None else self._not(negated)
             case Special(name=name) if not name.startswith(_CHANGING):
                 return self.expression("special", name)
             case _:

@@ -134,7 +134,7 @@ def synchronise(
 def met(f: Frame, lanes: Mask) -> None:
     """Something ordered the warps of these lanes' blocks."""
     if f.warp_races is not None:
-        f.warp_races.advance(lanes.any(axis=1))
+        f.warp_races.advance(np.asarray(lanes.any(axis=1)))
 
 
 @dataclass
