@@ -14,6 +14,7 @@ from astra_chat.tools.plan.model import BEFORE_BYTES
 from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import layout
+from astra_chat.tools.task.spans import buffer_bytes
 from astra_chat.tools.types import Case
 
 ALIGNMENT = 1024
@@ -60,12 +61,13 @@ def usual_buffers(task: Task, case: Case) -> Buffers:
     """The blocks of a case, shifted as it says: one for every argument, or for several that lie
     together."""
     lies = layout(task, case)
+    arguments = []
+    for arg, (block, at) in zip(task.args, lies.places, strict=True):
+        size = max(1, buffer_bytes(arg, case))
+        arguments.append(Argument(arg.name, size, block if arg.present(case) else None, at))
     return Buffers(
         buffers=tuple(Buffer(max(1, b.bytes), b.shift % ALIGNMENT) for b in lies.blocks),
-        arguments=tuple(
-            Argument(arg.name, max(1, arg.span_of(case)), block if arg.present(case) else None, at)
-            for arg, (block, at) in zip(task.args, lies.places, strict=True)
-        ),
+        arguments=tuple(arguments),
     )
 
 

@@ -15,6 +15,7 @@ case_text      a case as a line of TOML, and back
 groups         arguments that callers pass as views of one buffer, or by one pointer
 placement      where the arguments of a call lie: blocks of memory, and each argument's place
 block_images   contents of blocks: arguments spread into them, and each one's own out of them
+spans          bytes of an argument's buffer, and those that its elements reach
 buffer_layout  how a tensor lies in its buffer: dense rows or padded rows
 launcher       the C side of the contract: the launcher's prototype, and the call that fits it
 trust          whether the code of a task or candidate may run outside the sandbox

@@ -21,6 +21,7 @@ from astra_chat.tools.task.buffer_layout import (
     poisoned,
 )
 from astra_chat.tools.task.placement import Layout
+from astra_chat.tools.task.spans import buffer_bytes, used_bytes
 
 
 def images(lies: Layout, contents: Sequence[Bytes], pattern: int) -> list[Bytes]:
@@ -123,13 +124,13 @@ class Allocation:
 
 def allocations(lies: Layout, *, whole: bool = False) -> Iterator[Allocation]:
     """All of a call that hold a byte; `whole`: with what lies behind the last row."""
-    used_of = [arg.used_of(lies.case) for arg in lies.args]
+    used_of = [used_bytes(arg, lies.case) for arg in lies.args]
     for number, block in enumerate(lies.blocks):
         groups = [block.members] if block.one else [(index,) for index in block.members]
         for members in groups:
             starts = [lies.places[index][1] for index in members]
             stop = max(
-                start + (lies.args[index].span_of(lies.case) if whole else used_of[index])
+                start + (buffer_bytes(lies.args[index], lies.case) if whole else used_of[index])
                 for index, start in zip(members, starts, strict=True)
             )
             if stop > min(starts):

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.task.spans import buffer_bytes as buffer_bytes
+from astra_chat.tools.task.spans import used_bytes as used_bytes
 from astra_chat.tools.types import ITEM_BYTES, Case
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -65,11 +67,6 @@ def changed_between(arg: Arg, case: Case, buffer: Bytes, pattern: int) -> Mask:
     return changed
 
 
-def buffer_bytes(arg: Arg, case: Case) -> int:
-    """Size of an argument's buffer, what lies between and after rows included."""
-    return arg.span_of(case)
-
-
 @dataclass(frozen=True)
 class Gap:
     """Bytes between elements that repeat: [*extents, width], with these strides, from an offset."""
@@ -94,11 +91,6 @@ def gaps(arg: Arg, case: Case) -> list[Gap]:
             places = tuple(one * item for one in strides)
             found.append(Gap(tuple(extents), places, inner * item, (stride - inner) * item))
     return found
-
-
-def used_bytes(arg: Arg, case: Case) -> int:
-    """From the first element to the end of the last: nothing need follow the last row of a view."""
-    return arg.used_of(case)
 
 
 def _dense(arg: Arg, case: Case) -> bool:

@@ -64,13 +64,6 @@ def names_in(case: Case, usual_scalars: Mapping[str, int]) -> dict[str, int]:
     return {**usual_scalars, **given, **case.dims}
 
 
-def elements_spanned(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements of a buffer, what lies behind the last entry of an axis included."""
-    if not math.prod(shape):
-        return 0
-    return max(extent * stride for extent, stride in zip(shape, strides, strict=True))
-
-
 class Arg(Value):
     """A tensor that the launcher takes, in upstream's order."""
 
@@ -236,25 +229,7 @@ class Arg(Value):
     def shift_of(self, case: Case) -> int:
         """Bytes from a multiple of 256 to the first element."""
         offset = case.offsets.get(self.name, case.offset)
-        return offset * self.alignment_of(case)
-
-    def alignment_of(self, case: Case) -> int:
-        """Bytes of which any address of its first element is a multiple."""
-        return math.lcm(self.min_alignment_bytes, ITEM_BYTES[self.dtype_of(case)])
-
-    def span_of(self, case: Case) -> int:
-        """Bytes of its buffer, what lies between and after rows included."""
-        spanned = elements_spanned(self.shape_of(case), self.strides_of(case))
-        return spanned * ITEM_BYTES[self.dtype_of(case)]
-
-    def used_of(self, case: Case) -> int:
-        """Bytes from its first element to the end of its last: nothing need follow the last row of
-        a view."""
-        shape, strides = self.shape_of(case), self.strides_of(case)
-        if not math.prod(shape):
-            return 0
-        last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
-        return (last + 1) * ITEM_BYTES[self.dtype_of(case)]
+        return offset * math.lcm(self.min_alignment_bytes, ITEM_BYTES[self.dtype_of(case)])
 
     def bytes_of(self, case: Case) -> int:
         """Of its elements, without what lies between them."""

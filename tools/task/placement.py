@@ -18,6 +18,7 @@ from astra_chat.tools.case import PACKED_TEXT
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.expressions import evaluate
 from astra_chat.tools.task.groups import Group, in_rows
+from astra_chat.tools.task.spans import buffer_bytes
 from astra_chat.tools.types import ITEM_BYTES, Case
 
 ALLOCATION_BYTES = 512
@@ -66,7 +67,7 @@ class Layout:
     def span(self, index: int) -> slice:
         """Bytes of an argument's buffer in its block."""
         start = self.places[index][1]
-        return slice(start, start + self.args[index].span_of(self.case))
+        return slice(start, start + buffer_bytes(self.args[index], self.case))
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def layout(contract: Grouped, case: Case) -> Layout:
     blocks, places = list[Block](), dict[int, tuple[int, int]]()
     for number, some in enumerate(together):
         pairs = list(zip(some.members, some.starts, strict=True))
-        end = max(start + args[index].span_of(case) for index, start in pairs)
+        end = max(start + buffer_bytes(args[index], case) for index, start in pairs)
         shift = args[some.members[0]].shift_of(case) if some.one else 0
         blocks.append(Block(some.members, end, shift, some.one))
         places |= {index: (number, start) for index, start in pairs}
@@ -114,18 +115,18 @@ def _present(args: Sequence[Arg], group: Group, case: Case) -> tuple[int, ...]:
     """Numbers of a group's arguments that have elements."""
     numbers = {arg.name: number for number, arg in enumerate(args)}
     some = (numbers[name] for name in group.args)
-    return tuple(number for number in some if args[number].span_of(case))
+    return tuple(number for number in some if buffer_bytes(args[number], case))
 
 
 def _neighbours(args: Sequence[Arg], case: Case) -> list[_Together]:
     """All arguments in an order of the case's own, each where the next allocation may begin. The
     order is that of all cases that differ in their numbers alone: they share their buffers."""
-    some = [number for number, arg in enumerate(args) if arg.span_of(case)]
+    some = [number for number, arg in enumerate(args) if buffer_bytes(arg, case)]
     random.Random(f"{case.dims} {case.dtype} {case.pads}").shuffle(some)
     starts, end = list[int](), 0
     for number in some:
         starts.append(_up(end, ALLOCATION_BYTES) + args[number].shift_of(case))
-        end = starts[-1] + args[number].span_of(case)
+        end = starts[-1] + buffer_bytes(args[number], case)
     return [_Together(tuple(some), tuple(starts), one=False)] if len(some) > 1 else []
 
 
@@ -133,8 +134,8 @@ def _behind(args: Sequence[Arg], some: Sequence[int], case: Case) -> tuple[int, 
     """Where whole tensors begin that lie one behind the other."""
     starts, end = list[int](), 0
     for number in some:
-        starts.append(_up(end, args[number].alignment_of(case)))
-        end = starts[-1] + args[number].span_of(case)
+        starts.append(_up(end, _alignment(args[number], case)))
+        end = starts[-1] + buffer_bytes(args[number], case)
     return tuple(starts)
 
 
@@ -142,7 +143,7 @@ def _beside(args: Sequence[Arg], some: Sequence[int], case: Case) -> tuple[int, 
     """Where tensors begin whose rows lie beside each other."""
     starts, end = list[int](), 0
     for number in some:
-        starts.append(_up(end, args[number].alignment_of(case)))
+        starts.append(_up(end, _alignment(args[number], case)))
         end = starts[-1] + _row_bytes(args[number], case)
     return tuple(starts)
 
@@ -229,6 +230,11 @@ def packed_pads(contract: Grouped, case: Case, then: Sequence[int] = ()) -> Case
 def then_of(contract: Grouped, group: Group, case: Case) -> int:
     """Elements of each row that callers have behind the last argument of a group."""
     return evaluate(group.then, contract.args[0].names_in(case))
+
+
+def _alignment(arg: Arg, case: Case) -> int:
+    """Bytes of which any address of its first element is a multiple."""
+    return math.lcm(arg.min_alignment_bytes, ITEM_BYTES[arg.dtype_of(case)])
 
 
 def _up(value: int, step: int) -> int:

@@ -11,6 +11,7 @@ from astra_chat.tools.task.case_text import case_text, read_case
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.groups import Group
 from astra_chat.tools.task.placement import layout, packed_pads, then_of
+from astra_chat.tools.task.spans import buffer_bytes
 from astra_chat.tools.types import Case
 
 ROTARY, ADD = find_task("rotary_embedding"), find_task("fused_add_rmsnorm")
@@ -95,9 +96,8 @@ def test_neighbours_begin_where_the_next_allocation_may() -> None:
         for block in together:
             assert not block.one
             starts = [lies.places[index][1] for index in block.members]
-            ends = [
-                s + task.args[i].span_of(case) for i, s in zip(block.members, starts, strict=True)
-            ]
+            sizes = [buffer_bytes(task.args[index], case) for index in block.members]
+            ends = [start + size for start, size in zip(starts, sizes, strict=True)]
             assert all(0 <= b - a < 512 for a, b in zip(ends[:-1], starts[1:], strict=True))
             assert all(start % 512 == 0 for start in starts)
             orders.add(block.members)
