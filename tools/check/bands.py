@@ -134,8 +134,9 @@ def inside_share(task: Task, piece: Piece) -> tuple[int, int]:
     places = np.arange(0, len(piece.got), step)
     values, dtype = banded(task, piece, places), piece.arg.dtype_of(piece.case)
     with np.errstate(invalid="ignore", over="ignore"):
-        low = rounded(values.expected - values.width, dtype)
-        high = rounded(values.expected + values.width, dtype)
+        exact = np.stack([values.expected, *values.others])
+        low = rounded((exact - values.width).min(axis=0), dtype)
+        high = rounded((exact + values.width).max(axis=0), dtype)
         numbers = np.isfinite(values.expected)
         inside = numbers & ((low < high) | ~np.isfinite(values.width))
     return int(inside.sum()), int(numbers.sum())
