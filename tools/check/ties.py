@@ -1,5 +1,6 @@
-"""Ties: exact results in the middle of two values, as sums of few 16-bit numbers often are. Round to
-nearest even takes the even one, which has no direction; rounding half away or up has one.
+"""Ties: exact results in the middle of two values, as sums of few 16-bit numbers often are.
+
+Round to nearest even takes the even one, which has no direction; rounding half away or up has one.
 
 Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do.
 """
@@ -20,9 +21,10 @@ PART = 2**15
 """Elements of a case that are looked at."""
 MANY = 64
 """Ties that are broken otherwise, below which they are chance."""
-EXACT, INEXACT = 0.05, 0.25
+EXACT, INEXACT = 0.01, 0.04
 """Share of ties that a baseline breaks otherwise and is taken for exact, and from which on a
-candidate is wrong: half of them are where each is broken away from zero."""
+candidate is wrong: half of them are where each is broken away from zero, less where some columns
+do."""
 
 
 @dataclass
@@ -62,8 +64,8 @@ class Ties:
             total = self.total[kind]
             if odd >= MANY and own <= EXACT and odd > INEXACT * total:
                 note = (
-                    f"{odd:,} of {total:,} exact results in the middle of two values are not rounded"
-                    f" to even, {own:.1%} of the baseline's: round to nearest even"
+                    f"{odd:,} of {total:,} exact results in the middle of two values are not"
+                    f" rounded to even, {own:.1%} of the baseline's: round to nearest even"
                 )
                 return self._last[kind].model_copy(update={"note": note})
         return None
