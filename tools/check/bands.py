@@ -83,7 +83,7 @@ def banded(task: Task, piece: Piece, places: Array) -> Banded:
 
 
 def _other_scales(task: Task, piece: Piece, flat: Array) -> list[Array]:
-    """Of a kernel that rounds an intermediate the scales over the expected ones, for these codes
+    """The scales of a kernel that rounds an intermediate over the expected ones, for these codes
     and each of its results."""
     judged = piece.arg.judged
     scale = next((a for a in task.args if judged and a.name == judged.scale and a.written), None)
@@ -101,7 +101,8 @@ def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
     if piece.ratio is None or piece.codes is None:
         return piece.got[places], expected
     ratio = piece.ratio[places]
-    return piece.codes[places], np.where(ratio == 0, 0.0, expected / ratio)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return piece.codes[places], np.where(ratio == 0, 0.0, expected / ratio)
 
 
 def within(values: Banded, piece: Piece, widening: float = 1.0) -> Array:
@@ -133,9 +134,10 @@ def inside_share(task: Task, piece: Piece) -> tuple[int, int]:
     step = max(1, len(piece.got) // SAMPLED)
     places = np.arange(0, len(piece.got), step)
     values, dtype = banded(task, piece, places), piece.arg.dtype_of(piece.case)
-    with np.errstate(invalid="ignore", over="ignore"):
-        low = rounded(values.expected - values.width, dtype)
-        high = rounded(values.expected + values.width, dtype)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        exact = np.stack([values.expected, *values.others])
+        low = rounded((exact - values.width).min(axis=0), dtype)
+        high = rounded((exact + values.width).max(axis=0), dtype)
         numbers = np.isfinite(values.expected)
         inside = numbers & ((low < high) | ~np.isfinite(values.width))
     return int(inside.sum()), int(numbers.sum())

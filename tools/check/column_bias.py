@@ -17,6 +17,7 @@ import numpy as np
 from astra_chat.tools.check.bands import in_own_units, is_narrow
 from astra_chat.tools.check.floats import Array, ulp
 from astra_chat.tools.check.measured_values import Piece
+from astra_chat.tools.check.ties import Ties
 from astra_chat.tools.run.band_files import terms_of
 from astra_chat.tools.types import DTypeName, Wrong
 
@@ -73,6 +74,7 @@ class ColumnBias:
     """Signed errors of one kernel, by argument and dtype."""
 
     sums: dict[tuple[str, DTypeName], Sums] = field(default_factory=dict)
+    ties: Ties = field(default_factory=Ties)
     _last: dict[tuple[str, DTypeName], Piece] = field(default_factory=dict)
 
     def add(self, piece: Piece) -> None:
@@ -80,14 +82,19 @@ class ColumnBias:
         a pattern, roundings do: only normal ones are looked at."""
         case = piece.case
         shape = piece.arg.shape_of(case)
-        if case.values != "normal" or case.families or shape[-1] < MODULI[0]:
+        if case.values != "normal" or case.families:
+            return
+        self.ties.add(piece)
+        if shape[-1] < MODULI[0]:
             return
         kind = piece.arg.name, piece.arg.dtype_of(case)
         self.sums.setdefault(kind, Sums.none()).__iadd__(_sums(piece, shape[-1]))
         self._last[kind] = piece._replace(got=piece.got[:1], expected=piece.expected[:1])
 
     def beside(self, baseline: ColumnBias) -> Wrong | None:
-        """The columns whose errors lean another way than the baseline's."""
+        """The columns whose errors lean another way than the baseline's, or ties that do."""
+        if wrong := self.ties.beside(baseline.ties):
+            return wrong
         for kind, sums in self.sums.items():
             own = baseline.sums.get(kind, Sums.none())
             least = LEAST_NARROW if is_narrow(self._last[kind]) else LEAST_FLOAT32

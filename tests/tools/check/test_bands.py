@@ -188,6 +188,25 @@ def test_columns_of_float32_that_lean_are_wrong(tmp_path: Path) -> None:
     assert isinstance(wrong, Wrong) and "columns 5 modulo 16 lean -" in wrong.note
 
 
+def half_away(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """bfloat16 with ties away from zero."""
+    words = values.contiguous().view(torch.int32)
+    return ((words + 0x8000) >> 16).to(torch.int16).view(dtype)
+
+
+def test_ties_that_are_broken_away_from_zero_are_wrong(tmp_path: Path) -> None:
+    case = Case(dims={"tokens": 64, "h": 256}, dtype="bfloat16", seed=5)
+    kernel = Kernel(tmp_path, "fused_add_rmsnorm", case)
+    total = input_of(kernel).float() + input_of(kernel, "residual").float()
+    scale = torch.rsqrt(total.square().mean(dim=-1, keepdim=True) + 1e-6)
+    out = (total * scale * input_of(kernel, "weight").float()).bfloat16()
+    kernel.learn({"input": out, "residual": total.bfloat16()})
+    again = {"input": out, "residual": total.bfloat16()}
+    assert not isinstance(kernel.judge(again), Wrong)
+    wrong = kernel.judge({"input": out, "residual": half_away(total, torch.bfloat16)})
+    assert isinstance(wrong, Wrong) and "not rounded to even" in wrong.note
+
+
 @pytest.mark.parametrize("name", ["silu_and_mul", "gelu_tanh_and_mul", "rotary_embedding"])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_band_of_a_task_by_elements_is_below_a_sixteenth_of_an_ulp(

@@ -1,0 +1,71 @@
+"""Ties: exact results in the middle of two values, as sums of few 16-bit numbers often are.
+
+Round to nearest even takes the even one, which has no direction; rounding half away or up has one.
+
+Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from astra_chat.tools.check.bands import in_own_units, is_narrow
+from astra_chat.tools.check.floats import rounded, ulp
+from astra_chat.tools.check.measured_values import Piece
+from astra_chat.tools.types import DTypeName, Wrong, is_float
+
+PART = 2**15
+"""Elements of a case that are looked at."""
+MANY = 64
+"""Ties that are broken otherwise, below which they are chance."""
+EXACT, INEXACT = 0.01, 0.04
+"""Share of ties that a baseline breaks otherwise and is taken for exact, and from which on a
+candidate is wrong: half of them are where each is broken away from zero, less where some columns
+do."""
+
+
+@dataclass
+class Ties:
+    """Ties among a kernel's results of normal values, by argument and dtype."""
+
+    total: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
+    odd: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
+    """Those that were not rounded to even."""
+    _last: dict[tuple[str, DTypeName], Wrong] = field(default_factory=dict)
+
+    def add(self, piece: Piece) -> None:
+        """Count a piece of results."""
+        dtype = piece.arg.dtype_of(piece.case)
+        if not is_narrow(piece) or not is_float(dtype):
+            return
+        got, expected = in_own_units(piece, slice(0, PART))
+        with np.errstate(invalid="ignore", over="ignore"):
+            tie = np.isfinite(expected) & (np.abs(expected / ulp(expected, dtype)) % 1 == 0.5)
+            odd = np.flatnonzero(tie & (got != rounded(expected, dtype)))
+        kind = piece.arg.name, dtype
+        self.total[kind] += int(tie.sum())
+        self.odd[kind] += len(odd)
+        if len(odd):
+            first = int(odd[0])
+            index = np.unravel_index(int(piece.ran[first]), piece.arg.shape_of(piece.case))
+            self._last[kind] = Wrong(
+                case=piece.case, argument=piece.arg.name, reason="precision",
+                index=tuple(int(i) for i in index), expected=float(expected[first]),
+                got=float(got[first]), bad=len(odd), total=len(got),
+            )  # fmt: skip
+
+    def beside(self, baseline: Ties) -> Wrong | None:
+        """An argument whose ties are broken otherwise than the baseline's."""
+        for kind, odd in self.odd.items():
+            own = baseline.odd[kind] / max(1, baseline.total[kind])
+            total = self.total[kind]
+            if odd >= MANY and own <= EXACT and odd > INEXACT * total:
+                note = (
+                    f"{odd:,} of {total:,} exact results in the middle of two values are not"
+                    f" rounded to even, {own:.1%} of the baseline's: round to nearest even"
+                )
+                return self._last[kind].model_copy(update={"note": note})
+        return None
