@@ -26,8 +26,8 @@ class _Format:
 
     size: int
     least: int
-    """A smaller integer is a count, which rounding may not change. Of 32 and 64 bits the least normal
-    number; of 16 bits more, 0.008 of float16: halves of counts lie below."""
+    """A smaller integer is a count, which rounding may not change. Of 32 and 64 bits the least
+    normal number; of 16 bits more, 0.008 of float16: halves of counts lie below."""
     steps: int
     """By which a chain of host operations may move it."""
 
