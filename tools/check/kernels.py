@@ -40,6 +40,8 @@ from astra_chat.tools.types import Case, Correct, Crashed, Finding, Refused, Wro
 
 CALLS = 480
 """Legal calls that are drawn for the kernels that no call of a check launches."""
+MOST_BESIDE = 4
+"""Calls of missing kernels beside which further ones are looked for."""
 MOST_BYTES, MOST_US = 2**28, 500_000.0
 """Of one such call, and what a call that is taken into a check takes the virtual GPU at most; a
 confirmation takes longer ones, too."""
@@ -100,9 +102,23 @@ class Kernels:
         """Legal calls that launch what is missing: of each kernel the shortest that was found; and
         the first on which the launcher crashes."""
         task, rng = self.runner.task, self.runner.seed.of("calls of kernels").random()
-        cases = list(_near(task, self.missing, self._source, rng))
-        self.calls += len(cases)
+        missing = self.missing
         shortest, crashes = dict[str, Case](), list[Case]()
+        self._look_at(list(_near(task, missing, self._source, rng)), shortest, crashes)
+        met = [shortest[name] for name in missing if name in shortest]
+        if 0 < len(met) < len(missing):
+            beside = [one for case in met[:MOST_BESIDE] for one in _beside(task, case)]
+            self._look_at(beside, shortest, crashes)
+        new = [shortest[name] for name in missing if name in shortest]
+        new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
+        return tuple({case.model_dump_json(): case for case in [*new, *crashes[:1]]}.values())
+
+    def _look_at(
+        self, cases: Sequence[Case], shortest: dict[str, Case], crashes: list[Case]
+    ) -> None:
+        """Record these calls' plans; the shortest call of each kernel and crashes are added."""
+        task = self.runner.task
+        self.calls += len(cases)
         plans = zip(cases, self.runner.record(self.built, cases), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
@@ -110,9 +126,6 @@ class Kernels:
                     shortest.setdefault(node.kernel, case)
             elif isinstance(plan, Crashed) and plan.case == case:
                 crashes.append(case)
-        new = [shortest[name] for name in self.missing if name in shortest]
-        new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
-        return tuple({case.model_dump_json(): case for case in [*new, *crashes[:1]]}.values())
 
     def _refused(self) -> Refused | None:
         names = self.missing
@@ -163,6 +176,32 @@ def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> 
         case = drawn_for_kernels(task, kind, dims, rng)
         if task.allows(case) and task.buffer_bytes(case) <= MOST_BYTES:
             yield case
+
+
+def _beside(task: Task, case: Case) -> Iterator[Case]:
+    """Legal calls that differ from this one in dtypes and one scalar or extent: the instantiations
+    of one template are often chosen beside each other."""
+    for kind in task.combinations:
+        changed = [{s.name: value} for s in task.scalars if s.varies for value in s.named]
+        for scalars in changed or [{}]:
+            yield from _legal(task, kind, case, dict(case.dims), scalars)
+        for name, dim in task.dims.items():
+            others = dim.values or (case.dims[name] // 2, 2 * case.dims[name], 4 * case.dims[name])
+            for extent in others:
+                kept = legal_near(task, kind, {**case.dims, name: extent}, [name])
+                for scalars in changed or [{}]:
+                    yield from _legal(task, kind, case, kept, scalars)
+
+
+def _legal(
+    task: Task, kind: Combination, case: Case, dims: Dims | None, scalars: dict[str, float]
+) -> Iterator[Case]:
+    """The case with these changes, if it is legal and not too large."""
+    if dims is not None:
+        update = {"dtype": kind.dtype, "types": kind.types, "dims": dims}
+        changed = case.model_copy(update={**update, "scalars": {**case.scalars, **scalars}})
+        if task.allows(changed) and task.buffer_bytes(changed) <= MOST_BYTES:
+            yield changed
 
 
 def _dims(
