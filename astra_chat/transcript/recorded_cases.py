@@ -18,8 +18,8 @@ from astra_chat.transcript.turns import turns_of
 
 MAX_TESTER_CASES = 256
 """Of all turns together."""
-MAX_DRAWN = 512
-"""Hidden cases of one evaluation: check/hidden_cases.py draws some 25, and to confirm 150."""
+MAX_DRAWN = 1024
+"""Hidden cases of one evaluation: some 25, and 220 to 600 to confirm (check/hidden_cases.py)."""
 MAX_OWN = 256
 """Cases of one list of a task."""
 MAX_TIMED_BYTES = 2**31

@@ -8,6 +8,7 @@ device code are not seen: a kernel counts as launched whatever its threads do.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,17 @@ from dataclasses import dataclass, field
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.calls import CheckProgress
-from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, legal_near, odd, rows_of
+from astra_chat.tools.check.drawn_dims import (
+    BYTE_US,
+    ROW_US,
+    Dims,
+    least,
+    legal_near,
+    most_units,
+    rows_of,
+    within_bytes,
+)
+from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.hidden_cases import drawn_for_kernels
 from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.plan.model import LaunchPlan
@@ -27,10 +38,13 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.types import Case, Correct, Crashed, Finding, Refused, Wrong
 
-CALLS = 320
+CALLS = 480
 """Legal calls that are drawn for the kernels that no call of a check launches."""
-BUDGETS_BITS = (12, 24)
-"""Bytes of one, as powers of two."""
+MOST_BESIDE = 4
+"""Calls of missing kernels beside which further ones are looked for."""
+MOST_BYTES, MOST_US = 2**28, 500_000.0
+"""Of one such call, and what a call that is taken into a check takes the virtual GPU at most; a
+confirmation takes longer ones, too."""
 SERVED_ONE_IN = 4
 """Of them so many have all extents of one of the task's own calls."""
 FACTORS = (1, 1, 2, 4, 8, 16, 32, 64)
@@ -88,9 +102,23 @@ class Kernels:
         """Legal calls that launch what is missing: of each kernel the shortest that was found; and
         the first on which the launcher crashes."""
         task, rng = self.runner.task, self.runner.seed.of("calls of kernels").random()
-        cases = list(_near(task, self.missing, self._source, rng))
-        self.calls += len(cases)
+        missing = self.missing
         shortest, crashes = dict[str, Case](), list[Case]()
+        self._look_at(list(_near(task, missing, self._source, rng)), shortest, crashes)
+        met = [shortest[name] for name in missing if name in shortest]
+        if 0 < len(met) < len(missing):
+            beside = [one for case in met[:MOST_BESIDE] for one in _beside(task, case)]
+            self._look_at(beside, shortest, crashes)
+        new = [shortest[name] for name in missing if name in shortest]
+        new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
+        return tuple({case.model_dump_json(): case for case in [*new, *crashes[:1]]}.values())
+
+    def _look_at(
+        self, cases: Sequence[Case], shortest: dict[str, Case], crashes: list[Case]
+    ) -> None:
+        """Record these calls' plans; the shortest call of each kernel and crashes are added."""
+        task = self.runner.task
+        self.calls += len(cases)
         plans = zip(cases, self.runner.record(self.built, cases), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
@@ -98,8 +126,6 @@ class Kernels:
                     shortest.setdefault(node.kernel, case)
             elif isinstance(plan, Crashed) and plan.case == case:
                 crashes.append(case)
-        new = [shortest[name] for name in self.missing if name in shortest]
-        return tuple({case.model_dump_json(): case for case in [*new, *crashes[:1]]}.values())
 
     def _refused(self) -> Refused | None:
         names = self.missing
@@ -139,7 +165,7 @@ def _us(task: Task, case: Case) -> float:
 
 
 def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> Iterator[Case]:
-    """Legal and small calls, most with one to three extents that may select a kernel."""
+    """Legal calls of MOST_BYTES at most, most with extents that may select a kernel."""
     if not names:
         return
     extents = {name: _extents(task, name, names, source) for name in task.dims}
@@ -148,8 +174,34 @@ def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> 
         kind = task.combinations[number % len(task.combinations)]
         dims = _dims(task, kind, rng, extents, served)
         case = drawn_for_kernels(task, kind, dims, rng)
-        if task.allows(case) and task.is_small(case):
+        if task.allows(case) and task.buffer_bytes(case) <= MOST_BYTES:
             yield case
+
+
+def _beside(task: Task, case: Case) -> Iterator[Case]:
+    """Legal calls that differ from this one in dtypes and one scalar or extent: the instantiations
+    of one template are often chosen beside each other."""
+    for kind in task.combinations:
+        changed = [{s.name: value} for s in task.scalars if s.varies for value in s.named]
+        for scalars in changed or [{}]:
+            yield from _legal(task, kind, case, dict(case.dims), scalars)
+        for name, dim in task.dims.items():
+            others = dim.values or (case.dims[name] // 2, 2 * case.dims[name], 4 * case.dims[name])
+            for extent in others:
+                kept = legal_near(task, kind, {**case.dims, name: extent}, [name])
+                for scalars in changed or [{}]:
+                    yield from _legal(task, kind, case, kept, scalars)
+
+
+def _legal(
+    task: Task, kind: Combination, case: Case, dims: Dims | None, scalars: dict[str, float]
+) -> Iterator[Case]:
+    """The case with these changes, if it is legal and not too large."""
+    if dims is not None:
+        update = {"dtype": kind.dtype, "types": kind.types, "dims": dims}
+        changed = case.model_copy(update={**update, "scalars": {**case.scalars, **scalars}})
+        if task.allows(changed) and task.buffer_bytes(changed) <= MOST_BYTES:
+            yield changed
 
 
 def _dims(
@@ -159,16 +211,23 @@ def _dims(
     extents: dict[str, list[list[int]]],
     served: Sequence[Dims],
 ) -> Dims:
-    budget = round(2 ** rng.uniform(*BUDGETS_BITS))
-    if rng.randrange(SERVED_ONE_IN) == 0:
-        dims = dict(rng.choice(served))
-        name = rng.choice(list(dims))
-        dims[name] = rng.choice(rng.choice(extents[name]))
-        found = legal_near(task, kind, dims, [name])
-        if found and task.is_small(kind.case(found)):
-            return found
-    chosen = rng.sample(list(task.dims), rng.randint(1, min(3, len(task.dims))))
-    return odd(task, kind, rng, budget, {n: rng.choice(rng.choice(extents[n])) for n in chosen})
+    """Half of the other dims at an extent that may select a kernel, or as in a served call; and of
+    the dim that varies most any number that fits, as often such an extent."""
+    low, name = least(task, kind), most_varied(task)
+    dims = dict(rng.choice(served)) if rng.randrange(SERVED_ONE_IN) == 0 else dict(low)
+    for other in task.dims:
+        if other != name and rng.randrange(2):
+            dims[other] = rng.choice(rng.choice(extents[other]))
+    dims[name] = low[name]
+    found = legal_near(task, kind, dims)
+    if found is None or task.size_bytes(kind.case(found)) > MOST_BYTES:
+        return low
+    high = most_units(task, kind, found, name, within_bytes(task, kind, MOST_BYTES // 2))
+    step = task.dims[name].step(kind.dtype)
+    drawn = step * round(math.exp(rng.uniform(0.0, math.log(max(1, high)))))
+    chosen = rng.choice((drawn, min(high * step, rng.choice(rng.choice(extents[name])))))
+    more = legal_near(task, kind, {**found, name: max(low[name], chosen)}, [name])
+    return more if more and task.size_bytes(kind.case(more)) <= MOST_BYTES else found
 
 
 def _extents(task: Task, name: str, names: Iterable[str], source: str) -> list[list[int]]:

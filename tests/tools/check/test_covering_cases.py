@@ -87,8 +87,12 @@ def test_what_no_case_combines_is_said() -> None:
 
 def test_a_confirmation_s_cases_follow_from_its_seed() -> None:
     one, same, other = (draw_confirming(ALIGN, Seed(text))[0] for text in ("a", "a", "b"))
-    triples = set(map(repr, draw_covering(ALIGN, Seed("a").of("covering triples").random(),
-                                          confirming=True)[0]))
+    triples = set(
+        map(
+            repr,
+            draw_covering(ALIGN, Seed("a").of("covering triples").random(), confirming=True)[0],
+        )
+    )
     assert one == same != other and triples <= set(map(repr, one))
 
 

@@ -1,4 +1,4 @@
-"""Kernels that no call of a check launches: calls are sought for them, and what is left is named."""
+"""Kernels that no call of a check launches: calls are sought for them, the rest is named."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def with_paths(scalar: str, condition: str, factor: str) -> str:
     assert scalar.count(LAUNCH) == 1
     source = scalar.replace(LAUNCH, kernel + LAUNCH)
     launch = (
-        f"if (dtype == 1 && {condition}) {{ rare<4352><<<unsigned((tokens * d + 255) / 256), 256, 0,"
-        " stream>>>((__half*)out, (const __half*)input, tokens, d); return cudaGetLastError(); }"
+        f"if (dtype == 1 && {condition}) {{ rare<4352><<<unsigned((tokens * d + 255) / 256), 256,"
+        " 0, stream>>>((__half*)out, (const __half*)input, tokens, d); return cudaGetLastError(); }"
     )
     return planted(source, launch)
 
@@ -69,9 +69,7 @@ def judge(device: Device, oracle: Oracle) -> Judge:
     return found
 
 
-def test_a_kernel_of_one_width_is_found_by_its_template_s_number(
-    judge: Judge, scalar: str
-) -> None:
+def test_a_kernel_of_one_width_is_found_by_its_template_s_number(judge: Judge, scalar: str) -> None:
     fault, seen = judge(with_paths(scalar, "d == 4352", ""), True)
     assert fault is None and not seen.never_launched
     assert any(case.dims["d"] == 4352 and case.dtype == "float16" for case in seen.sought)
