@@ -129,11 +129,9 @@ def _inputs(task: Task, reference: ModuleType, case: Case, given: Path | None = 
     torch.manual_seed(seed)  # for a reference.py that draws without the generator
     inputs: Tensors = reference.make_inputs(drawn_case(task, case), generator)
     inputs |= _of_their_own(task, case, inputs, generator)
-    inputs |= {
-        arg.name: legal(arg, inputs[arg.name])
-        for arg in task.args
-        if arg.values and isinstance(inputs.get(arg.name), torch.Tensor)
-    }
+    for arg in task.args:
+        if arg.values and isinstance(drawn := inputs.get(arg.name), torch.Tensor):
+            inputs[arg.name] = legal(arg, drawn)
     inputs |= planted(task, case, inputs)
     inputs |= {arg.name: None for arg in task.args if not arg.present(case)}
     for arg in task.args:
