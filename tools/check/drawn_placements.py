@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.case import Packed
+from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import packed_pads, then_of
 from astra_chat.tools.types import Case
@@ -41,11 +42,12 @@ def _kinds(task: Task, case: Case, rng: random.Random) -> tuple[Packed, ...]:
 
 def placed(task: Task, case: Case, kind: Packed, rng: random.Random) -> Case | None:
     """The case with its arguments placed so, and with strides that go with that; None where they
-    cannot lie so in it."""
+    cannot lie so in it, or would take too much memory."""
     named = [n for groups in (task.packed, task.same) for group in groups for n in group.args]
     pads = case.pads
     if kind in ("tensors", "rows", "same") and (kind == "same" or rng.randrange(3)):
-        pads = {**pads, **{arg.name: 0 for arg in task.args if arg.strided and arg.name in named}}
+        bare = (arg for arg in task.args if arg.strided and arg.name in named)
+        pads = {**pads, **{arg.name: one_or_all((0,) * len(arg.free_axes)) for arg in bare}}
     one = case.model_copy(update={"pads": pads, "packed": kind})
     if kind == "neighbours" and rng.randrange(2):
         one = one.model_copy(update={"offset": 0, "offsets": {}})
@@ -53,6 +55,6 @@ def placed(task: Task, case: Case, kind: Packed, rng: random.Random) -> Case | N
         usual = [then_of(task, group, case) for group in task.packed]
         then = [rng.choice((own, own, own, 0, rng.randrange(MOST_THEN))) for own in usual]
         one = packed_pads(task, one, then)
-        if task.allows(one) and not rng.randrange(APART_ONE_IN):
+        if task.allows(one) and task.is_small(one) and not rng.randrange(APART_ONE_IN):
             one = one.model_copy(update={"packed": "apart"})
-    return one if task.allows(one) else None
+    return one if task.allows(one) and task.is_small(one) else None

@@ -122,8 +122,9 @@ def draw_shared(
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_large(task, kind, dims, rng))
     which = 2 if confirming else 1
-    cases += [*_on_purpose(task, rng, which), *_with_extremes(own, rng)]
-    return (*lying(task, cases, rng), *_one_not_aligned(task, rng, which))
+    cases += _on_purpose(task, rng, which)
+    placed = lying(task, cases, rng)
+    return (*placed, *_one_not_aligned(task, rng, which), *_with_extremes(own, rng))
 
 
 def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:

@@ -20,9 +20,9 @@ from astra_chat.tools.task.contract import (
 )
 from astra_chat.tools.task.expressions import Extent, Relation, assignments, evaluate
 from astra_chat.tools.task.groups import Group, groups_of
-from astra_chat.tools.task.placement import placement_flaw
+from astra_chat.tools.task.placement import layout, placement_flaw
 from astra_chat.tools.task.relations import broken
-from astra_chat.tools.task.spans import buffer_bytes, elements_spanned
+from astra_chat.tools.task.spans import elements_spanned
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 
 MAX_BYTES = 2**26
@@ -252,7 +252,7 @@ class Domain(Value):
 
     def buffer_bytes(self, case: Case) -> int:
         """Bytes of its buffers, paddings included."""
-        return sum(buffer_bytes(arg, case) for arg in self.args)
+        return sum(block.bytes for block in layout(self, case).blocks)
 
     def is_float32(self, case: Case) -> bool:
         """Whether all floats of a case are float32: no arithmetic below that is granted."""
