@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from astra_chat.tools.case import is_empty
 from astra_chat.tools.known import KnownNumbers
 from astra_chat.tools.types import (
     BuildFailed,
@@ -19,7 +20,6 @@ from astra_chat.tools.types import (
     StepName,
     TimedOut,
     Value,
-    is_empty,
 )
 
 

@@ -53,7 +53,7 @@ def _values(index: Index, shape: tuple[int, ...], low: int, high: int) -> str:
     for extent in shape:
         count *= extent
     match index.kind:
-        case "any":
+        case "any" | "lengths":
             return drawn
         case "sorted":
             return f"{drawn}.sort(-1).values"

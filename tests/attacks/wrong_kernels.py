@@ -165,7 +165,7 @@ def document() -> str:
         " for a class of faults that a red team got past the judge in November 2026. The judge"
         " checks it as a new candidate and, where that finds nothing, confirms it as a winner."
         " `python -m tests.attacks.wrong_kernels --device DEVICE -o FILE` records them, into"
-        " tests/attacks/wrong_kernels.jsonl, and the same command without options writes this page.",
+        " tests/attacks/wrong_kernels.jsonl; the same command without options writes this page.",
     ]
     for device in sorted({line.device for line in lines}, key=lambda name: name != "virtual"):
         own = [line for line in lines if line.device == device]

@@ -210,5 +210,7 @@ class Fits:
             return None
         dims: Dims | None = {**base, **placed}
         if self._relations:
-            dims = settled(task.require, task.dims, dims, kind.dtype, placed, self._scalars)
+            dims = settled(
+                task.require, task.dims, {**base, **placed}, kind.dtype, placed, self._scalars
+            )
         return (task.size_bytes(kind.case(dims)), dims) if dims else None

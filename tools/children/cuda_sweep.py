@@ -8,7 +8,6 @@ which cases are in doubt, or which call failed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -114,7 +113,7 @@ class SweptCase:
         unchanged = torch.from_numpy(fixed).cuda()
         doubt = torch.zeros((), dtype=torch.bool, device="cuda")
         for arg, start in zip(self._task.args, self._starts, strict=True):
-            if arg.written and math.prod(arg.shape_of(case)):
+            if arg.written and arg.bytes_of(case):
                 place = slice(start, start + buffer_bytes(arg, case))
                 got, beside = (side[place][None] for side in (candidate, baseline))
                 left, right = elements(arg, case, got), elements(arg, case, beside)

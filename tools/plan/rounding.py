@@ -107,4 +107,5 @@ def _is_near(mine: bytes, its: bytes, start: int, number: _Format) -> bool:
     if number.size == 8 and min(one & low, other & low) < COUNTS:
         return False
     least = min(one & magnitude, other & magnitude)
-    return (one < 0) == (other < 0) and least >= number.least and abs(one - other) <= number.steps
+    near = least >= number.least and abs(one - other) <= number.steps
+    return bool((one < 0) == (other < 0) and near)
