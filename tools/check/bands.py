@@ -73,10 +73,11 @@ def banded(task: Task, piece: Piece, places: Array) -> Banded:
         width = np.asarray(terms[0][flat], dtype=np.float64) * task.band_factor(case) + FLUSHED
         others = [np.asarray(other[flat]) for other in rounded_of(piece.oracle_case, arg)]
         if piece.ratio is not None:
-            width = width / piece.ratio[places]
+            ratio = piece.ratio[places]
+            width = np.where(ratio == 0, FLUSHED, width / ratio)
             scales = _other_scales(task, piece, flat) if others else []
             others = [
-                to_code(other, arg.dtype_of(case)) * scale / piece.ratio[places]
+                np.where(ratio == 0, 0.0, to_code(other, arg.dtype_of(case)) * scale / ratio)
                 for other, scale in zip(others, scales, strict=True)
             ]
     return Banded(got, expected, tuple(others), width)

@@ -188,6 +188,21 @@ def test_columns_of_float32_that_lean_are_wrong(tmp_path: Path) -> None:
     assert isinstance(wrong, Wrong) and "columns 5 modulo 16 lean -" in wrong.note
 
 
+def test_codes_of_a_scale_that_is_zero_are_zero(tmp_path: Path) -> None:
+    case = Case(dims={"tokens": 8, "hidden": 64}, dtype="bfloat16", seed=7)
+    kernel = Kernel(tmp_path, "per_token_quant_fp8", case)
+    values = input_of(kernel).float()
+    assert not values[1].any()
+    scales = values.abs().amax(dim=1, keepdim=True) / 448
+    codes = (values / scales).nan_to_num(nan=0.0).clamp(-448, 448).to(torch.float8_e4m3fn)
+    kernel.learn({"output_q": codes, "output_s": scales})
+    assert not isinstance(kernel.judge({"output_q": codes, "output_s": scales}), Wrong)
+    assert kernel.seen.shares["output_q"] < 0.02
+    codes[1, 3] = 2.0**-9
+    wrong = kernel.judge({"output_q": codes, "output_s": scales})
+    assert isinstance(wrong, Wrong) and wrong.index == (1, 3)
+
+
 def half_away(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """bfloat16 with ties away from zero."""
     words = values.contiguous().view(torch.int32)
