@@ -175,11 +175,7 @@ def columns_apart(
     of_each = torch.ones(columns, device=got.device)
     counts = rows * torch.nn.functional.pad(of_each, (0, short)).view(-1, COLUMNS).sum(dim=0)
     for part, left, right in _in_parts(got, beside, which):
-<<<<<<< HEAD
-        differ = (left != right).view(*left.shape[:2], columns, -1).any(dim=3).sum(dim=1)
-=======
         differ = (left != right).reshape(len(left), rows, columns, -1).any(dim=3).sum(dim=1)
->>>>>>> w-precision
         by_column = torch.nn.functional.pad(differ.float(), (0, short))
         apart = by_column.view(len(differ), -1, COLUMNS).sum(dim=1)
         usual = apart.sum(dim=1, keepdim=True) / max(1, rows * columns)
