@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from astra_chat.tools.case import is_empty
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -18,7 +19,6 @@ from astra_chat.tools.types import (
     StepName,
     TimedOut,
     Value,
-    is_empty,
 )
 
 
