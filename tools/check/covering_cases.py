@@ -208,9 +208,14 @@ class Fits:
         names = {**self._scalars, **placed}
         if not all(one.value(names) for one in self._relations if one.names <= names.keys()):
             return None
-        dims: Dims | None = {**base, **placed}
+        wanted: Dims = {**base, **placed}
+        dims: Dims | None = wanted
         if self._relations:
+<<<<<<< HEAD
             dims = settled(
                 task.require, task.dims, {**base, **placed}, kind.dtype, placed, self._scalars
             )
+=======
+            dims = settled(task.require, task.dims, wanted, kind.dtype, placed, self._scalars)
+>>>>>>> w-cover
         return (task.size_bytes(kind.case(dims)), dims) if dims else None

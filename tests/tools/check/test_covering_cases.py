@@ -108,7 +108,6 @@ def first_fault(task: Task, old: str, new: str, device: Device, *, triples: bool
     assert isinstance(built, Build), built
     try:
         cases, _ = draw_covering(task, random.Random(5), confirming=triples)
-        # Those of another instantiation are right: the fault is not met by them.
         made = oracle.oracle_cases(cases, runner.stop)
         return check(runner, built, [Call(t) for t in made])
     finally:
@@ -135,3 +134,14 @@ def test_one_wrong_instantiation_is_met(device: Device, condition: str, triples:
     wrong = SUM.replace("1.0f / sum", f"({condition} ? 1.01f : 1.0f) / sum")
     outcome = first_fault(TOPK, SUM, wrong, device, triples=triples)
     assert isinstance(outcome, Wrong), outcome
+
+
+@pytest.mark.second_tier
+def test_a_fault_of_one_dtype_one_number_of_experts_and_one_boolean_is_met(device: Device) -> None:
+    old = "? whole_blocks(counts[thread], block_size) : 0;"
+    condition = "sizeof(I) == 8 && buckets == 257 && !pad && thread == 0"
+    new = f"? whole_blocks(counts[thread] + ({condition} ? block_size : 0), block_size) : 0;"
+    outcome = first_fault(ALIGN, old, new, device, triples=True)
+    assert isinstance(outcome, Wrong), outcome
+    assert outcome.case.dims["experts"] == 256 and outcome.case.dtype == "int64"
+    assert outcome.case.scalars["pad_sorted_token_ids"] == 0
