@@ -7,10 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from astra_chat.tools.case import is_empty
-<<<<<<< HEAD
 from astra_chat.tools.known import KnownNumbers
-=======
->>>>>>> w-cover
 from astra_chat.tools.types import (
     BuildFailed,
     Case,

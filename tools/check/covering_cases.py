@@ -211,11 +211,5 @@ class Fits:
         wanted: Dims = {**base, **placed}
         dims: Dims | None = wanted
         if self._relations:
-<<<<<<< HEAD
-            dims = settled(
-                task.require, task.dims, {**base, **placed}, kind.dtype, placed, self._scalars
-            )
-=======
             dims = settled(task.require, task.dims, wanted, kind.dtype, placed, self._scalars)
->>>>>>> w-cover
         return (task.size_bytes(kind.case(dims)), dims) if dims else None
