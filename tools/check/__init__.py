@@ -5,6 +5,11 @@ checker                the check step: which calls, on which cases, against whic
 compare                what a call left against the oracle, argument by argument
 kinds/                 judgement kinds: close, exact, quantized, accept, distribution
 measured_values        the numbers of a run whose precision is measured
+bands                  precision by place: which results are near enough to a midpoint
+column_bias            errors of some columns that lean one way
+ties                   exact results in the middle of two values
+precision_seen         what a check saw of a candidate's precision over all cases
+norm                   the error norm of an argument on a case
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
 failed                 cases that the baseline fails, and what it did there

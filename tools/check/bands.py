@@ -73,11 +73,11 @@ def banded(task: Task, piece: Piece, places: Array) -> Banded:
         width = np.asarray(terms[0][flat], dtype=np.float64) * task.band_factor(case) + FLUSHED
         others = [np.asarray(other[flat]) for other in rounded_of(piece.oracle_case, arg)]
         if piece.ratio is not None:
-            ratio = piece.ratio[places]
-            width = np.where(ratio == 0, FLUSHED, width / ratio)
+            ratio = _divisors(piece.ratio[places])
+            width = width / ratio
             scales = _other_scales(task, piece, flat) if others else []
             others = [
-                np.where(ratio == 0, 0.0, to_code(other, arg.dtype_of(case)) * scale / ratio)
+                to_code(other, arg.dtype_of(case)) * _divisors(scale) / ratio
                 for other, scale in zip(others, scales, strict=True)
             ]
     return Banded(got, expected, tuple(others), width)
@@ -101,9 +101,13 @@ def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
     expected = piece.expected[places]
     if piece.ratio is None or piece.codes is None:
         return piece.got[places], expected
-    ratio = piece.ratio[places]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return piece.codes[places], np.where(ratio == 0, 0.0, expected / ratio)
+        return piece.codes[places], expected / _divisors(piece.ratio[places])
+
+
+def _divisors(ratios: Array) -> Array:
+    """By what to divide. Where a scale is zero the code is what reference.py says."""
+    return np.where(ratios == 0, 1.0, ratios)
 
 
 def within(values: Banded, piece: Piece, widening: float = 1.0) -> Array:

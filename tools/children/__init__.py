@@ -2,6 +2,7 @@
 
 oracle          inputs and float64 results from a task's reference.py
 answers         reference.py's results as the contract says; what accept and canonical say
+bands           the sums of terms that a case's bands rest on
 soundness       what is wrong with a reference.py itself, before anything is built
 values          value families: what the numbers of a case look like
 value_domains   values that an argument may not hold, replaced by legal ones

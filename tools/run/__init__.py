@@ -8,6 +8,7 @@ raw_times         what timing on a GPU measured, every replay
 processes         the pool of runner processes that were started early
 virtual_requests  requests to the virtual GPU's runner: launch plans, compiled kernels
 known_baseline    what was seen of the baseline: estimates, host times, right results
+band_files        sums of terms and rounded results beside the expected ones
 case_run          outputs of one call, and its report
 failures          the failures that a runner process reports; names of CUDA errors
 poison            the bit patterns that outputs, guard bands and padding hold before a call
