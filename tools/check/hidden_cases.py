@@ -115,7 +115,7 @@ def draw_shared(
     cases = [
         _case(task, kind, dims, rng, rng.choice(("normal", None)))
         for kind in task.combinations
-        for dims in _sizes(task, kind, rng, MOST_CONFIRMING if confirming else MOST_CASES)
+        for dims in _sizes(task, kind, rng, confirming)
     ]
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
@@ -255,8 +255,10 @@ def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     )
 
 
-def _sizes(task: Task, kind: Combination, rng: random.Random, most: int) -> Iterator[Dims]:
-    yield from at_boundaries(task, kind, rng, SHARED_BYTES)
+def _sizes(task: Task, kind: Combination, rng: random.Random, confirming: bool) -> Iterator[Dims]:
+    if not confirming:  # every check has them
+        yield from at_boundaries(task, kind, rng, SHARED_BYTES)
+    most = MOST_CONFIRMING if confirming else MOST_CASES
     octave = len(list(at_even_distances(task, kind, rng, SHARED_BYTES, 1.0)))
     octaves = max(1.0, octave * len(task.combinations) / most)
     yield from at_even_distances(task, kind, rng, SHARED_BYTES, octaves)
