@@ -72,7 +72,7 @@ SMALL = (2, 16, 36)
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
 """Of a sweep: least bytes of a case, and those of one in ten."""
-MOST_CASES, MOST_CONFIRMING = 56, 28
+MOST_CASES, MOST_CONFIRMING = 40, 28
 """Of sizes at even distances, of which there are more dims and dtypes than that they could be an
 octave apart; a confirmation has those of all checks, and these."""
 ROWS_OCTAVES = 2.0

@@ -17,11 +17,13 @@ from astra_chat.tools.check.hidden_cases import (
     SERVED,
     TOGETHER,
     draw,
+    draw_confirming,
     draw_shared,
     draw_swept,
     seeded,
     twin,
 )
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.task.contract import Dim
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.types import AnyFamily, Case, DeviceKind, ValueFamily
@@ -139,7 +141,7 @@ def test_large_cases_reach_the_path_of_wide_vectors() -> None:
     """Aligned, in round rows, with many of them: what most kernels are written for."""
     task = find_task("rmsnorm")
     for seed in SEEDS:
-        cases = draw_shared(task, random.Random(seed), confirming=True)
+        cases, _ = draw_confirming(task, Seed(str(seed)))
         large = [c for c in cases if c.dims["tokens"] >= 256 and c.dims["h"] >= 256]
         wide = [
             c for c in large
