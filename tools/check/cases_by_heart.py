@@ -28,7 +28,7 @@ from astra_chat.tools.types import ITEM_BYTES, Case
 
 MOST_CASES = (20, 48)
 """Cases that try sizes: of an evaluation, and to confirm a winner."""
-TOGETHER_US, SHORT_US, LONG_US = 15_000.0, 60_000.0, 12_000_000.0
+TOGETHER_US, SHORT_US, LONG_US = 3_000.0, 60_000.0, 12_000_000.0
 """What a case takes the virtual GPU at most by the estimate of drawn_dims.py: one that tries
 several numbers, one of a single number, and one that is as long as that makes it."""
 MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
