@@ -26,11 +26,11 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.types import ITEM_BYTES, Case
 
-MOST_CASES = (24, 48)
+MOST_CASES = (20, 48)
 """Cases that try sizes: of an evaluation, and to confirm a winner."""
-SHORT_US, LONG_US = 60_000.0, 12_000_000.0
+TOGETHER_US, SHORT_US, LONG_US = 3_000.0, 60_000.0, 12_000_000.0
 """What a case takes the virtual GPU at most by the estimate of drawn_dims.py: one that tries
-several numbers, and one that is as long as a single number makes it."""
+several numbers, one of a single number, and one that is as long as that makes it."""
 MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
 """Cases beyond the short ones that an evaluation has, and how many where those before took so
 long."""
@@ -128,6 +128,7 @@ class _Wishes:
         self, kind: Combination, dims: Dims, fixed: Dims, name: str, *, long: bool
     ) -> Dims | None:
         """The dims with the first extent of this one that fits; it is tried now."""
+        most_us = LONG_US if long else SHORT_US
         for extent in self._extents[name]:
             if not self._task.dims[name].allows(extent, kind.dtype):
                 continue
@@ -135,7 +136,7 @@ class _Wishes:
             found = legal_near(self._task, kind, wanted, {**fixed, name: extent})
             if found is None or any(found[n] != v for n, v in {**fixed, name: extent}.items()):
                 continue
-            if _us(self._task, kind, found) > (LONG_US if long else SHORT_US):
+            if _us(self._task, kind, found) > (TOGETHER_US if fixed else most_us):
                 continue
             self._extents[name].remove(extent)
             return found

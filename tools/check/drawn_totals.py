@@ -45,9 +45,9 @@ def _with_elements(
     so many, or they take too many bytes."""
     tokens, fits = most_varied(task), within_bytes(task, kind, MOST_BYTES)
     low = least(task, kind)
-    others = [name for name in task.dims if name != tokens]
+    others = [name for name in task.dims if name != tokens and _counts(task, kind, arg, name)]
     wide = max(others, key=lambda name: task.dims[name].max / max(1, low[name]), default=None)
-    if _elements(arg, kind, {**low, tokens: 2 * low[tokens]}) == _elements(arg, kind, low):
+    if not _counts(task, kind, arg, tokens):
         return None
     exact, near = list[Dims](), list[Dims]()
     for extent in _extents(task, kind, wide, rng) if wide else [0]:
@@ -61,6 +61,13 @@ def _with_elements(
         if found == dims and fits(dims):
             (near if size % row else exact).append(dims)
     return next(iter(exact or near), None)
+
+
+def _counts(task: Task, kind: Combination, arg: Arg, name: str) -> bool:
+    """Whether an argument has more elements where this dim is larger."""
+    low = least(task, kind)
+    more = {**low, name: 2 * max(1, low[name])}
+    return _elements(arg, kind, more) > _elements(arg, kind, low)
 
 
 def _extents(task: Task, kind: Combination, name: str, rng: random.Random) -> Sequence[int]:
