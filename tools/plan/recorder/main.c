@@ -76,8 +76,8 @@ static void __attribute__((noinline)) fill_stack(int pattern) {
 static int __attribute__((noinline)) launch(stub_type stub, void *launcher, const struct call *call) {
     volatile char *shift = alloca((call->pattern / SHIFTS % SHIFTS + 1) * SHIFT_BYTES);
     shift[0] = 0;
-    fill_stack((int)(call->pattern % SHIFTS));
     enter_state(call->state);
+    fill_stack((int)(call->pattern % SHIFTS)); /* last: what others leave on the stack are addresses */
     const int status = stub(launcher, call->words);
     leave_state();
     return status;
