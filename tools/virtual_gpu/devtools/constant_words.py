@@ -1,6 +1,6 @@
 """The command `constants`: what a GPU takes for constant loads whose lanes want different words.
 
-Its slopes are what model/constants.py guesses (CONSTANT_WORD_CYCLES) until it is measured.
+Its slopes are the prices of model/constants.py (CONSTANT_WORD_TURNS, CONSTANT_WORD_CYCLES).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from pathlib import Path
 
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.model.constants import CONSTANT_WORD_CYCLES
+from astra_chat.tools.virtual_gpu.model.constants import (
+    CONSTANT_WORD_CYCLES,
+    CONSTANT_WORD_TURNS,
+)
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TIMEOUT_S = 120.0
@@ -88,6 +91,6 @@ def report(rows: Sequence[Row]) -> list[str]:
         many = slope(words, [r.many_cycles for r in mine])
         lines.append(
             f"stride {stride}: each further word takes {lone:.2f} cycles of a lone warp and"
-            f" {many:.2f} of the SM; CONSTANT_WORD_CYCLES is {CONSTANT_WORD_CYCLES}"
+            f" {many:.2f} of the SM; the model takes {CONSTANT_WORD_CYCLES} and {CONSTANT_WORD_TURNS}"
         )
     return lines

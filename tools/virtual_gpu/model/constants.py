@@ -14,9 +14,10 @@ PACKETS_PER_CLOCK = 1.5
 """That an SM hands to L2: a whole line in four cycles, a sector a cycle; measured on an H200."""
 MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
 """Of match.any, for each value of a warp's lanes: of the SM, and to the result (H200)."""
-CONSTANT_WORD_CYCLES = 4.0
+CONSTANT_WORD_TURNS, CONSTANT_WORD_CYCLES = 2.0, 11.0
 """For each further word of a constant load whose lanes want different ones: of the SM's constant
-cache, and to the result. Not measured: a guess that `devtools constants` on a GPU is to replace."""
+cache, and to the result; measured on an H100 (`devtools constants`). Of words in more than 16
+lines of 128 bytes it is more, since they do not stay in that cache."""
 L1_LATENCY_CYCLES = 43.0
 """Measured on an H200."""
 MEETING_CYCLES, MEETING_WARPS = 2.0, 4

@@ -21,6 +21,7 @@ from astra_chat.tools.virtual_gpu.model.bottleneck import limited_by
 from astra_chat.tools.virtual_gpu.model.constants import (
     AHEAD,
     CONSTANT_WORD_CYCLES,
+    CONSTANT_WORD_TURNS,
     FITTED,
     L1_LATENCY_CYCLES,
     L1_SECTORS_PER_TURN,
@@ -277,7 +278,7 @@ def _throughputs(
             + constants.barrier_turns * classes["barrier"]
             + MATCH_TURNS * counters.match_turns
         ),
-        "constants": CONSTANT_WORD_CYCLES * counters.further_constant_words * sm_us,
+        "constants": CONSTANT_WORD_TURNS * counters.further_constant_words * sm_us,
         "atomics": 1e-3
         * shape.scale
         * max(
