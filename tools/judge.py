@@ -56,8 +56,8 @@ CASE_LISTS = ("demo", "bench")
 class Judge:
     """Guards, builds, checks, times and profiles candidates of one task on one device.
 
-    All methods block; call them from a thread of their own and stop them with `cancel`, after which
-    they raise Cancelled. The kernel's faults are values; exceptions are the machine's or ours."""
+    All methods block until `cancel`, after which they raise Cancelled. The kernel's faults are
+    values; exceptions are the machine's or ours."""
 
     def __init__(
         self,
@@ -251,8 +251,7 @@ class Judge:
         return built
 
     def _planned(self, built: Build, timed: Sequence[Case], steps: Steps) -> Failure | None:
-        """Records what the launcher launches on the cases to be timed, on the task's own and on
-        the largest legal calls; hidden cases are drawn, and recorded, by the check."""
+        """Records launches on the timed cases, the task's own and the largest legal calls."""
         self._tell("plan", 0, 1, "recording launches")
         with steps.step("plan"):
             runner, own = self._runner.seeded(steps.seed.of("plan")), self._checker.own

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from astra_chat.tools.build.proven_object import both_objects
 from astra_chat.tools.errors import AstraError
+from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
 
 ROOT = Path(__file__).resolve().parents[2]
-ARCH = "sm_90"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _honest() -> Iterator[Recorded]:
 def compared(one: Recorded) -> str:
     """ "same", "different", or why it does not compile."""
     try:
-        objects = both_objects(one.task, one.source, find_toolkit(), ARCH)
+        objects = both_objects(one.task, one.source, find_toolkit(), pick_device("virtual").arch)
     except AstraError as error:
         return f"does not compile: {error}"
     return "same" if objects.equal else "different"

@@ -12,6 +12,9 @@ precision_seen         what a check saw of a candidate's precision over all case
 norm                   the error norm of an argument on a case
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
+learning               the baseline run on cases, to learn its own errors there
+lost_cases             cases that the baseline fails: what is drawn instead, and the floor
+extremes               calls with each dim at its least and at its greatest extent
 failed                 cases that the baseline fails, and what it did there
 atomic_order           does an oracle know one order of atomics alone?
 causes                 why a baseline fails a legal case: one thing set back to usual

@@ -215,13 +215,14 @@ def drawn_for_kernels(task: Task, kind: Combination, dims: Dims, rng: random.Ran
 def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tuple[Case, ...]:
     """Cases on which candidate and baseline are compared on a GPU: triples as of a confirmation,
     half of the cases at most, and others, of which nine in ten are small, so that they are many."""
-    cases = list(draw_covering(task, rng, confirming=True)[0][: count // 2])
-    for place in range(len(cases), count):
+    triples = draw_covering(task, rng, confirming=True)[0][: count // 2]
+    cases = []
+    for place in range(len(triples), count):
         kind = task.combinations[place % len(task.combinations)]
         budget = SWEPT_BYTES if rng.randrange(LARGE_ONE_IN) else LARGE_SWEPT_BYTES
         family = rng.choice(("normal", "heavy_tail", rng.choice(CHANCE), None, None))
         cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
-    return tuple(unique([*lying(task, cases, rng)]))
+    return tuple(unique([*triples, *lying(task, cases, rng)]))
 
 
 def twin(case: Case, rng: random.Random) -> Case:

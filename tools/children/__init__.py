@@ -10,6 +10,8 @@ planting        numbers of a case, put among the drawn ones of its arguments
 indices         legal values of index arguments, by the kind of the index
 arguments       shared by the runners: poison, files of a case, the candidate's library
 cuda            the runner on a real GPU: checks and times a candidate
+cuda_guarded    the blocks of a call between poisoned guards
+cuda_overlap    two calls of different cases at once, on two streams
 cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs
 cuda_buffers    buffers for timing: rotation, and the L2 flush between cold launches
 cuda_verify     all timed sets compared with the baseline's results on the device

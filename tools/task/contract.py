@@ -87,8 +87,7 @@ class Arg(Value):
     """Every number of at most this magnitude is legal here, besides what `values` says: drawn cases
     give the argument values of their own. None: only such values as reference.py draws."""
     range: tuple[Bound, Bound] | None = None
-    """The same between two ends, both legal, and of no NaN or infinity but that which `values`
-    names: scales, probabilities."""
+    """The same between two ends, both legal, and of no NaN or infinity that `values` omits."""
     values: ValueDomain | None = None
     """Of floats that are read: which values beside finite numbers are legal. None: any; of an
     argument with `range` none."""

@@ -103,7 +103,9 @@ def test_cases_that_the_baseline_fails_are_blamed_first(monkeypatch: pytest.Monk
     with pytest.raises(BadInput, match=r"task\.toml: the check cases .*: out: all zeros is right"):
         require_telling(task, [], errors, [])
     failed = [Failed(case, Crashed(case=case, message="it ended"))]
-    with pytest.raises(BadInput, match=r"fails 1 of .*: the baseline crashed; the others"):
+    with pytest.raises(
+        BadInput, match=r"fails 1 of .*: the baseline crashed: it ended; the others"
+    ):
         require_telling(task, [], errors, failed)
 
 

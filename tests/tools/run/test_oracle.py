@@ -123,7 +123,7 @@ def test_a_broken_reference_is_the_users_to_mend(
         broken.oracle_cases([case()], Stop())
     broken.close()
     assert said in str(caught.value)
-    assert ("line 16," in str(caught.value)) == ("def" not in old)
+    assert ("line 19," in str(caught.value)) == ("def" not in old)
 
 
 def test_a_reference_that_cannot_be_judged_by_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_reference_that_cannot_be_judged_by_is_refused_with_its_line(tmp_path:
         except BadInput as error:
             assert not sound
             words = (
-                "reference.py, line 16: reference writes to its input 'input' (case 1x8 float16)"
+                "reference.py, line 19: reference writes to its input 'input' (case 1x8 float16)"
             )
             assert words in str(error)
         finally:

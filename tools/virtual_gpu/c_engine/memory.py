@@ -19,7 +19,7 @@ from astra_chat.tools.virtual_gpu.lowering.float_stores import INFINITIES
 from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
-from astra_chat.tools.virtual_gpu.numpy_engine.loads import reads_constants
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import reads_constants
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
     Group,

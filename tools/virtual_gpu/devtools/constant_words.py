@@ -91,6 +91,7 @@ def report(rows: Sequence[Row]) -> list[str]:
         many = slope(words, [r.many_cycles for r in mine])
         lines.append(
             f"stride {stride}: each further word takes {lone:.2f} cycles of a lone warp and"
-            f" {many:.2f} of the SM; the model takes {CONSTANT_WORD_CYCLES} and {CONSTANT_WORD_TURNS}"
+            f" {many:.2f} of the SM; the model takes {CONSTANT_WORD_CYCLES} and"
+            f" {CONSTANT_WORD_TURNS}"
         )
     return lines

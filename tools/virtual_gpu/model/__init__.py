@@ -2,6 +2,7 @@
 
 estimate        estimated time of a launch, and its terms
 ratio_interval  prediction interval of the ratio of two estimates
+launch_price    what one more launch in a call costs
 constants       measured and fitted constants of the estimate
 traffic         bytes from L1, L2 and DRAM
 issue           issue slots and arithmetic units of an SM

@@ -39,8 +39,7 @@ from astra_chat.tools.virtual_gpu.model.time_split import PARTS, Span, time_spli
 from astra_chat.tools.virtual_gpu.model.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters, LaunchReport
 
-Resources = Mapping[str, Sequence[int]]
-"""Registers and static shared bytes by kernel."""
+Resources = Mapping[str, Sequence[int]]  # registers and static shared bytes by kernel
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Estimate:
 
     us: float
     terms: dict[str, float]
-    """us by unit: those of _throughputs, latency, block_start."""
+    """us by unit: of _throughputs, latency, block_start."""
     limiter: str
     """The largest term; of block_start without what every launch takes."""
     occupancy: float

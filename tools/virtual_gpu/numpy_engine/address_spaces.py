@@ -19,7 +19,7 @@ from astra_chat.tools.virtual_gpu.memory.early_accesses import early_message
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
-from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Address, Instruction, Operand, Register
 from astra_chat.tools.virtual_gpu.types import NAN_BITS
 
 WINDOWS = {"shared": 1 << 56, "local": 1 << 57, "param": 1 << 58}
@@ -301,3 +301,10 @@ def spaces_of(f: Frame, address: Array, active: Active) -> Iterator[tuple[str, A
         count = int(np.count_nonzero(mask))
         if count:
             yield space, address - np.uint64(start), Active(mask, count)
+
+
+def reads_constants(space: str, address: Operand) -> bool:
+    """Whether a load is of constant memory or parameters, at an address that lanes may differ in:
+    one by name is a constant of the machine code."""
+    computed = isinstance(address, Address) and isinstance(address.base, Register)
+    return computed and space in ("const", "param")

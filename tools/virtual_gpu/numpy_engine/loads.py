@@ -17,6 +17,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Site,
     global_regions,
     lane_number,
+    reads_constants,
     select,
     spaces_of,
     spread,
@@ -77,13 +78,6 @@ def resolved_space(code: Code, space: str, operand: Operand) -> str:
         if place is not None and (space in ("", "param")):
             return "local" if place.space == "slot" else place.space
     return space
-
-
-def reads_constants(space: str, address: Operand) -> bool:
-    """Whether a load is of constant memory or parameters, at an address that lanes may differ in:
-    one by name is a constant of the machine code."""
-    computed = isinstance(address, Address) and isinstance(address.base, Register)
-    return computed and space in ("const", "param")
 
 
 class _Form:
@@ -177,11 +171,8 @@ def fetcher(space: str, site: Site) -> Fetch:
 def fetch_global(
     f: Frame, site: Site, address: Array, active: Active, counted: bool = True
 ) -> Array:
-    """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address.
-
-    Constants have a cache of their own: they do not count as traffic of global memory, and not
-    `counted`.
-    """
+    """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address. Constants
+    have a cache of their own: not `counted`, they are no traffic of global memory."""
     block_counters = f.counters if counted else None
     if block_counters is not None:
         block_counters.global_access(site, address, active)
