@@ -171,8 +171,8 @@ def fetcher(space: str, site: Site) -> Fetch:
 def fetch_global(
     f: Frame, site: Site, address: Array, active: Active, counted: bool = True
 ) -> Array:
-    """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address. Constants
-    have a cache of their own: not `counted`, they are no traffic of global memory."""
+    """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address.
+    Constants have a cache of their own: not `counted`, they are no traffic of global memory."""
     block_counters = f.counters if counted else None
     if block_counters is not None:
         block_counters.global_access(site, address, active)
