@@ -130,7 +130,7 @@ def _all_changes(task: Task, case: Case, usual: Case) -> Iterator[Change]:
             yield Change(case.model_copy(update=empty), what)
     if case.values != "normal" or case.families or case.planted:
         plain = case.model_copy(update={"values": "normal", "families": {}, "planted": {}})
-        families = sorted({*case.families.values(), case.values} - {"normal"})
+        families: list[str] = sorted({*case.families.values(), case.values} - {"normal"})
         families += ["planted ones"] * bool(case.planted)
         yield Change(plain, f"normal values instead of {', '.join(families)}", values=True)
 
