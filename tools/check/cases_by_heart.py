@@ -28,15 +28,17 @@ from astra_chat.tools.types import ITEM_BYTES, Case
 
 MOST_CASES = (20, 48)
 """Cases that try sizes: of an evaluation, and to confirm a winner."""
-TOGETHER_US, SHORT_US, LONG_US = 3_000.0, 60_000.0, 12_000_000.0
+TOGETHER_US, FEW_US, SHORT_US, LONG_US = 3_000.0, 25_000.0, 60_000.0, 12_000_000.0
 """What a case takes the virtual GPU at most by the estimate of drawn_dims.py: one that tries
-several numbers, one of a single number, and one that is as long as that makes it."""
+several numbers; of a single number one with a few of all else, one with the least of all else, and
+one that is as long as that makes it."""
 MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
 """Cases beyond the short ones that an evaluation has, and how many where those before took so
 long."""
 MOST_STRIDED_BYTES = 2**22
 """Of an argument with rows so far apart."""
-FEW_ROWS = 3
+FEW_ROWS, FEW_STEPS = 3, 4
+"""Dims of which no number is tried are up to so many steps above their least, tokens some more."""
 REPEATS_OF_REST, MOST_OF_REST = 3, 4096
 """Sizes with the same rest that are tried, and how many are looked at for legal ones."""
 
@@ -54,7 +56,8 @@ def cases_by_heart(
         kind.case(dims).model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
         for kind, dims in at_totals(task, known.sizes, rng)
     ]
-    return (*sized, *totals, *planted_cases(task, known, rng))
+    found = (*sized, *totals, *planted_cases(task, known, rng))
+    return tuple(case for case in found if task.is_small(case))
 
 
 def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> Iterator[Case]:
@@ -72,10 +75,21 @@ def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> It
         yield case.model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
 
 
-def _few(task: Task, kind: Combination) -> Dims:
-    """Least dims with a few of that which varies most."""
-    name = most_varied(task)
-    return {**least(task, kind), name: task.dims[name].above(FEW_ROWS, kind.dtype)}
+def _few(task: Task, kind: Combination, rng: random.Random) -> Dims:
+    """A few steps of each dim, a few tokens: in least dims much is wrong that does not show, as a
+    rotation by position 0 is none."""
+    tokens = most_varied(task)
+    steps = {name: rng.randint(1, FEW_STEPS) + FEW_ROWS * (name == tokens) for name in task.dims}
+    return _above_least(task, kind, steps)
+
+
+def _above_least(task: Task, kind: Combination, steps: Mapping[str, int]) -> Dims:
+    """Each dim so many steps above its least."""
+    dims = {
+        name: dim.nearest(dim.min + dim.step(kind.dtype) * steps[name], kind.dtype)
+        for name, dim in task.dims.items()
+    }
+    return legal_near(task, kind, dims) or least(task, kind)
 
 
 def _us(task: Task, kind: Combination, dims: Mapping[str, int]) -> float:
@@ -94,13 +108,15 @@ class _Wishes:
         sizes = list(known.sizes)
         self._extents = {name: _extents(task, name, known) for name in task.dims}
         strided = [arg for arg in task.args if arg.strided]
-        self._strides = list(dict.fromkeys(sizes + _in_bytes(sizes, strided))) if strided else []
+        places = range(max((len(arg.free_axes) for arg in strided), default=0))
+        strides = dict.fromkeys(sizes + _in_bytes(sizes, strided))
+        self._strides = [(stride, place) for stride in strides for place in places]
         self._scalars = {
             scalar.name: [v for v in _scalars(known) if _may_be(scalar, v)]
             for scalar in task.scalars
             if scalar.varies
         }
-        self.tried_some = False
+        self.tried_some, self._turn = False, 0
 
     def next_dims(self, kinds: Sequence[Combination], *, long: bool) -> tuple[Combination, Dims]:
         """The first of these dtypes with which there is an extent left to try, and dims that try
@@ -111,15 +127,18 @@ class _Wishes:
                 self.tried_some = True
                 return kind, found
         self.tried_some = False
-        few = legal_near(self._task, kinds[0], _few(self._task, kinds[0]))
-        return kinds[0], few or least(self._task, kinds[0])
+        return kinds[0], _few(self._task, kinds[0], self._rng)
 
     def _dims(self, kind: Combination, *, long: bool) -> Dims | None:
         fixed: Dims = {}
-        dims = least(self._task, kind)
+        dims = _few(self._task, kind, self._rng)
         names = [name for name in self._extents if self._extents[name]]
-        for name in self._rng.sample(names, len(names)):
-            found = self._next(kind, dims, fixed, name, long=long and not fixed)
+        names = self._rng.sample(names, len(names))
+        self._turn += 1
+        if self._turn % 2:  # only a number that comes first may be large
+            names.sort(key=lambda name: name != most_varied(self._task))
+        for name in names:
+            found = self._next(kind, dims, fixed, name, long=long)
             if found is not None:
                 dims, fixed = found, {**fixed, name: found[name]}
         return dims if fixed else None
@@ -127,31 +146,37 @@ class _Wishes:
     def _next(
         self, kind: Combination, dims: Dims, fixed: Dims, name: str, *, long: bool
     ) -> Dims | None:
-        """The dims with the first extent of this one that fits; it is tried now."""
-        most_us = LONG_US if long else SHORT_US
+        """The dims with the first extent of this one that fits, the others at their least where
+        they must be; it is tried now."""
+        most_us = TOGETHER_US if fixed else LONG_US if long else SHORT_US
+        one_more = _above_least(self._task, kind, dict.fromkeys(dims, 1))
         for extent in self._extents[name]:
             if not self._task.dims[name].allows(extent, kind.dtype):
                 continue
-            wanted = {**dims, name: extent}
-            found = legal_near(self._task, kind, wanted, {**fixed, name: extent})
-            if found is None or any(found[n] != v for n, v in {**fixed, name: extent}.items()):
-                continue
-            if _us(self._task, kind, found) > (TOGETHER_US if fixed else most_us):
-                continue
-            self._extents[name].remove(extent)
-            return found
+            kept = {**fixed, name: extent}
+            for others in (dims, one_more, least(self._task, kind)):
+                found = legal_near(self._task, kind, {**others, **kept}, kept)
+                if found is None or any(found[n] != v for n, v in kept.items()):
+                    continue
+                if not self._task.is_small(kind.case(found)):
+                    continue
+                if _us(self._task, kind, found) <= min(
+                    most_us, FEW_US if others is dims else most_us
+                ):
+                    self._extents[name].remove(extent)
+                    return found
         return None
 
     def with_strides(self, case: Case) -> Case:
-        """The case with the next stride that its rows leave room for, in every argument with a free
-        stride."""
-        for stride in self._strides:
+        """The case with the next stride that its rows leave room for, in every argument that has
+        so many free strides, at the same place among them."""
+        for stride, place in self._strides:
             pads = {}
             for arg in self._task.args:
-                if arg.strided and (found := _padded(arg, case, stride, self._rng)):
+                if place < len(arg.free_axes) and (found := _padded(arg, case, stride, place)):
                     pads[arg.name] = found
             if pads:
-                self._strides.remove(stride)
+                self._strides.remove((stride, place))
                 self.tried_some = True
                 return case.model_copy(update={"pads": pads})
         return case
@@ -207,19 +232,16 @@ def _scalars(known: KnownNumbers) -> list[float]:
     return list(dict.fromkeys((*known.values, *map(float, known.sizes))))
 
 
-def _padded(arg: Arg, case: Case, stride: int, rng: random.Random) -> int | tuple[int, ...] | None:
-    """The paddings by which one free stride of the argument is this; None where none can be."""
+def _padded(arg: Arg, case: Case, stride: int, place: int) -> int | tuple[int, ...] | None:
+    """The paddings by which the free stride of this place is so long; None where it cannot be."""
     if not arg.present(case):
         return None
-    axes = list(arg.free_axes)
-    for place in rng.sample(range(len(axes)), len(axes)):
-        dense = arg.strides_of(case.model_copy(update={"pads": {arg.name: 0}, "pad": 0}))
-        pad = stride - dense[axes[place]]
-        if pad < 0:
-            continue
-        pads = one_or_all(tuple(pad if at == place else 0 for at in range(len(axes))))
-        padded = case.model_copy(update={"pads": {arg.name: pads}, "pad": 0})
-        exact = arg.strides_of(padded)[axes[place]] == stride
-        if exact and buffer_bytes(arg, padded) <= MOST_STRIDED_BYTES:
-            return pads
-    return None
+    axes = arg.free_axes
+    dense = arg.strides_of(case.model_copy(update={"pads": {arg.name: 0}, "pad": 0}))
+    pad = stride - dense[axes[place]]
+    if pad < 0:
+        return None
+    pads = one_or_all(tuple(pad if at == place else 0 for at in range(len(axes))))
+    padded = case.model_copy(update={"pads": {arg.name: pads}, "pad": 0})
+    exact = arg.strides_of(padded)[axes[place]] == stride
+    return pads if exact and buffer_bytes(arg, padded) <= MOST_STRIDED_BYTES else None

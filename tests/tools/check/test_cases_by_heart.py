@@ -85,6 +85,13 @@ def test_a_stride_is_tried_in_elements_and_in_bytes() -> None:
     assert {4104, 2052} <= strides(find_task("rmsnorm"), found)
 
 
+def test_a_stride_is_tried_at_each_place_where_a_caller_chooses_it() -> None:
+    found = cases("rotary_embedding", KnownNumbers(sizes=(4104,)))
+    query = next(arg for arg in find_task("rotary_embedding").args if arg.name == "query")
+    chosen = [query.free_strides_of(case) for case in found]
+    assert 4104 in {token for token, _ in chosen} and 4104 in {head for _, head in chosen}
+
+
 def test_a_scalar_is_tried_where_it_is_legal() -> None:
     found = cases("rmsnorm", KnownNumbers(values=(1e-4, 3.0)))
     assert 1e-4 in {case.scalars.get("eps") for case in found}
