@@ -2,7 +2,10 @@
 
 Round to nearest even takes the even one, which has no direction; rounding half away or up has one.
 
-Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do.
+Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do. Where a
+kernel computes the same in another way, its own errors break ties to both sides alike: only such as
+all go away from zero, or all towards it, are held against it. Codes are left out, whose scales are
+quotients.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ import numpy as np
 
 from astra_chat.tools.check.bands import in_own_units, is_narrow
 from astra_chat.tools.check.floats import rounded, ulp
-from astra_chat.tools.check.measured_values import Piece
+from astra_chat.tools.check.measured_values import Piece, coded
 from astra_chat.tools.types import DTypeName, Wrong, is_float
 
+ONE_WAY = 0.9
+"""Share of such ties that go the same way, from which on they have a direction."""
 PART = 2**15
 """Elements of a case that are looked at."""
 MANY = 64
@@ -34,12 +39,14 @@ class Ties:
     total: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
     odd: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
     """Those that were not rounded to even."""
+    away: Counter[tuple[str, DTypeName]] = field(default_factory=Counter)
+    """Those of them that went away from zero."""
     _last: dict[tuple[str, DTypeName], Wrong] = field(default_factory=dict)
 
     def add(self, piece: Piece) -> None:
         """Count a piece of results."""
         dtype = piece.arg.dtype_of(piece.case)
-        if not is_narrow(piece) or not is_float(dtype):
+        if not is_narrow(piece) or not is_float(dtype) or coded(piece.arg):
             return
         got, expected = in_own_units(piece, slice(0, PART))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -48,6 +55,7 @@ class Ties:
         kind = piece.arg.name, dtype
         self.total[kind] += int(tie.sum())
         self.odd[kind] += len(odd)
+        self.away[kind] += int((np.abs(got[odd]) > np.abs(expected[odd])).sum())
         if len(odd):
             first = int(odd[0])
             index = np.unravel_index(int(piece.ran[first]), piece.arg.shape_of(piece.case))
@@ -62,7 +70,8 @@ class Ties:
         for kind, odd in self.odd.items():
             own = baseline.odd[kind] / max(1, baseline.total[kind])
             total = self.total[kind]
-            if odd >= MANY and own <= EXACT and odd > INEXACT * total:
+            one_way = max(self.away[kind], odd - self.away[kind]) >= ONE_WAY * odd
+            if odd >= MANY and own <= EXACT and odd > INEXACT * total and one_way:
                 note = (
                     f"{odd:,} of {total:,} exact results in the middle of two values are not"
                     f" rounded to even, {own:.1%} of the baseline's: round to nearest even"

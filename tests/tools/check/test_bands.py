@@ -222,6 +222,18 @@ def test_ties_that_are_broken_away_from_zero_are_wrong(tmp_path: Path) -> None:
     assert isinstance(wrong, Wrong) and "not rounded to even" in wrong.note
 
 
+def test_ties_that_a_kernel_s_own_errors_break_to_both_sides_are_right(tmp_path: Path) -> None:
+    case = Case(dims={"tokens": 64, "h": 256}, dtype="bfloat16", seed=5)
+    kernel = Kernel(tmp_path, "fused_add_rmsnorm", case)
+    total = input_of(kernel).float() + input_of(kernel, "residual").float()
+    scale = torch.rsqrt(total.square().mean(dim=-1, keepdim=True) + 1e-6)
+    out = (total * scale * input_of(kernel, "weight").float()).bfloat16()
+    kernel.learn({"input": out, "residual": total.bfloat16()})
+    errors = torch.randint(-1, 2, total.shape, generator=torch.Generator().manual_seed(3))
+    near = total * (1 + errors * 2.0**-22)
+    assert not isinstance(kernel.judge({"input": out, "residual": near.bfloat16()}), Wrong)
+
+
 @pytest.mark.parametrize("name", ["silu_and_mul", "gelu_tanh_and_mul", "rotary_embedding"])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_band_of_a_task_by_elements_is_below_a_sixteenth_of_an_ulp(
