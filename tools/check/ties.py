@@ -2,10 +2,10 @@
 
 Round to nearest even takes the even one, which has no direction; rounding half away or up has one.
 
-Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do. Where a
-kernel computes the same in another way, its own errors break ties to both sides alike: only such as
-all go away from zero, or all towards it, are held against it. Codes are left out, whose scales are
-quotients.
+Float32 sums of such numbers are exact, so where the baseline breaks ties to even, others do. Where
+a kernel computes the same in another way, its own errors break ties to both sides alike: only such
+as all go away from zero, or all towards it, are held against it. Codes are left out, whose scales
+are quotients.
 """
 
 from __future__ import annotations

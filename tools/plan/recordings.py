@@ -96,11 +96,16 @@ class Draws:
         )
         passes = (first, first, second)
         yield here, [Asked(i, drawn[i]) for drawn in passes for i in self._order()], stream, one
-        mode = self.rng.choice(ROUNDING_MODES)
-        again = [Asked(i, third[i], rounding=r) for r in (0, mode) for i in self._order()]
-        yield there, again, 0, other
+        again = [Asked(i, third[i]) for i in self._order()]
+        yield there, [*again, *self._rounded(third)], 0, other
         for index in self.rng.sample(range(len(self.cases)), min(ALONE, len(self.cases))):
             yield here, [Asked(index, first[index])], stream, other
+
+    def _rounded(self, addresses: Sequence[Addresses]) -> list[Asked]:
+        """Each case in one of the other rounding modes, which take turns."""
+        shift = self.rng.randrange(len(ROUNDING_MODES))
+        modes = {i: ROUNDING_MODES[(i + shift) % len(ROUNDING_MODES)] for i in self._order()}
+        return [Asked(i, addresses[i], rounding=mode) for i, mode in modes.items()]
 
     def _order(self) -> list[int]:
         return self.rng.sample(range(len(self.cases)), len(self.cases))
