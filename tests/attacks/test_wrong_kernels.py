@@ -25,7 +25,7 @@ def test_every_edit_applies_to_its_baseline() -> None:
 
 
 @pytest.mark.second_tier
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("one", ALL, ids=[one.id for one in ALL])
 def test_a_wrong_kernel_is_found_at_its_first_evaluation(one: wrong_kernels.WrongKernel) -> None:
     known = [line for line in wrong_kernels.lines_of(wrong_kernels.RECORD) if line.id == one.id]
