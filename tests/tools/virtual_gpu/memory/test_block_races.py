@@ -63,7 +63,8 @@ def test_cores_do_not_show(module: Module, kernel: str) -> None:
         with pytest.raises(Fault) as caught:
             Bench(module, kernel).on_c(workers)
         said.add(str(caught.value))
-    assert len(said) == 1 and "race between blocks on global memory" in said.pop()
+    what = {"neighbours": "threads of a block", "last_writes": "blocks"}[kernel]
+    assert len(said) == 1 and f"race between {what} on global memory" in said.pop()
 
 
 def test_both_sides_are_named(module: Module) -> None:
