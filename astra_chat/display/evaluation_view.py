@@ -31,7 +31,7 @@ from astra_chat.tools.types import (
 WIDE = 110
 """Columns from which a metric's figures and words have room beside its name."""
 WIDE_SHARE = 0.25
-"""Of results inside the band, from which on a line says why."""
+"""Share of results inside the band from which on a line says why."""
 MAX_LABEL = 26
 """Columns of a case's name that is never broken."""
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}

@@ -28,7 +28,7 @@ WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 FAR = 2**14
 """Steps from a code that is no number to any that is one."""
 COLUMNS = 64
-"""Remainders of columns that are told apart."""
+"""Remainders of columns that are kept separate."""
 FEW_APART, SHARE_APART = 8, 0.05
 """Elements of such columns that may differ from the baseline's whatever the others do."""
 PIECE = 2**24

@@ -79,7 +79,7 @@ class Kernel:
         self.errors.learn(self.run(outputs))
 
     def judge(self, outputs: dict[str, torch.Tensor]) -> ErrorNorm | Wrong | None:
-        """By place and as a whole, then by columns."""
+        """Judges by place and as a whole, then by columns."""
         verdict = self.errors.judge(
             self.run(outputs), lambda piece: self.seen.add(self.task, piece)
         )

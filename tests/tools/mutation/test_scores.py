@@ -29,7 +29,7 @@ def test_a_case_that_kills_none_is_dropped_unless_nothing_can_be_said() -> None:
 
 
 def test_a_case_that_the_baseline_fails_is_not_kept() -> None:
-    """Nothing can be judged there; who proposed it is told."""
+    """Nothing can be judged there, and whoever proposed it reads so."""
     fails = CaseScore(case=THIRD, kills=(), unjudged="the baseline crashed", refused=True)
     scores = SCORES.model_copy(update={"cases": (*SCORES.cases[:2], fails)})
     assert scores.dropped == (OTHER, THIRD)
