@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.case import Packed
+from astra_chat.tools.check.covering_options import alignment_of
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import packed_pads, then_of
@@ -18,16 +19,27 @@ from astra_chat.tools.types import Case
 
 APART_ONE_IN = 6
 """Cases with the strides of a packed buffer whose arguments lie apart all the same."""
+TRIES = 4
+"""Draws of a placement that keeps a case's alignment."""
 MOST_THEN = 64
 """Elements that are drawn for what follows the last argument of a row."""
 
 
-def lying(task: Task, cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
-    """The cases in their order, each with a drawn placement."""
+def lying(
+    task: Task, cases: Sequence[Case], rng: random.Random, *, keep_alignment: bool = False
+) -> Iterator[Case]:
+    """The cases in their order, each with a drawn placement; of those of a covering array only one
+    with which as many arguments are aligned as before."""
     for case in cases:
         kinds = _kinds(task, case, rng)
-        drawn = (placed(task, case, kind, rng) for kind in kinds)
-        yield next((one for one in drawn if one is not None), case)
+        tries = (kind for kind in kinds for _ in range(TRIES if keep_alignment else 1))
+        drawn = (placed(task, case, kind, rng) for kind in tries)
+        level = alignment_of(task, case)
+        kept = (
+            one for one in drawn
+            if one and (not keep_alignment or alignment_of(task, one) == level)
+        )  # fmt: skip
+        yield next(kept, case)
 
 
 def _kinds(task: Task, case: Case, rng: random.Random) -> tuple[Packed, ...]:

@@ -184,11 +184,11 @@ def draw_covering(
     """Cases with all pairs of dtypes, extents, scalars, absent arguments and alignments, or to
     confirm a winner all triples; and which of them are left out, as text."""
     found, left_out = covering_cases(task, 3 if confirming else 2, rng)
-    cases = (
+    cases = [
         one.finish(_case(task, one.kind, one.dims, rng, rng.choice(OF_COVERING), absent=one.absent))
         for one in found
-    )
-    return tuple(cases), left_out
+    ]
+    return tuple(lying(task, cases, rng, keep_alignment=True)), left_out
 
 
 def draw_confirming(task: Task, seed: Seed) -> tuple[tuple[Case, ...], tuple[str, ...]]:
