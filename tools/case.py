@@ -91,6 +91,11 @@ class Case(Value):
     last and as single elements (children/planting.py)."""
 
     @property
+    def key(self) -> str:
+        """All of the case as text: equal cases have equal keys."""
+        return self.model_dump_json()
+
+    @property
     def label(self) -> str:
         """Short, for tables: "16x4096 float16"."""
         return self._text("x".join(map(str, self.dims.values())))

@@ -2,7 +2,8 @@
 scalars, and values and indices that are planted among drawn ones.
 
 Each case tries a number in every dim, stride and scalar where it is legal and affordable, so that
-a few dozen cases try all.
+a few dozen cases try all. Where a candidate knows few numbers, they are tried again among other
+extents and dtypes: a number may do harm in one of several kernels only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from astra_chat.tools.case import SEED_BITS
-from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, least, legal_near, rows_of
+from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, least, legal_near, odd, rows_of
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.drawn_totals import at_totals
@@ -35,6 +36,9 @@ one that is as long as that makes it."""
 MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
 """Cases beyond the short ones that an evaluation has, and how many where those before took so
 long."""
+ROUNDS, ROUND_BYTES = 4, 2**14
+"""Times that a number is tried, as far as MOST_CASES reach; and least bytes of a call of the later
+times, whose other dims are drawn."""
 MOST_STRIDED_BYTES = 2**22
 """Of an argument with rows so far apart."""
 FEW_ROWS, FEW_STEPS = 3, 4
@@ -61,18 +65,21 @@ def cases_by_heart(
 
 
 def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> Iterator[Case]:
-    wishes, long, long_us = _Wishes(task, known, rng), 0, 0.0
+    long, long_us, wishes = 0, 0.0, _Wishes(task, known, rng)
     for number in range(most):
-        start = number % len(task.combinations)
+        start = (number + wishes.round) % len(task.combinations)
         kinds = [*task.combinations[start:], *task.combinations[:start]]
         kind, dims = wishes.next_dims(kinds, long=long < MOST_LONG[long_us > LONG_TOTAL_US])
         us = _us(task, kind, dims)
         if us > SHORT_US:
             long, long_us = long + 1, long_us + us
         case = wishes.with_scalars(wishes.with_strides(kind.case(dims)))
-        if not wishes.tried_some:
+        if wishes.tried_some:
+            yield case.model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
+        elif wishes.round + 1 == ROUNDS:
             return
-        yield case.model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
+        else:
+            wishes = _Wishes(task, known, rng, wishes.round + 1)
 
 
 def _few(task: Task, kind: Combination, rng: random.Random) -> Dims:
@@ -101,37 +108,40 @@ def _us(task: Task, kind: Combination, dims: Mapping[str, int]) -> float:
 
 
 class _Wishes:
-    """What is still to be tried, of each dim, stride and scalar."""
+    """What is still to be tried, of each dim, stride and scalar, for the so manieth time."""
 
-    def __init__(self, task: Task, known: KnownNumbers, rng: random.Random) -> None:
-        self._task, self._rng = task, rng
+    def __init__(self, task: Task, known: KnownNumbers, rng: random.Random, round: int = 0) -> None:
+        self._task, self._rng, self.round = task, rng, round
         sizes = list(known.sizes)
         self._extents = {name: _extents(task, name, known) for name in task.dims}
         strided = [arg for arg in task.args if arg.strided]
         places = range(max((len(arg.free_axes) for arg in strided), default=0))
         strides = dict.fromkeys(sizes + _in_bytes(sizes, strided))
         self._strides = [(stride, place) for stride in strides for place in places]
+        varied = [scalar for scalar in task.scalars if scalar.varies]
         self._scalars = {
-            scalar.name: [v for v in _scalars(known) if _may_be(scalar, v)]
-            for scalar in task.scalars
-            if scalar.varies
+            one.name: [v for v in _scalars(known) if _may_be(one, v)] for one in varied
         }
-        self.tried_some, self._turn = False, 0
+        self._again = {
+            one.name: [v for v in known.values if _may_be(one, v)] or self._scalars[one.name][:]
+            for one in varied
+        }
+        self.tried_some, self._turn, self._turn_of_scalars = False, 0, 0
 
     def next_dims(self, kinds: Sequence[Combination], *, long: bool) -> tuple[Combination, Dims]:
         """The first of these dtypes with which there is an extent left to try, and dims that try
-        as many as a short call has room for, or one by itself; else few rows of least dims."""
+        as many as a short call has room for, or one by itself; else few rows, or drawn dims."""
         for kind in kinds:
             found = self._dims(kind, long=long)
             if found is not None:
                 self.tried_some = True
                 return kind, found
         self.tried_some = False
-        return kinds[0], _few(self._task, kinds[0], self._rng)
+        return kinds[0], self._others(kinds[0])
 
     def _dims(self, kind: Combination, *, long: bool) -> Dims | None:
         fixed: Dims = {}
-        dims = _few(self._task, kind, self._rng)
+        dims = self._others(kind)
         names = [name for name in self._extents if self._extents[name]]
         names = self._rng.sample(names, len(names))
         self._turn += 1
@@ -142,6 +152,12 @@ class _Wishes:
             if found is not None:
                 dims, fixed = found, {**fixed, name: found[name]}
         return dims if fixed else None
+
+    def _others(self, kind: Combination) -> Dims:
+        """Extents beside those that are tried."""
+        if self.round:
+            return odd(self._task, kind, self._rng, ROUND_BYTES)
+        return _few(self._task, kind, self._rng)
 
     def _next(
         self, kind: Combination, dims: Dims, fixed: Dims, name: str, *, long: bool
@@ -182,17 +198,26 @@ class _Wishes:
         return case
 
     def with_scalars(self, case: Case) -> Case:
-        """The case with the next value of each scalar."""
-        values = {name: left[0] for name, left in self._scalars.items() if left}
-        again = case.model_copy(update={"scalars": values})
-        if not values or broken(self._task.require, self._task.names_in(again)):
+        """The case with the next value of each scalar. They cost nothing: every second case, and
+        those that come when all are tried, have one of a float's literals again."""
+        self._turn_of_scalars += 1
+        values, new = dict[str, float](), list[str]()
+        for name, left in self._scalars.items():
+            again = self._again[name]
+            if left and (self._turn_of_scalars % 2 or not again):
+                values[name] = left[0]
+                new.append(name)
+            elif again:
+                values[name] = again[self._turn_of_scalars // 2 % len(again)]
+        changed = case.model_copy(update={"scalars": values})
+        if not values or broken(self._task.require, self._task.names_in(changed)):
             return case
-        for name in values:
+        for name in new:
             del self._scalars[name][0]
-        if not self._task.allows(again):
+        if not self._task.allows(changed):
             return case
-        self.tried_some = True
-        return again
+        self.tried_some = self.tried_some or bool(new)
+        return changed
 
 
 def _extents(task: Task, name: str, known: KnownNumbers) -> list[int]:

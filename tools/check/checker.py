@@ -72,7 +72,7 @@ class Checker:
             ends, no_ends = draw_ends(self._task, self._entropy.cases.of("cases at ends").random())
             self._shared, self._uncovered = [*self._shared, *ends], (*self._uncovered, *no_ends)
         # These are many, and to measure the baseline on one takes several runs.
-        self._unmeasured = {_key(case) for case in self._shared if self._few(case)}
+        self._unmeasured = {case.key for case in self._shared if self._few(case)}
         self.baseline_errors = BaselineErrors(self._task)
         self._sweep = Sweep(self._runner, oracle, self._entropy.cases)
         self._far = FarCalls(self._runner)
@@ -107,7 +107,7 @@ class Checker:
         drawn += [second for _, second in pairs]
         numbers = known_numbers(built)
         by_heart = cases_by_heart(self._task, numbers, seed, confirming)
-        self._unmeasured |= {_key(case) for case in by_heart if self._few(case)}
+        self._unmeasured |= {case.key for case in by_heart if self._few(case)}
         drawn = unique([*drawn, *by_heart])
         extra = unique(extra)
         # One oracle process makes them all.
@@ -134,10 +134,6 @@ class Checker:
             )  # fmt: skip
             judged = [call.oracle_case.case for call in calls if call.hidden]
             lacking = below_floor([*self._drawn_shared, *drawn], unique(judged), lost)
-            if self._device.kind == "virtual" and isinstance(outcome, Correct):
-                far = self._runner.seeded(seed.of("far"))
-                outcome = self._far.fault(far, built, confirming=confirming) or outcome
-                left_out += self._far.left_out
             if sweep and isinstance(outcome, Correct):
                 tell(len(calls), len(calls), "drawn cases compared with the baseline")
                 outcome = self._swept(sweep, built, seen, seed, tell)
@@ -146,6 +142,10 @@ class Checker:
                 kernels = Kernels(self._runner.seeded(seed.of("kernels")), built, confirming)
                 compared = [*timed, *(sweep.cases if sweep else ())]
                 outcome = kernels.fault(seen, compared, partial(self._once, tell)) or seen.correct()
+            if isinstance(outcome, Correct):
+                checked = [call.oracle_case.case for call in seen.calls]
+                far = self._far.fault(built, seed.of("far"), checked, confirming=confirming)
+                outcome, left_out = far or outcome, [*left_out, *self._far.left_out]
             if isinstance(outcome, Correct):
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
             seen.uncovered = uncovered
@@ -184,7 +184,7 @@ class Checker:
         tell: Tell,
     ) -> Correct | Wrong | Failure:
         """Further cases of a check, those aside that the baseline fails."""
-        self._unmeasured |= {_key(t.case) for t in oracle_cases}
+        self._unmeasured |= {t.case.key for t in oracle_cases}
         self.learn(oracle_cases, tell)
         calls = [Call(t, hidden=True, turn=_turn(t)) for t in oracle_cases if self._knows(t)]
         return check(runner, built, calls, self.baseline_errors, seen) if calls else seen.correct()
@@ -314,11 +314,11 @@ class Checker:
         warm_inputs = {}
         for case in cases:
             plain = case.values != "special" and not (case.families or case.planted)
-            measured = plain and _key(case) not in self._unmeasured
+            measured = plain and case.key not in self._unmeasured
             times = -(-FEW // max(1, self._task.least_results(case))) if measured else 1
             for number in range(1, times):
                 again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
-                warm_inputs[_key(again)] = again, case
+                warm_inputs[again.key] = again, case
         return warm_inputs
 
     def _oracle_cases(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
@@ -329,8 +329,4 @@ class Checker:
 
 def _turn(oracle_case: OracleCase) -> int:
     """What is drawn for a call of this case is the same in every check."""
-    return crc32(_key(oracle_case.case).encode())
-
-
-def _key(case: Case) -> str:
-    return case.model_dump_json()
+    return crc32(oracle_case.case.key.encode())

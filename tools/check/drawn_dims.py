@@ -94,14 +94,15 @@ def _now_and_then_round(extent: int, step: int, most: int, rng: random.Random) -
     return max(multiple, extent // multiple * multiple)
 
 
-def at_boundaries(task: Task, kind: Combination, rng: random.Random, budget: int) -> Iterator[Dims]:
-    """For each dim the greatest extent of a short call, and powers of two with one step less or
-    more; the other dims are drawn within a budget of bytes."""
-    for name, dim in task.dims.items():
-        step, (low, high) = dim.step(kind.dtype), _short(task, kind, name)
-        powers = [2**k for k in range(low.bit_length(), high.bit_length())] or [high]
-        for units in (high, *(rng.choice(powers) + beside for beside in (-1, 0, 1))):
-            yield odd(task, kind, rng, budget, {name: step * max(low, min(high, units))})
+def at_boundaries(
+    task: Task, kind: Combination, name: str, rng: random.Random, budget: int
+) -> Iterator[Dims]:
+    """The greatest extent of one dim in a short call, and powers of two with one step less or more;
+    the other dims are drawn within a budget of bytes."""
+    step, (low, high) = task.dims[name].step(kind.dtype), _short(task, kind, name)
+    powers = [2**k for k in range(low.bit_length(), high.bit_length())] or [high]
+    for units in (high, *(rng.choice(powers) + beside for beside in (-1, 0, 1))):
+        yield odd(task, kind, rng, budget, {name: step * max(low, min(high, units))})
 
 
 def at_even_distances(

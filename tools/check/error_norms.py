@@ -94,10 +94,10 @@ class BaselineErrors:
         for one in found.values():
             self.bias.add(one)
         if case.families or case.planted or not measured:
-            self._own[_key(case)] = {}
+            self._own[case.key] = {}
             return
-        self._kinds[_key(of or case)] = (case.dtype, case.values)
-        known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
+        self._kinds[(of or case).key] = (case.dtype, case.values)
+        known = self._own[of.key] if of else self._own.setdefault(case.key, {})
         for arg, _, got, expected, *_ in found.values():
             dtype, binary = arg.dtype_of(case), case.values == "binary"
             if of is None:
@@ -108,10 +108,10 @@ class BaselineErrors:
                 known[arg.name] = known[arg.name].and_(got, expected, dtype, coded(arg))
 
     def knows(self, case: Case) -> bool:
-        return _key(case) in self._own
+        return case.key in self._own
 
     def forget(self, case: Case) -> None:
-        self._own.pop(_key(case), None)
+        self._own.pop(case.key, None)
 
     def judge(
         self, run: CaseRun, look: Callable[[Piece], None] = lambda _: None
@@ -122,7 +122,7 @@ class BaselineErrors:
         for arg in measured_args(self._task, run) if self.knows(case) else ():
             one = piece(self._task, arg, run)
             look(one)
-            verdict = self.judge_piece(one) if self._own[_key(case)] else self._beside(one)
+            verdict = self.judge_piece(one) if self._own[case.key] else self._beside(one)
             if isinstance(verdict, Wrong):
                 return verdict
             if verdict:
@@ -205,7 +205,7 @@ class BaselineErrors:
 
     def _norm(self, arg: Arg, case: Case) -> Norm | None:
         """The baseline's own, where this very case was learned."""
-        norms = self._own.get(_key(case))
+        norms = self._own.get(case.key)
         return norms.get(arg.name) if norms else None
 
     def _limit(self, arg: Arg, case: Case, norm: Norm, count: int) -> tuple[float, float]:
@@ -265,7 +265,3 @@ def _wrong(
         expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(got),
         note=note,
     )  # fmt: skip
-
-
-def _key(case: Case) -> str:
-    return case.model_dump_json()

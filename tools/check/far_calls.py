@@ -2,7 +2,8 @@
 lies outside all arguments.
 
 Results are not compared: no oracle makes so many. Cases on which the baseline leaves its arguments
-are left out.
+are left out. Beside the calls that all candidates share, each kernel of a candidate that none of
+them launches gets calls of its own. They run on the virtual GPU for a real one, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import unique
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of
 from astra_chat.tools.run.protocol import (
@@ -29,6 +31,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.buffer_layout import buffer_bytes
@@ -46,33 +49,89 @@ ADDRESSES_BYTES = 8 * MOST_BYTES
 """Of the process: what checks for races notes of each element has addresses too."""
 ROWS = 3
 FEW = 2
-"""Calls of an evaluation: they take tens of milliseconds each."""
+"""Calls of an evaluation: they take some tenths of a second each."""
+MOST_KERNELS = (4, 64)
+"""Of a candidate, that get a call of their own in an evaluation, and two to confirm a winner."""
 
 
 class FarCalls:
     """Of a task, those whose addresses the baseline gets right."""
 
     def __init__(self, runner: Runner) -> None:
+        self._of_gpu = runner.device.kind == "cuda"
+        """Candidates are built for a real GPU, and are built again."""
+        if self._of_gpu:
+            device = virtual_device(runner.device.spec)
+            runner = Runner(runner.task, device, runner.stop, seed=runner.seed)
         self._runner = runner
         self._known: list[Case] | None = None
+        self._passes = dict[str, bool]()
+        """Whether the baseline keeps to its arguments, by a call's text."""
         self.left_out: list[str] = []
         """Calls on which the baseline fails, or that could not be run."""
 
-    def fault(self, runner: Runner, built: Build, *, confirming: bool) -> Failure | None:
-        """The first call in which `built` leaves its arguments: of the FEW with the shortest rows,
-        or, to confirm a winner, of all. Raises Cancelled."""
+    def fault(
+        self, built: Build, seed: Seed, checked: Sequence[Case] = (), *, confirming: bool
+    ) -> Failure | None:
+        """The first call in which a build leaves its arguments. `checked`: calls that launch its
+        kernels; what they launch is looked at in a far call, too, unless the shared ones do.
+        To confirm a winner all shared calls are made and all kernels looked at. Raises Cancelled.
+        """
+        runner = self._runner.seeded(seed)
+        if self._of_gpu:
+            virtual = build(runner.task, built.source, runner.device, runner.stop)
+            if not isinstance(virtual, Build):
+                return None
+            built = virtual
         cases = self._cases()
-        found = (one for _, one in _results(runner, built, cases if confirming else cases[:FEW]))
+        cases = cases if confirming else cases[:FEW]
+        cases = [*cases, *self._of_kernels(runner, built, cases, checked, confirming)]
+        found = (one for _, one in _results(runner, built, cases))
         return next((one for one in found if isinstance(one, Unsafe)), None)
+
+    def _of_kernels(
+        self, runner: Runner, built: Build, shared: Sequence[Case], checked: Sequence[Case],
+        confirming: bool,
+    ) -> list[Case]:  # fmt: skip
+        """Far calls of kernels that the shared ones do not launch, near calls that launch them."""
+        task, launched = runner.task, set[str]()
+        for plan in runner.record(built, shared):
+            launched |= _kernels(plan)
+        near = dict[str, Case]()
+        plans = zip(checked, runner.record(built, checked), strict=True)
+        for case, plan in sorted(plans, key=lambda pair: _row(task, pair[0])):
+            for name in _kernels(plan) - launched:
+                near.setdefault(name, case)
+        wanted = runner.seed.of("kernels of far calls").random().sample(sorted(near), len(near))
+        tries = dict[str, list[Case]]()
+        for name in wanted[: MOST_KERNELS[confirming]]:
+            far = unique([one for one in _beyond_like(task, near[name]) if _is_possible(task, one)])
+            far.sort(key=lambda case: _row(task, case))
+            plans = zip(far, runner.record(built, far), strict=True)
+            tries[name] = [case for case, plan in plans if name in _kernels(plan)]
+            del tries[name][1 + confirming :]
+        self._learn([case for cases in tries.values() for case in cases])
+        found = [case for cases in tries.values() for case in cases]
+        return unique([case for case in found if self._passes.get(case.key)])
+
+    def _learn(self, cases: Sequence[Case]) -> None:
+        """Run the baseline on those of these calls that it has not run."""
+        new = [case for case in cases if case.key not in self._passes]
+        if new:
+            results = _results(self._runner, self._baseline(), new)
+            self._passes |= {case.key: failure is None for case, failure in results}
+
+    def _baseline(self) -> Build:
+        runner = self._runner
+        built = build(runner.task, runner.task.baseline, runner.device, runner.stop)
+        return require_build(built, f"the baseline of {runner.task.name}")
 
     def _cases(self) -> list[Case]:
         """Found out once, for all candidates."""
         if self._known is None:
             runner = self._runner
-            baseline = build(runner.task, runner.task.baseline, runner.device, runner.stop)
-            built = require_build(baseline, f"the baseline of {runner.task.name}")
             cases = far_calls(runner.task)
-            results = _results(runner, built, cases)
+            results = _results(runner, self._baseline(), cases)
             self._known = [case for case, failure in results if failure is None]
             failed = {case.label: failure for case, failure in results if failure}
             self.left_out = [
@@ -81,6 +140,11 @@ class FarCalls:
                 if case not in self._known
             ]
         return self._known
+
+
+def _kernels(plan: object) -> set[str]:
+    """Mangled names of what a call launches; none of a call that was not recorded."""
+    return {node.kernel for node in plan.kernels} if isinstance(plan, LaunchPlan) else set()
 
 
 def far_calls(task: Task) -> list[Case]:
@@ -106,7 +170,7 @@ def _is_possible(task: Task, case: Case) -> bool:
 def _apart(task: Task, arg: Arg) -> Iterator[Case]:
     """Few entries of each dim, of which the last lies beyond."""
     for kind in task.combinations:
-        few = {name: _at_least(task, kind, name, ROWS) for name in task.dims}
+        few = {name: task.dims[name].above(ROWS, kind.dtype) for name in task.dims}
         yield from _strided(kind.case(legal_near(task, kind, few) or least(task, kind)), arg)
 
 
@@ -129,21 +193,32 @@ def _beside_timed(task: Task) -> Iterator[Case]:
         others = (case.dims[other] for other in task.dims if other != name)
         calls[case.dtype, *case.types.values(), *others] = case
     for case in calls.values():
-        kind = Combination.of(case)
-        kind = kind if kind in task.combinations else task.combinations[0]
-        for arg in task.args:
-            yield from _strided(case, arg)
-            found = _beyond(task, kind, arg, dict(case.dims), name, list(case.dims))
-            if found:
-                yield kind.case(found)
+        yield from _beyond_like(task, case)
+
+
+def _beyond_like(task: Task, case: Case) -> Iterator[Case]:
+    """The call with as much of what varies most as takes an argument beyond, of another dim where
+    that is not enough; and with rows of an argument far apart."""
+    kind, name = Combination.of(case), most_varied(task)
+    kind = kind if kind in task.combinations else task.combinations[0]
+    kept = {"absent": case.absent, "scalars": case.scalars}
+    most = {**case.dims, name: task.dims[name].nearest(task.dims[name].max, kind.dtype)}
+    for arg in task.args:
+        yield from _strided(case.model_copy(update={"packed": ""}), arg)
+        found = _beyond(task, kind, arg, dict(case.dims), name, list(case.dims))
+        others = [] if found else [other for other in task.dims if other != name]
+        more = (_beyond(task, kind, arg, most, other, list(case.dims)) for other in others)
+        for dims in (found, *more):
+            if dims:
+                yield kind.case(dims).model_copy(update=kept)
 
 
 def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:
     """One dim at its greatest, another as large as it then has to be."""
     for kind in task.combinations:
         for first in task.dims:
-            step = task.dims[first].step(kind.dtype)
-            dims = {**least(task, kind), first: task.dims[first].max // step * step}
+            greatest = task.dims[first].nearest(task.dims[first].max, kind.dtype)
+            dims = {**least(task, kind), first: greatest}
             for other in task.dims:
                 if other != first and (found := _beyond(task, kind, arg, dims, other)):
                     yield kind.case(found)
@@ -157,17 +232,9 @@ def _beyond(
     each = math.prod(arg.shape_of(kind.case({**dims, name: 1})))
     if not each or math.prod(arg.shape_of(kind.case({**dims, name: 2}))) != 2 * each:
         return None
-    wanted = {**dims, name: _at_least(task, kind, name, FAR // each + ROWS)}
+    wanted = {**dims, name: task.dims[name].above(FAR // each + ROWS, kind.dtype)}
     found = legal_near(task, kind, wanted, kept)
     return found if found and math.prod(arg.shape_of(kind.case(found))) > FAR else None
-
-
-def _at_least(task: Task, kind: Combination, name: str, extent: int) -> int:
-    dim = task.dims[name]
-    step = dim.step(kind.dtype)
-    return min(
-        dim.max // step * step, max(dim.nearest(dim.min, kind.dtype), -(-extent // step) * step)
-    )
 
 
 def _row(task: Task, case: Case) -> int:

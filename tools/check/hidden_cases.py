@@ -114,8 +114,7 @@ def draw_shared(
     Those of the task's `own` that are special are among them with the largest numbers, too."""
     cases = [
         _case(task, kind, dims, rng, rng.choice(("normal", None)))
-        for kind in task.combinations
-        for dims in _sizes(task, kind, rng, confirming)
+        for kind, dims in _sizes(task, rng, confirming)
     ]
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
@@ -243,7 +242,7 @@ def heaviest(weighted: Weighted) -> int:
 
 def unique(cases: Sequence[Case]) -> list[Case]:
     """Each case once, in their order."""
-    return list({case.model_dump_json(): case for case in cases}.values())
+    return list({case.key: case for case in cases}.values())
 
 
 def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
@@ -256,13 +255,19 @@ def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     )
 
 
-def _sizes(task: Task, kind: Combination, rng: random.Random, confirming: bool) -> Iterator[Dims]:
-    if not confirming:  # every check has them
-        yield from at_boundaries(task, kind, rng, SHARED_BYTES)
+def _sizes(task: Task, rng: random.Random, confirming: bool) -> Iterator[tuple[Combination, Dims]]:
+    """Boundaries, which every check has: of each dim with one combination of dtypes, as covering
+    cases have all pairs of them. Then sizes at even distances with all of them."""
+    kinds = rng.sample(task.combinations, len(task.combinations))
+    for place, name in enumerate(() if confirming else task.dims):
+        kind = kinds[place % len(kinds)]
+        yield from ((kind, dims) for dims in at_boundaries(task, kind, name, rng, SHARED_BYTES))
     most = MOST_CONFIRMING if confirming else MOST_CASES
-    octave = len(list(at_even_distances(task, kind, rng, SHARED_BYTES, 1.0)))
-    octaves = max(1.0, octave * len(task.combinations) / most)
-    yield from at_even_distances(task, kind, rng, SHARED_BYTES, octaves)
+    for kind in task.combinations:
+        octave = len(list(at_even_distances(task, kind, rng, SHARED_BYTES, 1.0)))
+        octaves = max(1.0, octave * len(task.combinations) / most)
+        for dims in at_even_distances(task, kind, rng, SHARED_BYTES, octaves):
+            yield kind, dims
 
 
 def _case(

@@ -111,7 +111,7 @@ class Kernels:
             self._look_at(beside, shortest, crashes)
         new = [shortest[name] for name in missing if name in shortest]
         new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
-        return tuple({case.model_dump_json(): case for case in [*new, *crashes[:1]]}.values())
+        return tuple({case.key: case for case in [*new, *crashes[:1]]}.values())
 
     def _look_at(
         self, cases: Sequence[Case], shortest: dict[str, Case], crashes: list[Case]

@@ -75,8 +75,8 @@ class Learning:
         bad = unlaunched(self.runner, self.built, [one.case for one in oracle_cases])
         for one in bad:
             self._note(one)
-        keys = {_key(one.case) for one in bad}
-        return [one for one in oracle_cases if _key(one.case) not in keys]
+        keys = {one.case.key for one in bad}
+        return [one for one in oracle_cases if one.case.key not in keys]
 
     def _hopeful(self, missing: list[OracleCase], ended: Sequence[Case]) -> list[OracleCase]:
         """Those that are tried after so many ended early."""
@@ -97,7 +97,7 @@ class Learning:
             self._note(Failed(oracle_case.case, None, near))
 
     def _stated(self, case: Case) -> Case:
-        return self.like.get(_key(case), (case, case))[1]
+        return self.like.get(case.key, (case, case))[1]
 
     def _until_failure(self, oracle_cases: Sequence[OracleCase]) -> tuple[int, Failure | None]:
         task = self.runner.task
@@ -105,7 +105,7 @@ class Learning:
             if not isinstance(run, CaseRun):
                 return done, run
             case = run.oracle_case.case
-            _, of = self.like.get(_key(case), (None, None))
+            _, of = self.like.get(case.key, (None, None))
             verdict = compare(task, run)
             if isinstance(verdict, Wrong):
                 if of is None:
@@ -113,9 +113,5 @@ class Learning:
                 continue
             self.passed.append(case)
             if of is None or self.errors.knows(of):
-                self.errors.learn(run, of, measured=_key(case) not in self.unmeasured)
+                self.errors.learn(run, of, measured=case.key not in self.unmeasured)
         return len(oracle_cases), None
-
-
-def _key(case: Case) -> str:
-    return case.model_dump_json()

@@ -70,15 +70,15 @@ def instead(
 ) -> list[Case]:
     """For each lost case one with extents between its own and those of the nearest case that works;
     each case once, none that is known."""
-    known = {case.model_dump_json() for case in (*lost, *passed)}
+    known = {case.key for case in (*lost, *passed)}
     drawn: dict[str, Case] = {}
     for case in lost:
         near = min(passed, key=lambda other: _distance(case, other), default=None)
         if near is None:
             continue
         made = _between(task, near, case, rng, NEARER[attempt])
-        if made and made.dims != near.dims and made.model_dump_json() not in known:
-            drawn[made.model_dump_json()] = made
+        if made and made.dims != near.dims and made.key not in known:
+            drawn[made.key] = made
     return list(drawn.values())
 
 
@@ -126,8 +126,8 @@ def below_floor(
 
 def _lacking(drawn: Sequence[Case], judged: Sequence[Case]) -> Iterator[tuple[str, int, int]]:
     """Which cases are too few, how many there are, and how many are needed."""
-    stated = {case.model_dump_json() for case in drawn}
-    kept = sum(case.model_dump_json() in stated for case in judged)
+    stated = {case.key for case in drawn}
+    kept = sum(case.key in stated for case in judged)
     counts = [
         ("drawn cases", len(judged), math.ceil(FLOOR * len(drawn))),
         ("cases as they were drawn", kept, math.ceil(DTYPES_FLOOR * len(drawn))),

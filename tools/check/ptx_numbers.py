@@ -38,6 +38,9 @@ _SOURCES: tuple[tuple[str, Source], ...] = (
     ("%ctaid", "block"), ("%nctaid", "block"), ("%tid", "thread"), ("%ntid", "thread"),
     ("%laneid", "thread"), ("%warpid", "thread"),
 )  # fmt: skip
+_COARSE = ("shr.", "div.", "and.")
+"""Of many numbers they make one, so a single number of their result is a bound of what they take:
+`x >> 19` is 0 up to 524287."""
 _COMPARING = ("setp", "set", "min", "max", "slct", "selp")
 
 
@@ -159,11 +162,11 @@ def _led_back(
     bits = int(re.sub(r"\D", "", kind.partition("x")[0]) or 32)
     floating = kind.startswith(("f", "bf"))
     first = Target(float(number), floating=floating, bits=bits)
-    waiting: list[tuple[str, Target, int]] = [(register, first, DEPTH)]
-    found: list[tuple[str, Target]] = []
+    waiting: list[tuple[str, Target, int, bool]] = [(register, first, DEPTH, ordered)]
+    found: list[tuple[str, Target, bool]] = []
     while waiting and len(found) < MOST_TARGETS:
-        name, target, left = waiting.pop(0)
-        found.append((name, target))
+        name, target, left, bound = waiting.pop(0)
+        found.append((name, target, bound))
         for definition in definitions.get(name, ()) if left else ():
             place = definition.results.index(name) if name in definition.results else 0
             many = len(definition.results)
@@ -171,10 +174,11 @@ def _led_back(
                 definition.opcode, definition.operands, target, place if many > 1 else None,
                 lambda text: [(d.opcode, d.operands) for d in definitions.get(text, ())],
             ):  # fmt: skip
-                waiting.append((source, before, left - 1))
-    for name, target in dict.fromkeys(found):
+                coarse = definition.opcode.startswith(_COARSE)
+                waiting.append((source, before, left - 1, bound or coarse))
+    for name, target, bound in dict.fromkeys(found):
         if math.isfinite(target.value):
-            yield PtxNumber(target, _sources(name, definitions), ordered)
+            yield PtxNumber(target, _sources(name, definitions), bound)
 
 
 def _sources(register: str, definitions: dict[Register, list[_Definition]]) -> frozenset[Source]:

@@ -42,8 +42,8 @@ def with_repeats(
 ) -> list[Call]:
     """Calls of the hidden cases, small ones first, then those of pairs that are repeated. The
     second of each pair has no call of its own. Their turns count from the first."""
-    known = {t.case.model_dump_json(): t for t in hidden}
-    keys = [(first.model_dump_json(), second.model_dump_json()) for first, second in pairs]
+    known = {t.case.key: t for t in hidden}
+    keys = [(first.key, second.key) for first, second in pairs]
     seconds = {second for _, second in keys}
     calls = [Call(t, hidden=True) for key, t in known.items() if key not in seconds]
     calls.sort(key=lambda call: task.least_bytes(call.oracle_case.case))

@@ -76,7 +76,7 @@ def undetected(trials: Sequence[Trial]) -> list[str]:
     always: dict[tuple[str, str], list[Trial]] = {}
     cases: dict[str, set[str]] = {}
     for trial in trials:
-        cases.setdefault(trial.argument, set()).add(trial.case.model_dump_json())
+        cases.setdefault(trial.argument, set()).add(trial.case.key)
         kind = (trial.argument, trial.output, trial.case.dtype, trial.case.values)
         groups.setdefault(kind, []).append(trial)
         always.setdefault((trial.argument, trial.output), []).append(trial)

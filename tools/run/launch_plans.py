@@ -78,14 +78,14 @@ class LaunchPlans:
     def keep(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
         """Take these as what the build's launcher launches: they were captured elsewhere."""
         for plan in plans:
-            self.kept[build.folder, self.task.entry, plan.case.model_dump_json()] = plan
+            self.kept[build.folder, self.task.entry, plan.case.key] = plan
 
     def _recorded(
         self, build: Build, task: Task, cases: Sequence[Case], seed: Seed
     ) -> list[Recorded]:
         """Of one launcher, whose cases may repeat. One that is refused on a case has no plan for
         any; one that crashes, or returns an error, has none for that case."""
-        keys = [(build.folder, task.entry, case.model_dump_json()) for case in cases]
+        keys = [(build.folder, task.entry, case.key) for case in cases]
         left = {key: case for key, case in zip(keys, cases, strict=True) if key not in self.kept}
         failed: dict[Key, Failure] = {}
         gpu, crashes = spec(self.device.spec), 0
@@ -105,7 +105,7 @@ class LaunchPlans:
             if not isinstance(result, Crashed) or crashes == MAX_CRASHES:
                 failed |= dict.fromkeys(left, result)
                 break
-            key = (build.folder, task.entry, result.case.model_dump_json())
+            key = (build.folder, task.entry, result.case.key)
             failed[key] = result
             del left[key]
         return [failed[key] if key in failed else self.kept[key] for key in keys]

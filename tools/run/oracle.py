@@ -265,7 +265,7 @@ class Oracle:
 
     def _folders(self, case: Case) -> tuple[Path, Path]:
         """Of a case's expected outputs, and of its inputs."""
-        name = sha256_of(case.model_dump_json())[:16]
+        name = sha256_of(case.key)[:16]
         return Path(self._root.name) / name, self.inputs / name
 
     def _make(

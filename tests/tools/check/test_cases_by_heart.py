@@ -100,6 +100,19 @@ def test_a_scalar_is_tried_where_it_is_legal() -> None:
     assert {case.scalars.get("moe_softcapping") for case in capped} <= {None, 12.5}
 
 
+def test_a_literal_of_a_scalar_is_tried_among_different_extents() -> None:
+    found = cases("moe_sum_reduce", KnownNumbers(sizes=(333, 40_000, 1237, 128), values=(3.0,)))
+    tried = [case for case in found if case.scalars.get("scale") == 3.0]
+    assert len(tried) > 3 and len({case.dtype for case in tried}) > 1
+    assert min(case.dims["tokens"] for case in tried) <= 128
+
+
+def test_the_only_number_is_tried_with_every_dtype() -> None:
+    found = cases("moe_sum_reduce", KnownNumbers(sizes=(333,)))
+    assert {case.dtype for case in found if case.dims["tokens"] == 333} >= {"bfloat16", "float16"}
+    assert len({case.dims["experts"] for case in found if case.dims["tokens"] == 333}) > 1
+
+
 def test_rests_give_sizes() -> None:
     found = cases("topk_softmax", KnownNumbers(rests=((13, 97),)))
     tokens = [case.dims["tokens"] for case in found if case.dims["tokens"] % 97 == 13]

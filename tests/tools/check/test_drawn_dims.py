@@ -71,7 +71,8 @@ def test_round_sizes_are_drawn_beside_odd_ones() -> None:
 def test_the_longest_row_is_among_the_boundaries() -> None:
     task = find_task("silu_and_mul")
     for kind in task.combinations:
-        drawn = list(at_boundaries(task, kind, random.Random(0), 2**16))
+        rng = random.Random(0)
+        drawn = [one for name in task.dims for one in at_boundaries(task, kind, name, rng, 2**16)]
         assert task.dims["d"].max in {dims["d"] for dims in drawn}
         assert all(size(task, kind, dims) for dims in drawn)
         powers = {2**k for k in range(20)}
@@ -158,7 +159,8 @@ def test_a_narrow_domain_is_kept() -> None:
         drawn = [
             near_least(narrow, HALF, rng),
             odd(narrow, HALF, rng, 2**16),
-            *at_boundaries(narrow, HALF, rng, 2**16),
+            *at_boundaries(narrow, HALF, "d", rng, 2**16),
+            *at_boundaries(narrow, HALF, "tokens", rng, 2**16),
             *at_even_distances(narrow, HALF, rng, 2**16, 1.0),
         ]
         assert all(dims["d"] == 64 and dims["tokens"] in (5, 6) for dims in drawn)

@@ -8,11 +8,12 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import find_task, task_names
-from astra_chat.tools.types import Unsafe
+from astra_chat.tools.types import Case, Unsafe
 
 DEVICE = pick_device("virtual", "h200")
 EDITS = {
@@ -29,6 +30,21 @@ EDITS = {
         "int(unsigned(token) * 8u * unsigned(hidden)) : token * experts * hidden);",
     ),
 }  # fmt: skip
+OF_ONE_KERNEL = (
+    """  const T* first = input + token * experts * hidden + column;
+  output[token * hidden + column] =
+      from_float<T>(summed<T, kExperts>(first, experts, hidden) * scale);
+}
+
+__global__""",
+    """  const T* first = input + static_cast<int>(token * experts * hidden) + column;
+  output[token * hidden + column] =
+      from_float<T>(summed<T, kExperts>(first, experts, hidden) * scale);
+}
+
+__global__""",
+)
+"""Of moe_sum_reduce: none of the calls that all candidates share launches it."""
 FEW_BLOCKS = """
 #include <cstdint>
 #include <cuda_fp16.h>
@@ -68,9 +84,27 @@ def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
     for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Unsafe)):
         built = build(task, source, DEVICE)
         assert isinstance(built, Build), built
-        found = far.fault(runner, built, confirming=True)
+        found = far.fault(built, runner.seed, confirming=True)
         assert type(found) is (fault or type(None)), found
         assert found is None or "out_of_bounds" in found.what
+
+
+def test_a_kernel_that_no_shared_call_launches_gets_one_of_its_own() -> None:
+    task = find_task("moe_sum_reduce")
+    old, new = OF_ONE_KERNEL
+    assert old in task.baseline
+    runner = Runner(task, DEVICE)
+    far, seed = FarCalls(runner), Entropy().evaluation("far")
+    sizes: list[dict[str, int]] = [
+        {"tokens": 384, "experts": 9, "hidden": 8}, {"tokens": 300, "experts": 8, "hidden": 24},
+    ]  # fmt: skip
+    checked = [Case(dims=dims, dtype="float16") for dims in sizes]
+    for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Unsafe)):
+        built = build(task, source, DEVICE)
+        assert isinstance(built, Build), built
+        assert far.fault(built, seed, confirming=False) is None
+        found = far.fault(built, seed, checked, confirming=False)
+        assert type(found) is (fault or type(None)), found
 
 
 def test_few_blocks_that_go_through_all_the_elements_are_honest() -> None:
@@ -79,4 +113,4 @@ def test_few_blocks_that_go_through_all_the_elements_are_honest() -> None:
     runner = Runner(task, DEVICE)
     built = build(task, FEW_BLOCKS, DEVICE)
     assert isinstance(built, Build), built
-    assert FarCalls(runner).fault(runner, built, confirming=False) is None
+    assert FarCalls(runner).fault(built, runner.seed, confirming=False) is None

@@ -105,6 +105,18 @@ def test_bounds_and_single_numbers_are_told_apart() -> None:
     assert equal.sources == {"parameter"}
 
 
+@pytest.mark.parametrize(
+    ("lines", "last"),
+    [
+        ("shr.u32 %r2, %r1, 19;\nsetp.ne.s32 %p1, %r2, 0;", 524_287),
+        ("and.b32 %r2, %r1, -524288;\nsetp.ne.s32 %p1, %r2, 0;", 524_287),
+    ],
+)
+def test_a_comparison_of_high_bits_is_a_bound(lines: str, last: int) -> None:
+    found = [one for one in numbers(HEAD + lines) if one.target.value in (last, last + 1)]
+    assert found and all(one.ordered for one in found)
+
+
 def test_what_only_threads_are_compared_with_is_told() -> None:
     found = numbers(HEAD + "mov.u32 %r2, %tid.x;\nsetp.eq.s32 %p1, %r2, 31;")
     assert found and all(one.sources == {"thread"} for one in found)
