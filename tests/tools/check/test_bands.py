@@ -188,6 +188,20 @@ def test_columns_of_float32_that_lean_are_wrong(tmp_path: Path) -> None:
     assert isinstance(wrong, Wrong) and "columns 5 modulo 16 lean -" in wrong.note
 
 
+def test_columns_of_ordered_rows_are_sizes_and_not_compared(tmp_path: Path) -> None:
+    """A kernel's errors of small weights lean otherwise than its errors of large ones."""
+    dims = {"tokens": 512, "topk": 12, "experts": 32}
+    scalars = {"renormalize": 0.0, "moe_softcapping": 0.0}
+    case = Case(dims=dims, dtype="float32", seed=5, absent=("correction_bias",), scalars=scalars)
+    kernel = Kernel(tmp_path, "topk_softmax", case)
+    weights, ids = torch.softmax(input_of(kernel, "gating").double(), dim=1).topk(12, dim=1)
+    right = {"topk_weights": weights.float(), "topk_ids": ids.int()}
+    kernel.learn(right)
+    smaller = weights.float()
+    smaller[:, 11] = torch.nextafter(smaller[:, 11], torch.zeros(()))
+    assert not isinstance(kernel.judge({**right, "topk_weights": smaller}), Wrong)
+
+
 def test_codes_of_a_scale_that_is_zero_are_zero(tmp_path: Path) -> None:
     case = Case(dims={"tokens": 8, "hidden": 64}, dtype="bfloat16", seed=7)
     kernel = Kernel(tmp_path, "per_token_quant_fp8", case)
