@@ -65,9 +65,13 @@ class Executor(UserProxyAgent):
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
         return (
-            BuildMessage, ExecutionMessage, ScoresMessage, TuningMessage, KernelMessage,
+            BuildMessage,
+            ExecutionMessage,
+            ScoresMessage,
+            TuningMessage,
+            KernelMessage,
             PassMessage,
-        )  # fmt: skip
+        )
 
     async def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken

@@ -57,8 +57,10 @@ def _of_plan(plan: Plan, context: ChatContext, state: RunState) -> list[str]:
     profile = profile_of(parent)
     names = {metric.name for metric in profile.metrics} if profile else set()
     if plan.metric not in names | KNOWN:
-        reasons.append(f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
-                     f"{_nearest(plan.metric, names | KNOWN)}")  # fmt: skip
+        reasons.append(
+            f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
+            f"{_nearest(plan.metric, names | KNOWN)}"
+        )
     return reasons
 
 
@@ -104,8 +106,10 @@ def _of_analysis(analysis: Analysis, evaluation: Evaluation | None) -> list[str]
     names = {metric.name for one in profiles_of(evaluation) for metric in one.metrics}
     if missing := [name for name in analysis.evidence if name not in names]:
         listed = ", ".join(f"'{_shown(name)}'" for name in missing[:MAX_NAMES])
-        reasons.append(f"this evaluation has no metric {listed}: {_names(profile)}"
-                     f"{_nearest(missing[0], names)}")  # fmt: skip
+        reasons.append(
+            f"this evaluation has no metric {listed}: {_names(profile)}"
+            f"{_nearest(missing[0], names)}"
+        )
     return reasons
 
 

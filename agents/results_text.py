@@ -54,9 +54,13 @@ MOST_CHAIN_UNITS = 3
 MOST_CASES = 16
 """With metrics; of more cases, those where most is left."""
 BEST = {
-    LANES: (95, 100), TURNS: (1, 1), SHARED_WAVEFRONTS_EACH: (1, 1), OVER_LEAST: (0, 1.01),
-    LOAD_BYTES: (512, 512), STORE_SECTORS: (16, 16),
-}  # fmt: skip
+    LANES: (95, 100),
+    TURNS: (1, 1),
+    SHARED_WAVEFRONTS_EACH: (1, 1),
+    OVER_LEAST: (0, 1.01),
+    LOAD_BYTES: (512, 512),
+    STORE_SECTORS: (16, 16),
+}
 """Values that leave nothing to say, from and to; of loads and stores 16 bytes a lane."""
 OF_THROUGHPUT = frozenset(("issue", "special_functions", "lsu", "shared", "tensor", "constants"))
 """Bottlenecks to which it matters what all warps execute."""
@@ -109,8 +113,9 @@ def used(evaluation: Evaluation) -> tuple[Resources, ...]:
     plans = evaluation.evidence.plans if evaluation.evidence else ()
     told = " ".join(f" {plan.launches}" for plan in plans)
     for arguments in (template_arguments, lambda _: ""):
-        names = [(one, kernel_name(one.kernel) + arguments(one.kernel))
-                 for one in evaluation.resources]  # fmt: skip
+        names = [
+            (one, kernel_name(one.kernel) + arguments(one.kernel)) for one in evaluation.resources
+        ]
         if ran := tuple(one for one, name in names if f" {name} grid" in told):
             return ran
     return evaluation.resources
@@ -233,8 +238,11 @@ def metrics_text(timed: Timed) -> str:
 
 def _profiled(timed: Timed) -> list[tuple[int, AnyTime, Profile]]:
     """The cases that have a profile, with their numbers."""
-    return [(number, time, profile) for number, time in enumerate(timed.cases, 1)
-            if (profile := profile_on(timed, time.case))]  # fmt: skip
+    return [
+        (number, time, profile)
+        for number, time in enumerate(timed.cases, 1)
+        if (profile := profile_on(timed, time.case))
+    ]
 
 
 def _most_left(timed: Timed) -> list[tuple[int, AnyTime, Profile]]:
@@ -257,8 +265,10 @@ Table = dict[str, Metric]
 def _left_out(tables: Sequence[Table], bottlenecks: set[str]) -> set[str]:
     """What the other table has, units that do little, sectors and bytes where no more than must be
     are moved, and what is known better: possible occupancy, the number of requests, PTX."""
-    few = {*_all_but(MOST_UNITS, BY_UNIT, tables),
-           *_all_but(MOST_CHAIN_UNITS, CHAIN_BY_UNIT, tables)}  # fmt: skip
+    few = {
+        *_all_but(MOST_UNITS, BY_UNIT, tables),
+        *_all_but(MOST_CHAIN_UNITS, CHAIN_BY_UNIT, tables),
+    }
     if any(name in one for one in tables for name in CHAIN_BY_UNIT.values()):
         few |= set() if bottlenecks & OF_THROUGHPUT else {INSTRUCTIONS, *BY_UNIT.values()}
     better = {OCCUPANCY_LIMIT: WARPS_HELD, LOADS: LOAD_BYTES, PTX_PATH: MACHINE_PATH}
@@ -273,8 +283,9 @@ def _left_out(tables: Sequence[Table], bottlenecks: set[str]) -> set[str]:
 
 def _all_but(most: int, names: dict[str, str], tables: Sequence[Table]) -> list[str]:
     """Of metrics by unit all but the largest."""
-    totals = {name: sum(one[name].value for one in tables if name in one)
-              for name in names.values()}  # fmt: skip
+    totals = {
+        name: sum(one[name].value for one in tables if name in one) for name in names.values()
+    }
     return sorted(totals, key=lambda name: -totals[name])[most:]
 
 

@@ -112,11 +112,14 @@ class RunState:
         """After the evaluation of a winner on fresh seeds."""
         name, before = evaluation.candidate, self.last.payload if self.last else None
         changes: dict[str, Any] = {
-            "last": turn, "shown": name, "confirmations": self.confirmations + 1,
-            "confirmed": {**self.confirmed, name: evaluation}, "before_confirmation": None,
+            "last": turn,
+            "shown": name,
+            "confirmations": self.confirmations + 1,
+            "confirmed": {**self.confirmed, name: evaluation},
+            "before_confirmation": None,
             "evaluations": self.evaluations + 1,
             "failed_cases": with_failed(self.failed_cases, evaluation),
-        }  # fmt: skip
+        }
         at_once = isinstance(before, Evaluation) and not before.confirms
         if at_once and isinstance(before, Evaluation) and before.candidate == name:
             changes |= self._replaced(before, evaluation.model_copy(update={"confirms": False}))
@@ -124,9 +127,12 @@ class RunState:
 
     def _replaced(self, old: Evaluation, new: Evaluation) -> dict[str, Any]:
         changes: dict[str, Any] = {
-            "latest": Turn("executor", new), "decision": None, "passes": (),
-            "evaluated": new, "before_confirmation": old,
-        }  # fmt: skip
+            "latest": Turn("executor", new),
+            "decision": None,
+            "passes": (),
+            "evaluated": new,
+            "before_confirmation": old,
+        }
         if self.rounds:
             changed = self.rounds[-1].with_evaluation_replaced(old, new)
             changes["rounds"] = (*self.rounds[:-1], changed)
@@ -255,7 +261,7 @@ class RunState:
         return {
             "rounds": (*self.rounds[:-1], replace(self.round, tuning=turn.payload)),
             "tuned": self.tuned + turn.payload.measured,
-        }  # fmt: skip
+        }
 
     @property
     def may_evaluate(self) -> bool:
@@ -290,9 +296,11 @@ class RunState:
         assert isinstance(evaluation, Evaluation)
         name = evaluation.candidate
         changes: dict[str, Any] = {
-            "evaluated": evaluation, "shown": name, "evaluations": self.evaluations + 1,
+            "evaluated": evaluation,
+            "shown": name,
+            "evaluations": self.evaluations + 1,
             "failed_cases": with_failed(self.failed_cases, evaluation),
-        }  # fmt: skip
+        }
         if self.baseline is None:
             return changes | {"baseline": evaluation}
         changes |= self._marked(name, evaluation=evaluation)
@@ -324,11 +332,18 @@ class RunState:
 
 
 _FOLDS: dict[type[Payload], Callable[[RunState, Turn], dict[str, Any]]] = {
-    RunRequest: RunState._request, TestSuite: RunState._tests, CaseScores: RunState._scores,
-    Plan: RunState._plan, Kernel: RunState._kernel, BuildReport: RunState._build,
-    Evaluation: RunState._evaluation, Analysis: RunState._analysis,
-    Approval: RunState._approval, Pass: RunState._pass, Tuning: RunState._tuning,
-}  # fmt: skip
+    RunRequest: RunState._request,
+    TestSuite: RunState._tests,
+    CaseScores: RunState._scores,
+    Plan: RunState._plan,
+    Kernel: RunState._kernel,
+    BuildReport: RunState._build,
+    Evaluation: RunState._evaluation,
+    Analysis: RunState._analysis,
+    Approval: RunState._approval,
+    Pass: RunState._pass,
+    Tuning: RunState._tuning,
+}
 
 
 def states(turns: Iterable[Turn], limits: Limits | None = None) -> Iterator[RunState]:

@@ -74,10 +74,13 @@ def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
             counts &= timed.verdict == "accepted" or attempt.leads
             kept = counts and (best is None or timed.ratio > best.ratio)
             yield Standing(
-                one.number, attempt, timed,
+                one.number,
+                attempt,
+                timed,
                 over_parent=compared(timed, parent) if parent else None,
-                over_best=compared(timed, best) if best else None, kept=kept,
-            )  # fmt: skip
+                over_best=compared(timed, best) if best else None,
+                kept=kept,
+            )
             best = timed if kept else best
 
 

@@ -91,10 +91,13 @@ class TestCase(Value):
 
     def case(self) -> Case:
         return Case(
-            dims={dim.name: dim.value for dim in self.dims}, dtype=self.dtype, values=self.values,
+            dims={dim.name: dim.value for dim in self.dims},
+            dtype=self.dtype,
+            values=self.values,
             types={choice.name: choice.dtype for choice in self.types},
-            scalars={choice.name: choice.value for choice in self.scalars}, pad=self.pad,
-        )  # fmt: skip
+            scalars={choice.name: choice.value for choice in self.scalars},
+            pad=self.pad,
+        )
 
 
 class TestSuite(Value):
@@ -295,9 +298,12 @@ def reply_type(role: RoleName, task: Task, acts_as: RoleName | None = None) -> t
 
 @lru_cache
 def _tester_reply(
-    dims: tuple[str, ...], dtypes: tuple[str, ...], several: bool, scalars: tuple[str, ...],
+    dims: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    several: bool,
+    scalars: tuple[str, ...],
     strided: bool,
-) -> type[TesterReply]:  # fmt: skip
+) -> type[TesterReply]:
     """A reply whose schema names the task's dims, dtypes and scalars that vary, and has only what
     the task has: `types` for several type variables, `scalars`, and `pad` for strided arguments."""
 

@@ -37,8 +37,17 @@ def test_the_example_loads_and_its_launcher_is_the_one_shown(task: Task) -> None
 def test_every_word_is_there() -> None:
     for name in (*DTYPES, "types", "dtypes", "require", "flops", "least_bytes"):
         assert name in PAGE
-    hidden = {"usual_scalars", "min_alignment_bytes", "start", "group", "scale", "off_by_one",
-              "probabilities", "by", "stated_least_bytes"}  # fmt: skip
+    hidden = {
+        "usual_scalars",
+        "min_alignment_bytes",
+        "start",
+        "group",
+        "scale",
+        "off_by_one",
+        "probabilities",
+        "by",
+        "stated_least_bytes",
+    }
     for kind in (Arg, Dim, Index, Judged, Scalar, Domain):
         missing = {f for f in kind.model_fields if f not in hidden and f"{f}" not in PAGE}
         assert not missing, kind.__name__

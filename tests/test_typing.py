@@ -38,8 +38,11 @@ def test_a_user_s_file_outside_the_checkout_is_type_checked(tmp_path: Path) -> N
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")}
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "mine.py"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     for name in SEEN:
         assert f'Revealed type is "{name}"' in done.stdout, done.stdout

@@ -32,9 +32,12 @@ at one address. Empty: rows, where the strides are those of a packed buffer, els
 
 
 PACKED_TEXT: dict[str, str] = {
-    "apart": "not packed", "rows": "packed", "tensors": "one tensor behind the other",
-    "neighbours": "in neighbouring allocations", "same": "in place",
-}  # fmt: skip
+    "apart": "not packed",
+    "rows": "packed",
+    "tensors": "one tensor behind the other",
+    "neighbours": "in neighbouring allocations",
+    "same": "in place",
+}
 
 
 def is_empty(value: object) -> bool:

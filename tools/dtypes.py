@@ -5,15 +5,33 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 DTypeName = Literal[
-    "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32",
-    "int64", "bool", "float8_e8m0fnu",
-]  # fmt: skip
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int8",
+    "uint8",
+    "int32",
+    "int64",
+    "bool",
+    "float8_e8m0fnu",
+]
 
 DTYPES: tuple[DTypeName, ...] = get_args(DTypeName)
 ITEM_BYTES: dict[str, int] = {
-    "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1,
-    "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float8_e8m0fnu": 1,
-}  # fmt: skip
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int32": 4,
+    "int64": 8,
+    "bool": 1,
+    "float8_e8m0fnu": 1,
+}
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPES)}
 """What a launcher is told of a dtype: its `dtype` argument, and one for each further variable."""
 

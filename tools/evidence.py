@@ -33,14 +33,16 @@ def evidence(
         baseline_cubin_sha256=_of_file(baseline) if baseline else "",
         plans=tuple(
             CaseLaunches(
-                case=plan.case, launches=plan.summary, plan_sha256=plan.sha256,
+                case=plan.case,
+                launches=plan.summary,
+                plan_sha256=plan.sha256,
                 baseline_plan_sha256=of_baseline,
             )
             for plan, of_baseline in zip(plans, hashes, strict=True)
         ),
         device_facts={fact.name: fact.value for plan in plans for fact in plan.facts},
         gpu=gpu_properties(device.index) if device.kind == "cuda" else {},
-    )  # fmt: skip
+    )
 
 
 @cache

@@ -23,8 +23,15 @@ from astra_chat.tools.types import (
 
 State = Literal["passed", "failed", "within the check", "not reached", "not asked for"]
 ORDER: tuple[StepName, ...] = (
-    "guard", "build", "audit", "plan", "check", "sanitize", "time", "profile",
-)  # fmt: skip
+    "guard",
+    "build",
+    "audit",
+    "plan",
+    "check",
+    "sanitize",
+    "time",
+    "profile",
+)
 PURPOSE: dict[StepName, str] = {
     "guard": "read the source as C++ tokens: its includes, calls and inline assembly",
     "build": "compiled it with the task's flags, the same as the baseline's",
@@ -195,9 +202,12 @@ def _time(evaluation: Evaluation) -> list[str]:
     if evaluation.outcome.cases[0].basis == "estimated":
         return [ALSO_COMPARED, *notes]
     return [
-        *_measured(evaluation.outcome), RULE, ALSO_COMPARED, VERIFIED,
+        *_measured(evaluation.outcome),
+        RULE,
+        ALSO_COMPARED,
+        VERIFIED,
         *(agreement(evaluation.outcome.cases) or notes),
-    ]  # fmt: skip
+    ]
 
 
 def _measured(timed: Timed) -> list[str]:

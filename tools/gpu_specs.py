@@ -220,9 +220,14 @@ DEFAULT_GPU = _H200.key
 """The GPU that is estimated for, and built for, where none is named."""
 
 _DEVICE_WORDS = {
-    "H200": "h200", "H100": "h100", "B200": "b200", "A100": "a100", "L40S": "l40s",
-    "4090": "rtx4090", "5090": "rtx5090",
-}  # fmt: skip
+    "H200": "h200",
+    "H100": "h100",
+    "B200": "b200",
+    "A100": "a100",
+    "L40S": "l40s",
+    "4090": "rtx4090",
+    "5090": "rtx5090",
+}
 _OTHER_CHIPS = frozenset({"NVL", "PCIE", "40GB", "D", "LAPTOP"})
 """Name parts of variants with other memory or clocks than the constants above."""
 

@@ -91,9 +91,13 @@ class Judge:
         )
         self._oracle = Oracle(task)
         self._runner = Runner(
-            task, device, self.stop, engine, seed=self.entropy.cases,
+            task,
+            device,
+            self.stop,
+            engine,
+            seed=self.entropy.cases,
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
-        )  # fmt: skip
+        )
         self._checker = Checker(self._runner, self._oracle, self.entropy)
         self._largest = LargestCalls()
         self._seeded = SeededSources(task, self._oracle, self.stop, self.entropy, self._tell)
@@ -145,9 +149,10 @@ class Judge:
         found = self._evaluated(source, extra_cases, fresh_seeds)
         if self.device.kind == "cuda" and source != self.baseline:
             found = unhurried(
-                found, lambda: self.check(self.baseline),
+                found,
+                lambda: self.check(self.baseline),
                 lambda: self._evaluated(source, extra_cases, fresh_seeds),
-            )  # fmt: skip
+            )
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
@@ -225,10 +230,15 @@ class Judge:
     ) -> Evaluation:
         self._runner.dismiss()
         return Evaluation(
-            candidate=candidate_id(source), device=self.device, outcome=outcome,
-            resources=built.resources if built else (), steps=steps.done(), check=steps.record,
-            seed=steps.seed.text, evidence=steps.evidence,
-        )  # fmt: skip
+            candidate=candidate_id(source),
+            device=self.device,
+            outcome=outcome,
+            resources=built.resources if built else (),
+            steps=steps.done(),
+            check=steps.record,
+            seed=steps.seed.text,
+            evidence=steps.evidence,
+        )
 
     def _built(
         self,
@@ -274,9 +284,13 @@ class Judge:
     ) -> Correct | Wrong | Failure:
         with steps.step("check"):
             outcome, steps.record = self._checker.check(
-                built, extra_cases, lambda *progress: self._tell("check", *progress), steps.seed,
-                timed=steps.timed, confirming=confirming,
-            )  # fmt: skip
+                built,
+                extra_cases,
+                lambda *progress: self._tell("check", *progress),
+                steps.seed,
+                timed=steps.timed,
+                confirming=confirming,
+            )
         return outcome
 
     def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | Refused | None:
@@ -285,12 +299,15 @@ class Judge:
             return None
         with steps.step("sanitize"):
             return winner_fault(
-                self._runner.seeded(steps.seed.of("sanitize")), built,
-                self._builder.baseline_build(), self._oracle, self._checker.own,
+                self._runner.seeded(steps.seed.of("sanitize")),
+                built,
+                self._builder.baseline_build(),
+                self._oracle,
+                self._checker.own,
                 [case for case, _ in weighted],
                 lambda cases: self._oracle_cases("sanitize", cases),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
-            )  # fmt: skip
+            )
 
     def _timed(
         self, built: Build, weighted: Weighted, steps: Steps, *, cross_checked: bool = False
@@ -303,10 +320,15 @@ class Judge:
             how = "estimated" if self.device.kind == "virtual" else "measured"
             runner = self._runner.seeded(steps.seed.of("time"))
             timed = time_cases(
-                runner, self._oracle, built, baseline, list(zip(cases, weights, strict=True)),
+                runner,
+                self._oracle,
+                built,
+                baseline,
+                list(zip(cases, weights, strict=True)),
                 lambda done: self._tell("time", done, len(cases), how),
-                self._checker.baseline_errors, self._checker.learn,
-            )  # fmt: skip
+                self._checker.baseline_errors,
+                self._checker.learn,
+            )
             if cross_checked and self.device.kind == "cuda" and isinstance(timed, list):
                 self._tell("time", len(cases), len(cases), "Nsight Compute's durations")
                 timed, words = cross_check(runner, built, baseline, cases, timed)

@@ -30,9 +30,15 @@ class Prefetch:
     step asks for it, which is after the audit."""
 
     def __init__(
-        self, task: Task, device: Device, weighted: Weighted,
-        builder: Builder, runner: Runner, oracle: Oracle, checker: Checker,
-    ) -> None:  # fmt: skip
+        self,
+        task: Task,
+        device: Device,
+        weighted: Weighted,
+        builder: Builder,
+        runner: Runner,
+        oracle: Oracle,
+        checker: Checker,
+    ) -> None:
         self._task, self._device, self._weighted, self._builder = task, device, weighted, builder
         self._runner, self._oracle, self._checker = runner, oracle, checker
         self.background = Background(self._baseline_first)

@@ -142,13 +142,20 @@ def check_task(
     finally:
         oracle.close()
     return TaskReport(
-        cases=len(own), failed=tuple(map(str, why)), not_tried=not_tried,
-        hidden=len(hidden), hidden_not_tried=hidden_not_tried,
+        cases=len(own),
+        failed=tuple(map(str, why)),
+        not_tried=not_tried,
+        hidden=len(hidden),
+        hidden_not_tried=hidden_not_tried,
         hidden_failed=tuple(map(str, _unexcused(hidden_why))),
         left_out=tuple(str(one) for one in hidden_why if one.by_values),
-        trials=tuple(all_trials), seed=seed.text, undetected=tuple(undetected(all_trials)),
-        disagreement=tuple(disagreement), bugs=bugs, ends=found,
-    )  # fmt: skip
+        trials=tuple(all_trials),
+        seed=seed.text,
+        undetected=tuple(undetected(all_trials)),
+        disagreement=tuple(disagreement),
+        bugs=bugs,
+        ends=found,
+    )
 
 
 def _of(cases: int, failed: int, which: str, not_tried: int) -> str:

@@ -12,10 +12,22 @@ MAX_NAME = 2000
 """Characters of a mangled name that are read."""
 MAX_DEPTH = 8
 BUILTIN = {
-    "v": "void", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
-    "t": "unsigned short", "i": "int", "j": "unsigned", "l": "long", "m": "unsigned long",
-    "x": "long long", "y": "unsigned long long", "f": "float", "d": "double",
-}  # fmt: skip
+    "v": "void",
+    "b": "bool",
+    "c": "char",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "f": "float",
+    "d": "double",
+}
 QUALIFIERS = {"P": "*", "R": "&", "O": "&&", "K": " const", "V": " volatile"}
 _LENGTH, _VALUE = re.compile(r"\d{1,4}"), re.compile(r"(n?)(\d{1,20})E")
 _PLACE = re.compile(r"S([0-9A-Z]?)_")

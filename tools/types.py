@@ -221,9 +221,15 @@ class Wrong(Value):
     case: Case
     argument: str
     reason: Literal[
-        "value", "nan_pattern", "unwritten", "input_changed", "write_outside", "precision",
-        "not_accepted", "distribution",
-    ]  # fmt: skip
+        "value",
+        "nan_pattern",
+        "unwritten",
+        "input_changed",
+        "write_outside",
+        "precision",
+        "not_accepted",
+        "distribution",
+    ]
     index: tuple[int, ...]
     """First bad element."""
     expected: float
@@ -308,7 +314,15 @@ class Timed(Value):
 
 
 Outcome = Annotated[
-    Refused | BuildFailed | Unsupported | Wrong | Unsafe | Crashed | TimedOut | Implausible
-    | Correct | Timed,
+    Refused
+    | BuildFailed
+    | Unsupported
+    | Wrong
+    | Unsafe
+    | Crashed
+    | TimedOut
+    | Implausible
+    | Correct
+    | Timed,
     Field(discriminator="kind"),
-]  # fmt: skip
+]

@@ -60,11 +60,18 @@ def run_columns(transcript: Transcript) -> dict[str, Any]:
     """Values of RunColumns."""
     header, options = transcript.header, transcript.options
     columns = RunColumns(
-        run=transcript.records[0].run, task=header.task.name, task_id=header.task.id,
-        device=header.device.name, device_kind=header.device.kind, spec=header.device.spec,
-        strategy=str(options.strategy), models=options.models, live=_live(transcript),
-        astra=header.versions.get("astra", ""), started=header.started,
-    )  # fmt: skip
+        run=transcript.records[0].run,
+        task=header.task.name,
+        task_id=header.task.id,
+        device=header.device.name,
+        device_kind=header.device.kind,
+        spec=header.device.spec,
+        strategy=str(options.strategy),
+        models=options.models,
+        live=_live(transcript),
+        astra=header.versions.get("astra", ""),
+        started=header.started,
+    )
     return dict(columns)
 
 
@@ -111,9 +118,13 @@ def _note(said: Turn, seen: _Progress) -> None:
     state, payload = seen.state, said.payload
     if isinstance(payload, Kernel) and state.round:
         seen.proposals[payload.candidate] = _Proposal(
-            state.round.number, len(state.round.attempts) + 1, said.speaker,
-            state.parent_of(said.speaker), state.round.parent, state.round.plan,
-        )  # fmt: skip
+            state.round.number,
+            len(state.round.attempts) + 1,
+            said.speaker,
+            state.parent_of(said.speaker),
+            state.round.parent,
+            state.round.plan,
+        )
     if isinstance(payload, BuildReport):
         seen.build_steps[payload.candidate] = payload.steps
         if isinstance(payload.result, Built):
@@ -136,16 +147,23 @@ def _row(
     proposal = seen.proposals.get(name, _Proposal())
     return EvaluationRow(
         **columns,
-        turn=record.turn, candidate=name, source=sources.get(name, ""),
+        turn=record.turn,
+        candidate=name,
+        source=sources.get(name, ""),
         **_proposed(proposal),
-        outcome=outcome.kind, verdict=verdict(outcome), reason=describe(outcome),
-        confirmed=False, best=False,
+        outcome=outcome.kind,
+        verdict=verdict(outcome),
+        reason=describe(outcome),
+        confirmed=False,
+        best=False,
         **_figures(outcome),
         **_evidence(evaluation, seen.resources.get(name, ())),
-        steps=_summed(steps), judge_s=sum(step.seconds for step in steps),
-        prompt_tokens=seen.tokens.prompt, completion_tokens=seen.tokens.completion,
+        steps=_summed(steps),
+        judge_s=sum(step.seconds for step in steps),
+        prompt_tokens=seen.tokens.prompt,
+        completion_tokens=seen.tokens.completion,
         usd=seen.tokens.usd,
-    )  # fmt: skip
+    )
 
 
 def _proposed(proposal: _Proposal) -> dict[str, Any]:
@@ -153,14 +171,20 @@ def _proposed(proposal: _Proposal) -> dict[str, Any]:
     parent = proposal.parent
     timed = parent.outcome if parent and isinstance(parent.outcome, Timed) else None
     return {
-        "round": proposal.round, "attempt": proposal.attempt, "role": proposal.role,
-        "changed_from": proposal.changed_from, "parent": parent.candidate if parent else "",
+        "round": proposal.round,
+        "attempt": proposal.attempt,
+        "role": proposal.role,
+        "changed_from": proposal.changed_from,
+        "parent": parent.candidate if parent else "",
         "parent_ratio": timed.ratio if timed else None,
-        "plan_title": plan.title if plan else "", "plan_change": plan.change if plan else "",
-        "plan_why": plan.why if plan else "", "plan_metric": plan.metric if plan else "",
-        "plan_moves": plan.moves if plan else "", "plan_risk": plan.risk if plan else "",
+        "plan_title": plan.title if plan else "",
+        "plan_change": plan.change if plan else "",
+        "plan_why": plan.why if plan else "",
+        "plan_metric": plan.metric if plan else "",
+        "plan_moves": plan.moves if plan else "",
+        "plan_risk": plan.risk if plan else "",
         "predicted_ratio": plan.predicted_ratio if plan else None,
-    }  # fmt: skip
+    }
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:
@@ -169,8 +193,10 @@ def _figures(outcome: Outcome) -> dict[str, Any]:
     correct = timed.correct if timed else outcome if isinstance(outcome, Correct) else None
     low, high = mean_interval(timed.cases) if timed else (None, None)
     return {
-        "basis": timed.basis if timed else None, "ratio": timed.ratio if timed else None,
-        "ratio_low": low, "ratio_high": high,
+        "basis": timed.basis if timed else None,
+        "ratio": timed.ratio if timed else None,
+        "ratio_low": low,
+        "ratio_high": high,
         "percent_of_limit": percent_of_limit(timed) if timed else None,
         "bottleneck": timed.profile.bottleneck if timed else "",
         "checked_cases": correct.cases if correct else None,
@@ -180,8 +206,10 @@ def _figures(outcome: Outcome) -> dict[str, Any]:
         "deterministic": correct.deterministic if correct else None,
         "metrics": tuple(
             NamedValue(name=metric.name, value=metric.value) for metric in timed.profile.metrics
-        ) if timed else (),
-    }  # fmt: skip
+        )
+        if timed
+        else (),
+    }
 
 
 def _evidence(evaluation: Evaluation | None, built: Sequence[Resources]) -> dict[str, Any]:
@@ -211,11 +239,18 @@ def case_rows(timed: Timed, launches: dict[str, str]) -> tuple[CaseRow, ...]:
 def _case(time: AnyTime, launches: dict[str, str], profile: Profile | None) -> CaseRow:
     measured = time if isinstance(time, MeasuredTime) else None
     return CaseRow(
-        label=time.case.label, case=time.case.model_dump_json(exclude_defaults=True),
-        dtype=time.case.dtype, weight=time.weight, basis=time.basis,
-        baseline_us=time.baseline_us, median_us=time.median_us,
-        ratio=time.ratio, ratio_low=time.ratio_low, ratio_high=time.ratio_high,
-        limit_us=time.limit_us, percent_of_limit=time.percent_of_limit,
+        label=time.case.label,
+        case=time.case.model_dump_json(exclude_defaults=True),
+        dtype=time.case.dtype,
+        weight=time.weight,
+        basis=time.basis,
+        baseline_us=time.baseline_us,
+        median_us=time.median_us,
+        ratio=time.ratio,
+        ratio_low=time.ratio_low,
+        ratio_high=time.ratio_high,
+        limit_us=time.limit_us,
+        percent_of_limit=time.percent_of_limit,
         baseline_warm_us=measured.baseline_warm_us if measured else None,
         warm_us=measured.warm_us if measured else None,
         baseline_event_us=measured.baseline_event_us if measured else None,
@@ -224,7 +259,7 @@ def _case(time: AnyTime, launches: dict[str, str], profile: Profile | None) -> C
         launches=launches.get(time.case.label, ""),
         bottleneck=profile.bottleneck if profile else "",
         metrics=_metrics(profile) if profile else (),
-    )  # fmt: skip
+    )
 
 
 def _metrics(profile: Profile) -> tuple[NamedValue, ...]:

@@ -30,11 +30,13 @@ def case_frame(rows: Sequence[EvaluationRow]) -> pd.DataFrame:
     shared = [name for name in EvaluationRow.model_fields if name not in (*NESTED, "source")]
     renamed = {name: f"case_{name}" if name in shared else name for name in CaseRow.model_fields}
     found = [
-        {**{name: getattr(row, name) for name in shared},
-         **{renamed[name]: value for name, value in _flat(case).items()}}
+        {
+            **{name: getattr(row, name) for name in shared},
+            **{renamed[name]: value for name, value in _flat(case).items()},
+        }
         for row in rows
         for case in row.cases
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(found, columns=[*shared, *renamed.values()])
 
 

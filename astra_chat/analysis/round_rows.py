@@ -38,11 +38,20 @@ def _turns(transcript: Transcript, columns: dict[str, Any]) -> Iterator[TurnRow]
         said = turn(record.event, stored)
         rounds += isinstance(said.payload, Plan)
         yield TurnRow(
-            **columns, turn=record.turn, t=record.t, seconds=max(0.0, record.t - before),
-            round=rounds, role=said.speaker, kind=said.kind, words=words(said),
-            candidate=getattr(said.payload, "candidate", ""), chosen_by=chosen_by,
-            prompt_tokens=tokens.prompt, completion_tokens=tokens.completion, usd=tokens.usd,
-        )  # fmt: skip
+            **columns,
+            turn=record.turn,
+            t=record.t,
+            seconds=max(0.0, record.t - before),
+            round=rounds,
+            role=said.speaker,
+            kind=said.kind,
+            words=words(said),
+            candidate=getattr(said.payload, "candidate", ""),
+            chosen_by=chosen_by,
+            prompt_tokens=tokens.prompt,
+            completion_tokens=tokens.completion,
+            usd=tokens.usd,
+        )
         before, tokens, chosen_by = record.t, Tokens(), ""
 
 
@@ -86,14 +95,19 @@ def _round(
     predicted: Prediction | None = one.prediction
     prices = [row.usd for row in turns]
     return RoundRow(
-        **columns, round=one.number, title=one.title, parent=one.parent,
+        **columns,
+        round=one.number,
+        title=one.title,
+        parent=one.parent,
         predicted_ratio=one.predicted_ratio,
-        metric=predicted.metric if predicted else "", moves=predicted.moves if predicted else "",
+        metric=predicted.metric if predicted else "",
+        moves=predicted.moves if predicted else "",
         actual_ratio=predicted.actual_ratio if predicted else None,
         metric_before=predicted.before if predicted else None,
         metric_after=predicted.after if predicted else None,
         moved=predicted.moved if predicted else "unsaid",
-        kernels=len(one.attempts), failed=sum(attempt.failed for attempt in one.attempts),
+        kernels=len(one.attempts),
+        failed=sum(attempt.failed for attempt in one.attempts),
         accepted=any(attempt.verdict == "accepted" for attempt in one.attempts),
         best_candidate=one.best.candidate if one.best else "",
         best_ratio=one.best.ratio if one.best else None,
@@ -103,4 +117,4 @@ def _round(
         tokens=sum(row.prompt_tokens + row.completion_tokens for row in turns),
         usd=None if None in prices else sum(price or 0.0 for price in prices),
         seconds=sum(row.seconds for row in turns),
-    )  # fmt: skip
+    )

@@ -207,9 +207,17 @@ class TurnRow(RunColumns):
     round: int
     role: str
     kind: Literal[
-        "request", "tests", "scores", "plan", "analysis", "pass", "approval", "kernel", "build",
+        "request",
+        "tests",
+        "scores",
+        "plan",
+        "analysis",
+        "pass",
+        "approval",
+        "kernel",
+        "build",
         "evaluation",
-    ]  # fmt: skip
+    ]
     words: str
     """What was said; of the judge its sentence."""
     candidate: str

@@ -18,8 +18,11 @@ def spent_by(row: RunRow) -> Amounts:
     """What a run has spent; an unknown price is no small one."""
     usd = math.inf if row.usd is None else row.usd
     return {
-        "tokens": row.tokens, "usd": usd, "evaluations": row.evaluations, "gpu_s": row.gpu_s,
-    }  # fmt: skip
+        "tokens": row.tokens,
+        "usd": usd,
+        "evaluations": row.evaluations,
+        "gpu_s": row.gpu_s,
+    }
 
 
 def allotted(

@@ -214,9 +214,16 @@ async def _chat(arguments: Sequence[str], log: BinaryIO) -> asyncio.subprocess.P
     """Start it in a session of its own: a Ctrl-C reaches it through the driver alone."""
     module = "astra_chat.campaign.chat"
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, str(os.getpid()), *arguments,
-        stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        module,
+        str(os.getpid()),
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
 
 
 async def _released(path: Path) -> None:

@@ -87,9 +87,14 @@ def live_table(index: Index) -> RenderableType:
     for row in ordered[:SHOWN]:
         best = f"{row.search[-1]:.3f}x {row.basis}" if row.search else ""
         table.add_row(
-            row.plan.id, row.state.replace("_", " "), best, str(row.evaluations),
-            f"{row.tokens:,}", f"{row.seconds:.0f}", row.words,
-        )  # fmt: skip
+            row.plan.id,
+            row.state.replace("_", " "),
+            best,
+            str(row.evaluations),
+            f"{row.tokens:,}",
+            f"{row.seconds:.0f}",
+            row.words,
+        )
     rest = len(ordered) - SHOWN
     more = [Text(f"and {rest} more")] if rest > 0 else []
     totals = Text(totals_text(index), "dim", no_wrap=True, overflow="ellipsis")

@@ -47,14 +47,24 @@ def plans_of(file: CampaignFile) -> list[RunPlan]:
     return [
         RunPlan(
             id=_id(file, [Path(task).name, strategy, start], [task, model, device, gpu], repeat),
-            task=task, strategy=strategy, model=model, start=start, device=device, gpu=gpu,
+            task=task,
+            strategy=strategy,
+            model=model,
+            start=start,
+            device=device,
+            gpu=gpu,
             repeat=repeat,
         )
         for repeat, task, strategy, model, start, device, gpu in product(
-            range(1, file.repeats + 1), file.tasks, file.strategies, file.models, file.starts,
-            file.devices, file.gpus or (None,),
+            range(1, file.repeats + 1),
+            file.tasks,
+            file.strategies,
+            file.models,
+            file.starts,
+            file.devices,
+            file.gpus or (None,),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _id(file: CampaignFile, shown: list[str], more: list[str | None], repeat: int) -> str:
@@ -72,9 +82,12 @@ def transcript_of(folder: Path, plan: RunPlan) -> Path:
 def _models_of(plan: RunPlan, folder: Path) -> str:
     """What --models is given."""
     places = {
-        "task": Path(plan.task).name, "strategy": plan.strategy, "start": plan.start,
-        "repeat": plan.repeat, "run": transcript_of(folder, plan).parent,
-    }  # fmt: skip
+        "task": Path(plan.task).name,
+        "strategy": plan.strategy,
+        "start": plan.start,
+        "repeat": plan.repeat,
+        "run": transcript_of(folder, plan).parent,
+    }
     return plan.model.format_map(places)
 
 
@@ -90,9 +103,12 @@ def run_arguments(
     """What stands after `astra-chat` to begin the run, or to resume it where it has begun."""
     path = transcript_of(folder, plan)
     given: dict[str, object] = {
-        "models": _models_of(plan, folder), "strategy": plan.strategy,
-        "baseline": plan.start, **file.shared, "budget": str(budget) or "none",
-    }  # fmt: skip
+        "models": _models_of(plan, folder),
+        "strategy": plan.strategy,
+        "baseline": plan.start,
+        **file.shared,
+        "budget": str(budget) or "none",
+    }
     if file.seed is not None:
         root = Entropy(file.seed).root
         given["seed"] = Seed(root).of("campaign", plan.id).text

@@ -16,13 +16,31 @@ from astra_chat.display.spending_view import time_words
 from astra_chat.tools.types import Value
 
 RUN_HEADINGS = (
-    "task", "strategy", "model", "start", "repeat", "device", "outcome", "speed-up", "interval",
-    "evaluations", "tokens", "dollars", "seconds",
-)  # fmt: skip
-ARM_HEADINGS = (
-    "task", "start", "device", "strategy", "model", "runs", "evaluations each", "speed-up",
+    "task",
+    "strategy",
+    "model",
+    "start",
+    "repeat",
+    "device",
+    "outcome",
+    "speed-up",
     "interval",
-)  # fmt: skip
+    "evaluations",
+    "tokens",
+    "dollars",
+    "seconds",
+)
+ARM_HEADINGS = (
+    "task",
+    "start",
+    "device",
+    "strategy",
+    "model",
+    "runs",
+    "evaluations each",
+    "speed-up",
+    "interval",
+)
 
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Of Student's t with one to nine degrees of freedom."""
@@ -59,10 +77,20 @@ def run_cells(row: RunRow) -> list[str]:
         speed = "none faster"
     usd = "unknown" if row.usd is None else f"{row.usd:.4f}"
     return [
-        plan.task, plan.strategy, plan.model, plan.start, str(plan.repeat), where(row),
-        (row.outcome or row.state).replace("_", " "), speed, interval, str(row.evaluations),
-        f"{row.tokens:,}", usd, f"{row.seconds:.0f}",
-    ]  # fmt: skip
+        plan.task,
+        plan.strategy,
+        plan.model,
+        plan.start,
+        str(plan.repeat),
+        where(row),
+        (row.outcome or row.state).replace("_", " "),
+        speed,
+        interval,
+        str(row.evaluations),
+        f"{row.tokens:,}",
+        usd,
+        f"{row.seconds:.0f}",
+    ]
 
 
 def where(row: RunRow) -> str:
@@ -98,10 +126,17 @@ def _arm(rows: Sequence[RunRow], evaluations: int) -> Arm:
         half = _student_t(len(logs) - 1) * math.sqrt(variance / len(logs))
         low, high = math.exp(middle - half), math.exp(middle + half)
     return Arm(
-        task=plan.task, start=plan.start, device=where(rows[0]), strategy=plan.strategy,
-        model=plan.model, runs=len(rows), evaluations=evaluations, ratio=math.exp(middle),
-        low=low, high=high,
-    )  # fmt: skip
+        task=plan.task,
+        start=plan.start,
+        device=where(rows[0]),
+        strategy=plan.strategy,
+        model=plan.model,
+        runs=len(rows),
+        evaluations=evaluations,
+        ratio=math.exp(middle),
+        low=low,
+        high=high,
+    )
 
 
 def _student_t(freedom: int) -> float:
@@ -117,9 +152,16 @@ def arm_cells(arm: Arm) -> list[str]:
     """An arm as the row of a table."""
     interval = "" if arm.low is None else f"{arm.low:.3f} to {arm.high:.3f}"
     return [
-        arm.task, arm.start, arm.device, arm.strategy, arm.model, str(arm.runs),
-        str(arm.evaluations), f"{arm.ratio:.3f}x", interval,
-    ]  # fmt: skip
+        arm.task,
+        arm.start,
+        arm.device,
+        arm.strategy,
+        arm.model,
+        str(arm.runs),
+        str(arm.evaluations),
+        f"{arm.ratio:.3f}x",
+        interval,
+    ]
 
 
 def markdown(index: Index) -> str:

@@ -104,8 +104,10 @@ def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
 def _state(state: RowState, reason: str) -> RowState:
     """A run that has spent its budget did what the campaign asked for."""
     known: dict[str, RowState] = {
-        "budget": "ended", "error": "failed", "baseline_failed": "failed",
-    }  # fmt: skip
+        "budget": "ended",
+        "error": "failed",
+        "baseline_failed": "failed",
+    }
     return known.get(reason, state)
 
 

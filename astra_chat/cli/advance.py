@@ -48,8 +48,10 @@ def advance(
     from astra_chat.session.advance import detached_runs
 
     options = {
-        "models": models, "accept_recorded_options": accept_recorded_options, "trust": trust,
-    }  # fmt: skip
+        "models": models,
+        "accept_recorded_options": accept_recorded_options,
+        "trust": trust,
+    }
     worst, rows = 0, []
     for one in detached_runs(folders):
         after, code = _resumed(one, options) if one.ready else (one, 0)

@@ -166,16 +166,27 @@ def _trial_build() -> str:
     with tempfile.TemporaryDirectory(prefix="astra-doctor-") as folder:
         Path(folder, "trial.cu").write_text(TRIAL)
         command = [
-            str(toolkit.nvcc), f"-arch={spec(DEFAULT_GPU).arch}", "-shared", "-Xcompiler=-fPIC",
+            str(toolkit.nvcc),
+            f"-arch={spec(DEFAULT_GPU).arch}",
+            "-shared",
+            "-Xcompiler=-fPIC",
             "-cudart=static",
-            f"-ccbin={toolkit.cxx}", f"-I{toolkit.include_dir}", f"-L{toolkit.lib_dir}",
-            "trial.cu", "-o", "trial.so",
-        ]  # fmt: skip
+            f"-ccbin={toolkit.cxx}",
+            f"-I{toolkit.include_dir}",
+            f"-L{toolkit.lib_dir}",
+            "trial.cu",
+            "-o",
+            "trial.so",
+        ]
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, check=False,
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
                 timeout=TRIAL_TIMEOUT_S,
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired:
             raise MissingDependency(f"nvcc did not end within {TRIAL_TIMEOUT_S} s") from None
     if done.returncode:

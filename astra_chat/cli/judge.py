@@ -111,9 +111,12 @@ def check(
         judge.require_judged(extra)
         evaluation = judge.check(text_of(kernel), extra)
     again = reproduce_command(
-        evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
+        evaluation,
+        task,
+        str(kernel),
+        _options(device=device, engine=engine, trust=trust),
         scalars=judge.task.scalars,
-    )  # fmt: skip
+    )
     end(show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again))
 
 
@@ -142,9 +145,13 @@ def time(
     ) as judge:
         evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
     again = reproduce_command(
-        evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
-        _options(gpu=gpu, cases=cases, baseline=baseline, final=final), judge.task.scalars,
-    )  # fmt: skip
+        evaluation,
+        task,
+        str(kernel),
+        _options(device=device, engine=engine, trust=trust),
+        _options(gpu=gpu, cases=cases, baseline=baseline, final=final),
+        judge.task.scalars,
+    )
     passed = show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again)
     end(passed and fast_enough(evaluation, fail_if is FailIf.SLOWER, min_ratio))
 
@@ -194,9 +201,18 @@ def evaluate(
     from astra_chat.judging.evaluating import evaluate as evaluated
 
     found = evaluated(
-        task, text_of(kernel), device=device, gpu=gpu, cases=cases, baseline=baseline,
-        more_cases=case or (), final=final, trust=trust, engine=engine, seed=seed,
-    )  # fmt: skip
+        task,
+        text_of(kernel),
+        device=device,
+        gpu=gpu,
+        cases=cases,
+        baseline=baseline,
+        more_cases=case or (),
+        final=final,
+        trust=trust,
+        engine=engine,
+        seed=seed,
+    )
     if as_json:
         print(found.model_dump_json(indent=2))
     else:

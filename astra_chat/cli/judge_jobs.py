@@ -28,8 +28,11 @@ DirsArgument = Annotated[
 
 WORKED, CARRIED = "astra-chat/worked/1", "astra-chat/carried/1"
 WORDS = {
-    "judged": "judged", "refused": "refused", "claimed": "with other workers", "failed": "failed",
-}  # fmt: skip
+    "judged": "judged",
+    "refused": "refused",
+    "claimed": "with other workers",
+    "failed": "failed",
+}
 
 
 def register(main: typer.Typer) -> None:

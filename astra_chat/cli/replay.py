@@ -80,8 +80,11 @@ def replay(
     from astra_chat.transcript.reader import incompleteness, read, unknown_kinds
 
     transcript = read(file)
-    ways = [name for name, given in (("--prompts", prompts), ("--rejudge", rejudge),
-                                     ("--rerun", rerun)) if given]  # fmt: skip
+    ways = [
+        name
+        for name, given in (("--prompts", prompts), ("--rejudge", rejudge), ("--rerun", rerun))
+        if given
+    ]
     _require_one_way(ways, quiet, out)
     wanted = Selection(None if prompts else turn, round_number, tuple(role or ()))
     others = [*ways, *(["--json"] * as_json), *(["--quiet"] * quiet)]

@@ -107,9 +107,12 @@ class Carrier:
         """Raise BadInput or MissingDependency where Ray has no such GPU; a host is not asked."""
         if self.place.kind == "ray":
             done = subprocess.run(
-                [*self._command, "--check"], stdin=subprocess.DEVNULL, capture_output=True,
-                text=True, check=False,
-            )  # fmt: skip
+                [*self._command, "--check"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if done.returncode:
                 kinds = {2: BadInput}
                 words = (
@@ -150,9 +153,13 @@ class Carrier:
         with file.open("wb") as out, told.open("wb") as err:
             try:
                 child = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=out, stderr=err, bufsize=0,
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=out,
+                    stderr=err,
+                    bufsize=0,
                     start_new_session=True,
-                )  # fmt: skip
+                )
             except OSError as error:
                 raise NotJudged(f"{self.place}: {self._command[0]}: {error.strerror}") from None
         assert child.stdin is not None

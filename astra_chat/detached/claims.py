@@ -50,9 +50,11 @@ class Holder(Value):
 def this_worker() -> Holder:
     """This process."""
     return Holder(
-        host=socket.gethostname(), machine=_machine(), pid=os.getpid(),
+        host=socket.gethostname(),
+        machine=_machine(),
+        pid=os.getpid(),
         started=_started(os.getpid()),
-    )  # fmt: skip
+    )
 
 
 @dataclass

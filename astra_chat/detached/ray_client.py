@@ -115,10 +115,15 @@ class Cluster:
         """The actor of a GPU, shared by all who ask; one that died is made again."""
         scheduling = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         actor = self.ray.remote(GpuWorker).options(
-            name=f"{self.gpu}-{node[:16]}-{place}", get_if_exists=True, lifetime="detached",
-            num_gpus=1, num_cpus=0, max_restarts=0, max_task_retries=0,
+            name=f"{self.gpu}-{node[:16]}-{place}",
+            get_if_exists=True,
+            lifetime="detached",
+            num_gpus=1,
+            num_cpus=0,
+            max_restarts=0,
+            max_task_retries=0,
             scheduling_strategy=scheduling(node, soft=False),
-        )  # fmt: skip
+        )
         return actor.remote("virtual" if self.gpu == "virtual" else "cuda", jobs)
 
     def ask(self, ref: Any) -> Any:
@@ -210,9 +215,12 @@ def connected(address: str) -> Iterator[Any]:
     _require_reachable(address)
     try:
         ray.init(
-            address=address or "auto", namespace=f"astra-{judge_sha256()[:16]}",
-            log_to_driver=False, logging_level="ERROR", configure_logging=True,
-        )  # fmt: skip
+            address=address or "auto",
+            namespace=f"astra-{judge_sha256()[:16]}",
+            log_to_driver=False,
+            logging_level="ERROR",
+            configure_logging=True,
+        )
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         where = f"at {address}" if address else "on this machine: ray start --head begins one"
         reason = one_line(str(error))[:200]

@@ -109,9 +109,14 @@ class GpuWorker:
         path = Path(folder.name)
         with (path / "results.zip").open("wb") as out, (path / "told").open("wb") as told:
             process = subprocess.Popen(
-                [sys.executable, "-m", "astra_chat", *words], env={**os.environ, **FEW_THREADS},
-                stdin=subprocess.PIPE, stdout=out, stderr=told, bufsize=0, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-m", "astra_chat", *words],
+                env={**os.environ, **FEW_THREADS},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=told,
+                bufsize=0,
+                start_new_session=True,
+            )
         assert process.stdin is not None
         threading.Thread(target=_give, args=(process.stdin, framed(packed)), daemon=True).start()
         with self._lock:

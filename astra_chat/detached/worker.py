@@ -119,9 +119,13 @@ class Worker:
             self.say(f"job {folder.name[:12]}: another worker took over; this result is dropped")
             return "claimed"
         result = Result(
-            schema="astra-chat/job-result/2", job=job.sha256, judge_sha256=judge_sha256(),
-            worker=self.name, versions=dict(self.versions), found=found,
-        )  # fmt: skip
+            schema="astra-chat/job-result/2",
+            job=job.sha256,
+            judge_sha256=judge_sha256(),
+            worker=self.name,
+            versions=dict(self.versions),
+            found=found,
+        )
         write_result(folder, result)
         seconds = time.monotonic() - began
         told = found.words if isinstance(found, Tuning) else describe(found.outcome)
@@ -142,9 +146,15 @@ class Worker:
         with self._task(folder, job, texts) as task:
             _require_bounded(job, task, self.trust)
             judge = TuningJudge(
-                task, self._device(job), tier=job.tier, cases=job.timed, trust=self.trust,
-                engine=job.engine, entropy=Entropy(job.seed), on_progress=self.on_progress,
-            )  # fmt: skip
+                task,
+                self._device(job),
+                tier=job.tier,
+                cases=job.timed,
+                trust=self.trust,
+                engine=job.engine,
+                entropy=Entropy(job.seed),
+                on_progress=self.on_progress,
+            )
             with judge:
                 if job.tune is not None:
                     return judge.tune(source, job.tune.points, job.tune.measured)

@@ -34,9 +34,16 @@ def console(file: TextIO | None = None) -> Console:
     terminal = out.isatty()
     colors = _colors(terminal)
     return PlainConsole(
-        file=out, width=_width(terminal), markup=False, highlight=False, emoji=False,
-        no_color=colors is None, color_system=colors, force_terminal=terminal, legacy_windows=False,
-    )  # fmt: skip
+        file=out,
+        width=_width(terminal),
+        markup=False,
+        highlight=False,
+        emoji=False,
+        no_color=colors is None,
+        color_system=colors,
+        force_terminal=terminal,
+        legacy_windows=False,
+    )
 
 
 def _colors(terminal: bool) -> Literal["auto", "standard"] | None:

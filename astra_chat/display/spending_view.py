@@ -93,9 +93,12 @@ def gpu_words(spent: Spent) -> str:
 def time_words(use: TimeUse) -> str:
     """ "models 12.0 s, builds 30.1 s, judge 61.0 s; a GPU held for 20.0 s (16%)"."""
     parts = [
-        ("models", use.models_s), ("builds", use.build_s), ("judge", use.judge_s),
-        ("human", use.human_s), ("other", use.other_s),
-    ]  # fmt: skip
+        ("models", use.models_s),
+        ("builds", use.build_s),
+        ("judge", use.judge_s),
+        ("human", use.human_s),
+        ("other", use.other_s),
+    ]
     words = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts if seconds >= 0.05)
     if use.device_s:
         words += f"; a GPU held for {use.device_s:.1f} s ({use.device_share:.0%})"

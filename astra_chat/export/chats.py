@@ -89,12 +89,15 @@ def reward_steps(run: RecordedRun, wanted: Filter, license: str = "") -> list[Re
     steps = [
         RewardStep(
             **_turn(run, prompt, row, license),
-            state=f"{prompt.system}\n\n{prompt.user}", action=reply(said),
-            reward=reward(row), reward_rule=RULE, last=False,
+            state=f"{prompt.system}\n\n{prompt.user}",
+            action=reply(said),
+            reward=reward(row),
+            reward_rule=RULE,
+            last=False,
         )
         for prompt, said, row in _turns(run)
         if row is not None and wanted.takes(row)
-    ]  # fmt: skip
+    ]
     if steps:
         steps[-1] = steps[-1].model_copy(update={"last": True})
     return steps
@@ -140,9 +143,14 @@ def _turn(
     run: RecordedRun, prompt: Prompt, row: EvaluationRow | None, license: str
 ) -> dict[str, Any]:
     return {
-        **run.columns, "turn": prompt.turn, "role": prompt.role,
-        "round": run.turns[prompt.turn - 1].round, "license": license,
-        "candidate": row.candidate if row else "", "basis": row.basis if row else None,
-        "verdict": row.verdict if row else "", "ratio": row.ratio if row else None,
+        **run.columns,
+        "turn": prompt.turn,
+        "role": prompt.role,
+        "round": run.turns[prompt.turn - 1].round,
+        "license": license,
+        "candidate": row.candidate if row else "",
+        "basis": row.basis if row else None,
+        "verdict": row.verdict if row else "",
+        "ratio": row.ratio if row else None,
         "confirmed": row.confirmed if row else False,
-    }  # fmt: skip
+    }

@@ -26,9 +26,12 @@ from astra_chat.transcript.recorded_task import task_of
 
 OP_TYPE, AUTHOR = "astra", "astra-chat"
 STATUS = {
-    "timed": "PASSED", "build_failed": "COMPILE_ERROR", "refused": "COMPILE_ERROR",
-    "wrong": "INCORRECT_NUMERICAL", "timed_out": "TIMEOUT",
-}  # fmt: skip
+    "timed": "PASSED",
+    "build_failed": "COMPILE_ERROR",
+    "refused": "COMPILE_ERROR",
+    "wrong": "INCORRECT_NUMERICAL",
+    "timed_out": "TIMEOUT",
+}
 """Of other outcomes: RUNTIME_ERROR."""
 SCALARS = {"float": "float32", "int64_t": "int64", "bool": "bool"}
 Json = dict[str, Any]
@@ -66,11 +69,14 @@ def require_sayable(task: Task) -> None:
     """Raises BadInput for what would be said wrongly."""
     for arg in task.args:
         what = (
-            "is a workspace" if arg.access == "workspace"
-            else "may be absent" if arg.optional
-            else "holds indices, and inputs are random" if arg.index is not None
+            "is a workspace"
+            if arg.access == "workspace"
+            else "may be absent"
+            if arg.optional
+            else "holds indices, and inputs are random"
+            if arg.index is not None
             else ""
-        )  # fmt: skip
+        )
         if what:
             raise BadInput(f"{task.name}: flashinfer-bench cannot say that {arg.name} {what}")
     if len(task.variables) > 1:
@@ -92,10 +98,16 @@ def definition(task: Task, dtype: str) -> Json:
         f"{_axis(e)} == {e}" for e in dict.fromkeys(extents) if _axis(e) != e and not e.isdecimal()
     ]
     return {
-        "name": definition_name(task, dtype), "op_type": OP_TYPE, "axes": axes,
-        "inputs": inputs, "outputs": outputs, "reference": _reference(task),
-        "constraints": constraints, "tags": [f"task:{task.id[:12]}"], "description": task.summary,
-    }  # fmt: skip
+        "name": definition_name(task, dtype),
+        "op_type": OP_TYPE,
+        "axes": axes,
+        "inputs": inputs,
+        "outputs": outputs,
+        "reference": _reference(task),
+        "constraints": constraints,
+        "tags": [f"task:{task.id[:12]}"],
+        "description": task.summary,
+    }
 
 
 def _tensor(arg: Arg, dtype: str) -> Json:
@@ -140,13 +152,16 @@ def solution(task: Task, row: EvaluationRow, dtype: str, license: str) -> Json:
         "definition": definition_name(task, dtype),
         "author": AUTHOR,
         "spec": {
-            "language": "cuda", "target_hardware": ["cuda"], "binding": "tvm-ffi",
-            "entry_point": f"binding.cpp::{ENTRY}", "destination_passing_style": True,
+            "language": "cuda",
+            "target_hardware": ["cuda"],
+            "binding": "tvm-ffi",
+            "entry_point": f"binding.cpp::{ENTRY}",
+            "destination_passing_style": True,
         },
         "sources": [{"path": path, "content": text} for path, text in sources.items()],
         "description": f"{row.plan_title or 'the baseline'} ({provenance};"
         f" nvcc flags {' '.join(task.flags)}; licence {license or 'not stated'})",
-    }  # fmt: skip
+    }
 
 
 def _traces(run: RecordedRun, task: Task, row: EvaluationRow) -> Iterator[Json]:
@@ -172,28 +187,32 @@ def _trace(
     inputs: Json = {arg.name: {"type": "random"} for arg in task.args if arg.read}
     inputs |= {s.name: {"type": "scalar", "value": s.value_in(case)} for s in task.scalars}
     found: Json = {
-        "status": STATUS.get(row.outcome, "RUNTIME_ERROR"), "timestamp": row.started,
+        "status": STATUS.get(row.outcome, "RUNTIME_ERROR"),
+        "timestamp": row.started,
         "environment": {
             "hardware": row.device.replace(" ", "_"),
             "libs": dict(run.transcript.header.versions),
         },
         "log": f"{row.reason}; the reference's latency is that of Astra's baseline",
-    }  # fmt: skip
+    }
     if timed is not None or row.outcome == "wrong":
         found["correctness"] = {
-            "max_relative_error": "NaN", "max_absolute_error": "NaN",
+            "max_relative_error": "NaN",
+            "max_absolute_error": "NaN",
             "extra": {"share_of_tolerance": row.worst_error, "error_ratio": row.error_ratio},
-        }  # fmt: skip
+        }
     if timed is not None:
         found["performance"] = {
-            "latency_ms": timed.median_us / 1e3, "reference_latency_ms": timed.baseline_us / 1e3,
+            "latency_ms": timed.median_us / 1e3,
+            "reference_latency_ms": timed.baseline_us / 1e3,
             "speedup_factor": timed.ratio,
-        }  # fmt: skip
+        }
     return {
         "definition": definition_name(task, case.dtype),
         "workload": {"axes": axes, "inputs": inputs, "uuid": _uuid(task, case)},
-        "solution": f"{task.name}_{row.candidate}_{case.dtype}", "evaluation": found,
-    }  # fmt: skip
+        "solution": f"{task.name}_{row.candidate}_{case.dtype}",
+        "evaluation": found,
+    }
 
 
 def _uuid(task: Task, case: Case) -> str:

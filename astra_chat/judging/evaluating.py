@@ -62,9 +62,16 @@ def evaluate(
     """
     source = _source(kernel)
     with open_judge(
-        task, device, gpu, cases, baseline, trust=trust, engine=engine, seed=seed,
+        task,
+        device,
+        gpu,
+        cases,
+        baseline,
+        trust=trust,
+        engine=engine,
+        seed=seed,
         on_progress=on_progress,
-    ) as judge:  # fmt: skip
+    ) as judge:
         return report_on(judge, source, more_cases, final=final)
 
 

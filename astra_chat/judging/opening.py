@@ -39,6 +39,12 @@ def open_judge(
     if chosen is None:
         raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
     return Judge(
-        find_task(str(task)), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust,
-        engine=chosen, entropy=Entropy(seed), on_progress=on_progress,
-    )  # fmt: skip
+        find_task(str(task)),
+        pick_device(device, gpu),
+        tier=baseline,
+        cases=cases,
+        trust=trust,
+        engine=chosen,
+        entropy=Entropy(seed),
+        on_progress=on_progress,
+    )

@@ -41,9 +41,13 @@ class Facts:
 
 
 def answer(
-    question: Question, reply: str, *, words: str | None = None, answered_by: str = "",
+    question: Question,
+    reply: str,
+    *,
+    words: str | None = None,
+    answered_by: str = "",
     as_is: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """Check an answer and leave it for the run; returns what was checked, in half a sentence.
 
     `reply`: the reply as JSON, or with `words` a kernel's source. Raises BadInput for one that

@@ -136,9 +136,11 @@ class Jobs:
                 lambda judge: self._opened(job, judge), lambda progress: self._tell(job, progress)
             )
             ended: dict[str, Any] = {
-                "state": "done", "verdict": found.verdict, "report": found.report,
+                "state": "done",
+                "verdict": found.verdict,
+                "report": found.report,
                 "exit_code": 0 if found.passed else 1,
-            }  # fmt: skip
+            }
         except Cancelled:
             ended = {"state": "cancelled", "error": "cancelled", "exit_code": 130}
         except Exception as error:

@@ -140,10 +140,11 @@ def _of_tasks() -> list[Tool]:
         """Show the contract of a task, the launcher's prototype and the baseline's source."""
         found = find_task(name)
         return TaskContract(
-            name=found.name, prototype=prototype(found),
+            name=found.name,
+            prototype=prototype(found),
             contract=found.model_dump(mode="json", by_alias=True),
             baseline=baseline_source(found, "sglang"),
-        )  # fmt: skip
+        )
 
     return [tasks, task]
 
@@ -169,9 +170,17 @@ def _of_evaluations(jobs: Jobs, trust: bool) -> list[Tool]:
         """Check, time and profile a kernel of a task. Returns when that is done, or after `wait_s`
         with state running: then ask with `evaluation`."""
         begun = jobs.begin(
-            kernel, more_cases or [], final, task=task, device=device, gpu=gpu, cases=cases,
-            baseline=baseline, seed=seed, trust=trust,
-        )  # fmt: skip
+            kernel,
+            more_cases or [],
+            final,
+            task=task,
+            device=device,
+            gpu=gpu,
+            cases=cases,
+            baseline=baseline,
+            seed=seed,
+            trust=trust,
+        )
         return await _awaited(jobs, begun.job, wait_s, context)
 
     async def evaluation(context: Context[Any, Any], job: str, wait_s: Wait = 60.0) -> JobStatus:
@@ -247,9 +256,13 @@ def _of_mailboxes() -> list[Tool]:
 def _text_of(question: Question) -> QuestionText:
     meta = question.meta
     return QuestionText(
-        id=meta.id, run=meta.run, role=meta.role, prompt=question.prompt, reply=question.schema,
+        id=meta.id,
+        run=meta.run,
+        role=meta.role,
+        prompt=question.prompt,
+        reply=question.schema,
         kernel=meta.kernel,
-    )  # fmt: skip
+    )
 
 
 def _of_runs() -> list[Tool]:

@@ -120,10 +120,15 @@ class MailboxModels:
         meta = Meta(
             schema="astra-chat/question/1",
             id=f"{asker.run}-{role}-r{place.round}a{place.attempt}-{digest}",
-            run=asker.run, task=asker.task, role=role, round=place.round, attempt=place.attempt,
-            asked=now(), transcript=str(asker.transcript.resolve()),
+            run=asker.run,
+            task=asker.task,
+            role=role,
+            round=place.round,
+            attempt=place.attempt,
+            asked=now(),
+            transcript=str(asker.transcript.resolve()),
             kernel=issubclass(json_output, KernelReply),
-        )  # fmt: skip
+        )
         return ask(self._box, meta, prompt_text(meta, self._box, messages, schema), schema)
 
     async def wait_for(self, question: Question) -> Taken:
@@ -169,9 +174,13 @@ class MailboxClient(OfflineClient):
             cancellation_token.link_future(waiting)
         taken = await waiting
         return Answer(
-            finish_reason="stop", content=taken.reply, usage=NO_USAGE, cached=taken.again,
-            answered_by=taken.answered_by, refused=taken.refused,
-        )  # fmt: skip
+            finish_reason="stop",
+            content=taken.reply,
+            usage=NO_USAGE,
+            cached=taken.again,
+            answered_by=taken.answered_by,
+            refused=taken.refused,
+        )
 
 
 def _waits(question: Question) -> str:

@@ -48,8 +48,12 @@ class MeteredClient(Layer):
         self._meter.asked(self._role, self._model, tokens, *by)
         logger.info(
             "%s asked %s: %d tokens in, %d out, %.1f s",
-            self._role, self._model, tokens.prompt, tokens.completion, time.monotonic() - began,
-        )  # fmt: skip
+            self._role,
+            self._model,
+            tokens.prompt,
+            tokens.completion,
+            time.monotonic() - began,
+        )
         return result
 
 

@@ -70,9 +70,16 @@ of its kind."""
 DECIDING = ("tier", "strategy")
 """Options with other values of which a recorded run's replies make no sense."""
 REPEATED = (
-    "rounds", "repairs", "cases", "budget", "confirmations", "mutants", "tune", "stop_at_percent",
+    "rounds",
+    "repairs",
+    "cases",
+    "budget",
+    "confirmations",
+    "mutants",
+    "tune",
+    "stop_at_percent",
     "patience",
-)  # fmt: skip
+)
 
 
 def by_default(task: Task, options: RunOptions) -> RunOptions:

@@ -69,9 +69,12 @@ class OpenAIClient(OpenAIChatCompletionClient):
         self._options, self._key = options, key
         if options.api_version is not None:
             self._client = AsyncAzureOpenAI(
-                base_url=options.base_url, api_key=key.get_secret_value(),
-                api_version=options.api_version, timeout=options.timeout_s, max_retries=0,
-            )  # fmt: skip
+                base_url=options.base_url,
+                api_key=key.get_secret_value(),
+                api_version=options.api_version,
+                timeout=options.timeout_s,
+                max_retries=0,
+            )
 
     async def create(
         self,
@@ -127,10 +130,12 @@ class OpenAIClient(OpenAIChatCompletionClient):
         try:
             return await persist(
                 lambda: self._request(messages, arguments),
-                tries=options.tries, first_s=options.backoff_s,
-                passing=passing, asked_s=asked_wait_s,
+                tries=options.tries,
+                first_s=options.backoff_s,
+                passing=passing,
+                asked_s=asked_wait_s,
                 said=lambda error: in_short(error, options),
-            )  # fmt: skip
+            )
         except FAILURES as error:
             if withheld(error):
                 return None

@@ -27,8 +27,12 @@ class NoAnswer(Exception):
 
 
 FAILURES = (
-    openai.OpenAIError, NoAnswer, TimeoutError, json.JSONDecodeError, UnicodeDecodeError,
-)  # fmt: skip
+    openai.OpenAIError,
+    NoAnswer,
+    TimeoutError,
+    json.JSONDecodeError,
+    UnicodeDecodeError,
+)
 """What a request may end with; anything else is our own fault."""
 
 

@@ -24,9 +24,14 @@ MASKED_CHARACTERS = 16
 """A key of fewer characters is masked nowhere: in a text it may be a word like any other."""
 
 WIRE = (
-    "reasoning_effort", "max_completion_tokens", "max_tokens", "temperature", "top_p", "seed",
+    "reasoning_effort",
+    "max_completion_tokens",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "seed",
     "service_tier",
-)  # fmt: skip
+)
 """Options that go into each request as they are."""
 
 
@@ -129,8 +134,10 @@ def _warn_of_short_key(name: str) -> None:
     """Once for each variable."""
     logger.warning(
         "the key in %s has fewer than %d characters: should a server repeat it in an error, it is"
-        " not masked", name, MASKED_CHARACTERS,
-    )  # fmt: skip
+        " not masked",
+        name,
+        MASKED_CHARACTERS,
+    )
 
 
 def key_of(options: OpenAIOptions) -> SecretStr:

@@ -73,9 +73,13 @@ class RandomClient(OfflineClient):
         if self._role == "planner" or (self._role == "single" and place and place.attempt == 0):
             lines = [line for line in parent_in(prompt).splitlines() if line.strip()]
             return Plan(
-                title="A draw", change="Whatever is drawn.", why="No reason.", anchor=lines[0],
-                metric=INSTRUCTIONS, predicted_ratio=1.0,
-            )  # fmt: skip
+                title="A draw",
+                change="Whatever is drawn.",
+                why="No reason.",
+                anchor=lines[0],
+                metric=INSTRUCTIONS,
+                predicted_ratio=1.0,
+            )
         if self._role == "profiler":
             return Analysis(words="Draw on.", bottleneck="latency", evidence=(), next="plan")
         wanted = self._role == "coder" or (

@@ -127,9 +127,12 @@ def recorded_judge(
             yield alone
         return
     about: Json = {
-        "task": task.name, "device": device.name, "arch": device.arch, "baseline": tier,
+        "task": task.name,
+        "device": device.name,
+        "arch": device.arch,
+        "baseline": tier,
         "timed": cases,
-    }  # fmt: skip
+    }
     with nullcontext() if recording.mode == "replay" else real() as behind:
         judge = RecordedJudge(recording, about, behind)
         judge.remember(past, baseline_source(task, tier))

@@ -48,7 +48,11 @@ async def persist(
                 raise
             pause = wait_s(number, first_s, asked_s(error))
             logger.warning(
-                "%s; try %d of %d in %.1f s", said(error), number + 1, tries, pause,
-            )  # fmt: skip
+                "%s; try %d of %d in %.1f s",
+                said(error),
+                number + 1,
+                tries,
+                pause,
+            )
         await asyncio.sleep(pause)
     return await ask()

@@ -111,10 +111,13 @@ class RunModels:
             roles = {role: self.described(role) for role in ROLES}
             self.recording.begin(
                 Head(
-                    models=self.name, roles=dict(roles), task=task.name, device=run.device,
+                    models=self.name,
+                    roles=dict(roles),
+                    task=task.name,
+                    device=run.device,
                     versions=run.versions,
                 )
-            )  # fmt: skip
+            )
 
     def described(self, role: Role) -> str:
         return self._parts[role].described(role)

@@ -242,9 +242,13 @@ def _counted(cases: Mapping[str, object]) -> str:
 def _again(one: Recorded, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:
     now = judge.evaluate(one.source, cases, fresh_seeds=one.confirms)
     return Rejudged(
-        candidate=now.candidate, confirms=one.confirms, then_device=one.device,
-        then=one.outcome, now_device=now.device, now=now.outcome,
-    )  # fmt: skip
+        candidate=now.candidate,
+        confirms=one.confirms,
+        then_device=one.device,
+        then=one.outcome,
+        now_device=now.device,
+        now=now.outcome,
+    )
 
 
 def _outcomes(transcript: Transcript) -> Iterator[tuple[str, Outcome, Evaluation | None]]:

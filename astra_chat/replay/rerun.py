@@ -48,9 +48,12 @@ def rerun(
             update={"models": models, "budget": budget, "trust": trust, "judge": "local"}
         )
         session = SessionOptions(
-            task=task.folder, device=device, gpu=spec, out=out,
+            task=task.folder,
+            device=device,
+            gpu=spec,
+            out=out,
             approver=str(transcript.path) if before.approval else None,
-        )  # fmt: skip
+        )
         request = request_for(options, session)
         require_bounded_cases(transcript, task, request.device.kind, trust)
         return run_request(request, traced(events or Silent()), judge)
@@ -76,15 +79,22 @@ def rerun_json(
     each = [rejudged_document(one) for one in both]
     return json.dumps(
         {
-            "schema": SCHEMA, "run": summary.model_dump(mode="json"),
-            "transcript": str(transcript), "rejudged": each, "not_reached": missing,
+            "schema": SCHEMA,
+            "run": summary.model_dump(mode="json"),
+            "transcript": str(transcript),
+            "rejudged": each,
+            "not_reached": missing,
         },
         indent=2,
-    )  # fmt: skip
+    )
 
 
 def _beside(then: Recorded, now: Recorded) -> Rejudged:
     return Rejudged(
-        candidate=then.candidate, confirms=then.confirms, then_device=then.device,
-        then=then.outcome, now_device=now.device, now=now.outcome,
-    )  # fmt: skip
+        candidate=then.candidate,
+        confirms=then.confirms,
+        then_device=then.device,
+        then=then.outcome,
+        now_device=now.device,
+        now=now.outcome,
+    )

@@ -35,16 +35,34 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
     cases = timing.cases[:MOST_CASES]
     plot = case_rows(f"{name}-cases", "Time by case, of the baseline's", cases)
     for row, case in enumerate(cases):
-        _bar(plot, row - 0.2, 100.0, BASELINE, timing.basis, "baseline",
-             f"{case.case.named}: baseline {case.baseline_us:.2f} us")  # fmt: skip
+        _bar(
+            plot,
+            row - 0.2,
+            100.0,
+            BASELINE,
+            timing.basis,
+            "baseline",
+            f"{case.case.named}: baseline {case.baseline_us:.2f} us",
+        )
         share = 100 * case.median_us / case.baseline_us
         if named:
-            _bar(plot, row + 0.2, share, BEST, timing.basis, "best candidate",
-                 f"{case.case.named}: best {case.median_us:.2f} us, {case.ratio:.2f}x")  # fmt: skip
+            _bar(
+                plot,
+                row + 0.2,
+                share,
+                BEST,
+                timing.basis,
+                "best candidate",
+                f"{case.case.named}: best {case.median_us:.2f} us, {case.ratio:.2f}x",
+            )
         plot.axes.plot(
-            [100 * case.limit_us / case.baseline_us] * 2, [row - 0.42, row + 0.42], color=INK,
-            linewidth=2, label="physical limit", gid=plot.hint(f"limit {case.limit_us:.2f} us"),
-        )  # fmt: skip
+            [100 * case.limit_us / case.baseline_us] * 2,
+            [row - 0.42, row + 0.42],
+            color=INK,
+            linewidth=2,
+            label="physical limit",
+            gid=plot.hint(f"limit {case.limit_us:.2f} us"),
+        )
         said = f"{case.baseline_us:.3g} us"
         said += f" → {case.median_us:.3g} us" if named else ""
         plot.text(said, max(100.0, share), row, (4, -3))
@@ -79,11 +97,25 @@ def roofline(
     axes.plot(at, roof, color=INK, linewidth=1.4, label="memory bandwidth, then FP32 peak")
     for x, flops, case in points:
         reached = [flops / (us * 1e3) for us in (case.baseline_us, case.median_us)]
-        _dot(plot, x, reached[0], BASELINE, timing.basis, "baseline",
-             f"{case.case.named}, baseline: {reached[0]:,.0f} Gflop/s")  # fmt: skip
+        _dot(
+            plot,
+            x,
+            reached[0],
+            BASELINE,
+            timing.basis,
+            "baseline",
+            f"{case.case.named}, baseline: {reached[0]:,.0f} Gflop/s",
+        )
         if named:
-            _dot(plot, x, reached[1], BEST, timing.basis, "best candidate",
-                 f"{case.case.named}, best: {reached[1]:,.0f} Gflop/s")  # fmt: skip
+            _dot(
+                plot,
+                x,
+                reached[1],
+                BEST,
+                timing.basis,
+                "best candidate",
+                f"{case.case.named}, best: {reached[1]:,.0f} Gflop/s",
+            )
     for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
         scale("log")
         axis.set_major_formatter("{x:g}")
@@ -107,8 +139,14 @@ def errors(name: str, found: Sequence[tuple[str, str, float | None]]) -> Drawing
     axes = plot.axes
     for row, (candidate, verdict, worst) in enumerate(shown):
         if worst is None:
-            axes.plot(100, row, "x", color=BAD, label="not correct",
-                      gid=plot.hint(f"{candidate}: {verdict}"))  # fmt: skip
+            axes.plot(
+                100,
+                row,
+                "x",
+                color=BAD,
+                label="not correct",
+                gid=plot.hint(f"{candidate}: {verdict}"),
+            )
         else:
             hint = plot.hint(f"{candidate}: {100 * worst:.1f} % of the tolerance")
             axes.barh(row, 100 * worst, 0.6, color=GOOD, label="correct", gid=hint)
@@ -141,14 +179,26 @@ def _bar(
 ) -> None:
     filled = color if basis == "measured" else "none"
     plot.axes.barh(
-        y, width, 0.36, facecolor=filled, edgecolor=color, hatch=HATCH[basis], label=label,
+        y,
+        width,
+        0.36,
+        facecolor=filled,
+        edgecolor=color,
+        hatch=HATCH[basis],
+        label=label,
         gid=plot.hint(hint),
-    )  # fmt: skip
+    )
 
 
 def _dot(plot: Plot, x: float, y: float, color: str, basis: Basis, label: str, hint: str) -> None:
     filled = color if basis == "measured" else PAPER
     plot.axes.plot(
-        x, y, "o", color=color, markerfacecolor=filled, markersize=6, label=label,
+        x,
+        y,
+        "o",
+        color=color,
+        markerfacecolor=filled,
+        markersize=6,
+        label=label,
         gid=plot.hint(hint),
-    )  # fmt: skip
+    )

@@ -74,14 +74,27 @@ def _best(name: str, runs: Sequence[RunPage]) -> Drawing:
     for row, run in enumerate(runs):
         best, color = run.summary.best, SERIES[row % len(SERIES)]
         if best is None:
-            axes.plot(1.0, row, "x", color=color, label="nothing faster",
-                      gid=plot.hint(f"{label_of(run)}: nothing faster"))  # fmt: skip
+            axes.plot(
+                1.0,
+                row,
+                "x",
+                color=color,
+                label="nothing faster",
+                gid=plot.hint(f"{label_of(run)}: nothing faster"),
+            )
             continue
         ends = [[max(0.0, best.ratio - best.low)], [max(0.0, best.high - best.ratio)]]
         axes.errorbar(
-            best.ratio, row, xerr=ends, color=color, marker="o", markersize=7, capsize=3,
-            linestyle="none", markerfacecolor=color if run.basis == "measured" else PAPER,
-        )  # fmt: skip
+            best.ratio,
+            row,
+            xerr=ends,
+            color=color,
+            marker="o",
+            markersize=7,
+            capsize=3,
+            linestyle="none",
+            markerfacecolor=color if run.basis == "measured" else PAPER,
+        )
         hint = plot.hint(f"{label_of(run)}, {run.where}: {with_interval(best)}")
         axes.plot(best.ratio, row, "o", markersize=10, alpha=0, gid=hint)
     axes.set_yticks(range(len(runs)), labels)
@@ -105,11 +118,17 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
             ratios.append(one.best.ratio if one.best else ratios[-1])
         color = SERIES[index % len(SERIES)]
         plot.axes.step(
-            range(len(ratios)), ratios, where="post", color=color, linestyle=LINE[run.basis],
-            marker=MARKERS[index % len(MARKERS)], markersize=5, label=words(label_of(run), 40),
+            range(len(ratios)),
+            ratios,
+            where="post",
+            color=color,
+            linestyle=LINE[run.basis],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=5,
+            label=words(label_of(run), 40),
             markerfacecolor=color if run.basis == "measured" else PAPER,
             gid=plot.hint(f"{label_of(run)}, {run.where}"),
-        )  # fmt: skip
+        )
     plot.axes.locator_params(axis="x", integer=True)
     plot.axes.set_xlabel("round; 0 is the baseline")
     plot.axes.yaxis.set_major_formatter("{x:g}x")

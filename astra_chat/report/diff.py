@@ -69,8 +69,10 @@ def _rows(old: list[Markup], new: list[Markup], i: int, j: int, same: bool) -> l
         found.append(
             Row(
                 kind,
-                i + k + 1 if has_old else None, old[k] if has_old else None,
-                j + k + 1 if has_new else None, new[k] if has_new else None,
+                i + k + 1 if has_old else None,
+                old[k] if has_old else None,
+                j + k + 1 if has_new else None,
+                new[k] if has_new else None,
             )
-        )  # fmt: skip
+        )
     return found

@@ -30,9 +30,16 @@ warnings.filterwarnings("ignore", module="matplotlib")
 INK, MUTED, GRID, PAPER = "#010101", "#010102", "#010103", "#010104"
 BASELINE, BEST, GOOD, TIE, BAD = "#010105", "#010106", "#010107", "#010108", "#010109"
 VARIABLES = {
-    INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--paper", BASELINE: "--baseline",
-    BEST: "--best", GOOD: "--good", TIE: "--tie", BAD: "--bad",
-}  # fmt: skip
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--line",
+    PAPER: "--paper",
+    BASELINE: "--baseline",
+    BEST: "--best",
+    GOOD: "--good",
+    TIE: "--tie",
+    BAD: "--bad",
+}
 """Stand-ins for colours, which the page replaces by variables of its style sheet: it has two
 themes."""
 SERIES = tuple(f"#0102{n:02x}" for n in range(8))
@@ -103,9 +110,12 @@ class Plot:
         self._figure.subplots_adjust(top=1 - (0.12 + 0.17 * lines) / self._height_in)
         with mpl.rc_context(STYLE):
             self._figure.legend(
-                [once[name] for name in names], names, loc="upper left", ncols=columns,
+                [once[name] for name in names],
+                names,
+                loc="upper left",
+                ncols=columns,
                 borderaxespad=0,
-            )  # fmt: skip
+            )
 
     def drawing(self, caption: str, basis: Basis | None) -> Drawing:
         out = io.StringIO()

@@ -18,11 +18,17 @@ from astra_chat.transcript.reader import Transcript
 
 TEMPLATES = Path(__file__).parent / "templates"
 SECTIONS = (
-    ("speed", "speed over rounds"), ("cases", "cases"), ("story", "rounds"),
-    ("predicted", "predictions"), ("precision", "errors"), ("spent", "spent"),
-    ("launches", "launch plans"), ("winner", "winner"), ("turns", "turns"),
+    ("speed", "speed over rounds"),
+    ("cases", "cases"),
+    ("story", "rounds"),
+    ("predicted", "predictions"),
+    ("precision", "errors"),
+    ("spent", "spent"),
+    ("launches", "launch plans"),
+    ("winner", "winner"),
+    ("turns", "turns"),
     ("environment", "environment"),
-)  # fmt: skip
+)
 """Of every run: anchor and name."""
 
 
@@ -34,14 +40,18 @@ def report(transcripts: Sequence[Transcript]) -> str:
     """
     runs = [run_page(one, f"run{number}") for number, one in enumerate(transcripts, 1)]
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    return templates().get_template("page.html").render(
-        runs=runs,
-        groups=groups_of(runs),
-        sections=SECTIONS,
-        style=style_sheet(),
-        script=Markup(script),
-        script_hash=script_hash(script),
-    )  # fmt: skip
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            runs=runs,
+            groups=groups_of(runs),
+            sections=SECTIONS,
+            style=style_sheet(),
+            script=Markup(script),
+            script_hash=script_hash(script),
+        )
+    )
 
 
 def templates(*others: Path) -> Environment:

@@ -42,9 +42,13 @@ def profiled_parts(
             _profiled(plot, row + 0.2, _parts_of(after[label]), whole, f"{said}, best", basis)
     plot.axes.set_xlabel(XLABEL)
     plot.legend(5)
-    what = "by the virtual GPU's model" if basis == "estimated" else (
-        "of Nsight Compute's duration: an attribution by its figures, not a measurement of each"
-    )  # fmt: skip
+    what = (
+        "by the virtual GPU's model"
+        if basis == "estimated"
+        else (
+            "of Nsight Compute's duration: an attribution by its figures, not a measurement of each"
+        )
+    )
     caption = (
         f"Parts {what}. Fixed: starting the launch and its first access to memory. Block start:"
         " starting blocks. Waits: for loads and atomics."
@@ -89,10 +93,16 @@ def _profiled(
     for part, time_us in parts_us.items():
         said = part.replace("_", " ")
         plot.axes.barh(
-            y, 100 * time_us / whole_us, 0.36, left, edgecolor=COLORS[part],
-            facecolor=COLORS[part] if basis == "measured" else "none", hatch=HATCH[basis],
-            label=said, gid=plot.hint(f"{label}: {said} {time_us:.2f} us"),
-        )  # fmt: skip
+            y,
+            100 * time_us / whole_us,
+            0.36,
+            left,
+            edgecolor=COLORS[part],
+            facecolor=COLORS[part] if basis == "measured" else "none",
+            hatch=HATCH[basis],
+            label=said,
+            gid=plot.hint(f"{label}: {said} {time_us:.2f} us"),
+        )
         left += 100 * time_us / whole_us
 
 
@@ -109,7 +119,12 @@ def _measured(
     left = 0.0
     for name, part_us, color in shares:
         plot.axes.barh(
-            y, 100 * part_us / whole_us, 0.36, left, color=color, label=name,
+            y,
+            100 * part_us / whole_us,
+            0.36,
+            left,
+            color=color,
+            label=name,
             gid=plot.hint(f"{label}: {name} {part_us:.2f} us"),
-        )  # fmt: skip
+        )
         left += 100 * part_us / whole_us

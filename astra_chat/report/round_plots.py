@@ -23,8 +23,10 @@ from astra_chat.tools.types import Basis
 from astra_chat.transcript.summary import AttemptSummary, RunSummary, Speed
 
 VERDICTS = {
-    "accepted": ("faster", GOOD, "o"), "tie": ("tie", TIE, "D"), "slower": ("slower", BAD, "v"),
-}  # fmt: skip
+    "accepted": ("faster", GOOD, "o"),
+    "tie": ("tie", TIE, "D"),
+    "slower": ("slower", BAD, "v"),
+}
 """Name, colour and marker of a timed candidate."""
 FAILED = "not correct, or does not build"
 CONFIRMED = "on fresh seeds"
@@ -55,9 +57,14 @@ def speed_by_round(name: str, summary: RunSummary, basis: Basis) -> Drawing | No
             marks.setdefault(attempt.verdict, []).append((place, attempt.speed, said))
         elif attempt.failed:
             axes.plot(
-                place, 0.03, "x", color=BAD, transform=axes.get_xaxis_transform(), label=FAILED,
+                place,
+                0.03,
+                "x",
+                color=BAD,
+                transform=axes.get_xaxis_transform(),
+                label=FAILED,
                 gid=plot.hint(f"{said}{attempt.verdict}"),
-            )  # fmt: skip
+            )
     for verdict, found in marks.items():
         label, color, marker = VERDICTS[verdict]
         _draw(plot, found, (color, marker, 7), basis, label)
@@ -93,9 +100,15 @@ def predictions(name: str, summary: RunSummary, basis: Basis) -> Drawing | None:
     for predicted, actual, one in found:
         hint = f"round {one.number}, {one.title}: predicted {predicted:.2f}x, found {actual:.2f}x"
         axes.plot(
-            predicted, actual, "o", color=BEST, markersize=7, label=f"a plan, {basis}",
-            markerfacecolor=BEST if basis == "measured" else PAPER, gid=plot.hint(hint),
-        )  # fmt: skip
+            predicted,
+            actual,
+            "o",
+            color=BEST,
+            markersize=7,
+            label=f"a plan, {basis}",
+            markerfacecolor=BEST if basis == "measured" else PAPER,
+            gid=plot.hint(hint),
+        )
         plot.text(str(one.number), predicted, actual, (6, 3))
     axes.axhline(1.0, color=MUTED, linewidth=0.6)
     axes.set_xlabel("predicted")
@@ -121,9 +134,18 @@ def _draw(
         [max(0.0, speed.high - speed.ratio) for speed in speeds],
     ]
     plot.axes.errorbar(
-        at, ratios, ends, color=color, marker=marker, markersize=size, linewidth=1.1, capsize=2.5,
-        linestyle="none", label=label, markerfacecolor=color if basis == "measured" else PAPER,
-    )  # fmt: skip
+        at,
+        ratios,
+        ends,
+        color=color,
+        marker=marker,
+        markersize=size,
+        linewidth=1.1,
+        capsize=2.5,
+        linestyle="none",
+        label=label,
+        markerfacecolor=color if basis == "measured" else PAPER,
+    )
     for x, speed, hint in marks:
         # An error bar has several parts: this is what the mouse points at.
         if (gid := plot.hint(hint)) is not None:

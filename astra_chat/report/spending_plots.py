@@ -17,10 +17,13 @@ def seconds_by_step(name: str, spent: Spent) -> Drawing | None:
     for row, step in enumerate(steps):
         on_gpu = spent.gpu_s > 0 and step.step in ON_GPU
         plot.axes.barh(
-            row, step.seconds, 0.6, color=BEST if on_gpu else BASELINE,
+            row,
+            step.seconds,
+            0.6,
+            color=BEST if on_gpu else BASELINE,
             label="on the GPU" if on_gpu else "on the CPU",
             gid=plot.hint(f"{step.step}: {step.seconds:.1f} s"),
-        )  # fmt: skip
+        )
     plot.axes.set_xlabel("s, all evaluations together")
     plot.legend()
     return plot.drawing("Read from clocks of the machine that ran the judge.", None)
@@ -41,9 +44,14 @@ def tokens_by_role(name: str, spent: Spent) -> Drawing | None:
         left = 0
         for label, count, color in parts:
             plot.axes.barh(
-                row, count, 0.6, left, color=color, label=label,
+                row,
+                count,
+                0.6,
+                left,
+                color=color,
+                label=label,
                 gid=plot.hint(f"{role.role}: {count:,} tokens {label}"),
-            )  # fmt: skip
+            )
             left += count
     plot.axes.set_xlabel("tokens")
     plot.axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -115,10 +115,17 @@ class TurnTexts:
         self._state = self._state.after(said)
         self.turns.append(
             TurnText(
-                record.turn, said.speaker, said.kind, record.t, chosen_text(decision, said), lines,
-                len(self._state.rounds), _candidate(said), before,
+                record.turn,
+                said.speaker,
+                said.kind,
+                record.t,
+                chosen_text(decision, said),
+                lines,
+                len(self._state.rounds),
+                _candidate(said),
+                before,
             )
-        )  # fmt: skip
+        )
 
 
 def texts_of(records: Sequence[Record]) -> Texts:
@@ -148,8 +155,12 @@ def aside(event: Event) -> str:
 def _style(text: Text) -> str:
     style = str(text.style)
     for word, name in (
-        ("red", "bad"), ("yellow", "tie"), ("green", "good"), ("dim", "dim"), ("bold", "strong"),
-    ):  # fmt: skip
+        ("red", "bad"),
+        ("yellow", "tie"),
+        ("green", "good"),
+        ("dim", "dim"),
+        ("bold", "strong"),
+    ):
         if word in style:
             return name
     return ""

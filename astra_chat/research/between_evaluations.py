@@ -45,10 +45,13 @@ def document(paths: Iterable[Path]) -> str:
                 means.append(statistics.mean(logs))
                 lines.append(
                     table_row(
-                        path.name.split(".")[0], f"{first}, {second}", f"{len(logs)}",
-                        f"{means[-1]:+.2%}", f"{statistics.stdev(logs):.2%}",
+                        path.name.split(".")[0],
+                        f"{first}, {second}",
+                        f"{len(logs)}",
+                        f"{means[-1]:+.2%}",
+                        f"{statistics.stdev(logs):.2%}",
                     )
-                )  # fmt: skip
+                )
     if not means:
         raise BadInput("no two evaluations of these runs have unchanged cases")
     return "\n".join([*lines, "", *_summary(every, means)])

@@ -78,11 +78,14 @@ def course(task: Task, judge: OnceEach, words: str, seed: int, evaluations: int)
             device=pick_device("virtual", None),
             models=models,
             options=RunOptions(
-                rounds=ENOUGH_ROUNDS, confirmations=0, mutants=0, strategy=parse_strategy(words),
+                rounds=ENOUGH_ROUNDS,
+                confirmations=0,
+                mutants=0,
+                strategy=parse_strategy(words),
                 budget=f"evaluations={evaluations + 1}",
             ),
             folder=Path(folder) / "run",
-        )  # fmt: skip
+        )
         rounds = run_request(request, judge=judge).summary.rounds
     attempts = [attempt for one in rounds for attempt in one.attempts]
     ratios = [a.ratio or 0.0 for a in attempts if a.verdict not in NOT_RUN]

@@ -49,9 +49,13 @@ if TYPE_CHECKING:
     from astra_chat.research.decode_step import Kernels, Layer
 
 TASKS = (
-    "fused_add_rmsnorm", "qk_rmsnorm_rope", "topk_softmax", "moe_align_block_size", "silu_and_mul",
+    "fused_add_rmsnorm",
+    "qk_rmsnorm_rope",
+    "topk_softmax",
+    "moe_align_block_size",
+    "silu_and_mul",
     "moe_sum_reduce",
-)  # fmt: skip
+)
 TOKENS = (1, 8, 64)
 BLOCKS, WARMUPS = 200, 20
 STUDENT_95 = 1.972
@@ -172,9 +176,15 @@ def measured(tokens: int, arms: Mapping[Arm, Kernels], draws: random.Random) -> 
     half = STUDENT_95 * statistics.stdev(logs) / math.sqrt(len(logs))
     before, after, alone = (statistics.median(spent[arm]) for arm in ("before", "after", "torch"))
     return Step(
-        tokens=tokens, before_us=before, after_us=after, torch_us=alone, ratio=math.exp(middle),
-        ratio_low=math.exp(middle - half), ratio_high=math.exp(middle + half), apart=apart,
-    )  # fmt: skip
+        tokens=tokens,
+        before_us=before,
+        after_us=after,
+        torch_us=alone,
+        ratio=math.exp(middle),
+        ratio_low=math.exp(middle - half),
+        ratio_high=math.exp(middle + half),
+        apart=apart,
+    )
 
 
 def measure(paths: Sequence[Path], out: Path, tokens: Sequence[int]) -> None:
@@ -193,9 +203,12 @@ def measure(paths: Sequence[Path], out: Path, tokens: Sequence[int]) -> None:
         arms: dict[Arm, Kernels] = {"before": made[0], "after": made[1], "torch": {}}
         steps = tuple(measured(count, arms, random.Random(count)) for count in tokens)
     found = DecodeLayer(
-        schema="astra-chat/decode-layer/1", gpu=device.name, torch=torch.__version__,
-        candidates={task: candidate_id(source) for task, source in after.items()}, steps=steps,
-    )  # fmt: skip
+        schema="astra-chat/decode-layer/1",
+        gpu=device.name,
+        torch=torch.__version__,
+        candidates={task: candidate_id(source) for task, source in after.items()},
+        steps=steps,
+    )
     write_whole(out, found.model_dump_json(indent=1).encode())
     print(document(found), file=sys.stderr)
 
@@ -215,12 +228,14 @@ def document(layer: DecodeLayer) -> str:
         kernels = (one.before_us - one.torch_us, one.after_us - one.torch_us)
         rows.append(
             table_row(
-                str(one.tokens), f"{one.before_us:.1f}", f"{one.after_us:.1f}",
+                str(one.tokens),
+                f"{one.before_us:.1f}",
+                f"{one.after_us:.1f}",
                 f"{one.torch_us:.1f}",
                 f"{one.ratio:.3f} ({one.ratio_low:.3f} to {one.ratio_high:.3f})",
                 f"{kernels[0]:.1f} : {kernels[1]:.1f} = {kernels[0] / kernels[1]:.2f}",
             )
-        )  # fmt: skip
+        )
     return "\n".join(rows)
 
 

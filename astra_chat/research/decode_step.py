@@ -95,8 +95,17 @@ class Layer:
         heads = qkv.view(self.tokens, -1, HEAD_DIM)
         query, key = heads[:, :HEADS], heads[:, HEADS : HEADS + KV_HEADS]
         value = heads[:, HEADS + KV_HEADS :]
-        self._run(kernels, "qk_rmsnorm_rope", query, key, *self.head_norms, self.cos_sin,
-                  self.positions, EPS, True)  # fmt: skip
+        self._run(
+            kernels,
+            "qk_rmsnorm_rope",
+            query,
+            key,
+            *self.head_norms,
+            self.cos_sin,
+            self.positions,
+            EPS,
+            True,
+        )
         for cache, new in zip(self.cache, (key, value), strict=True):
             cache[:, CONTEXT - 1].copy_(new)
         keys, values = (cache.transpose(1, 2) for cache in self.cache)
@@ -108,10 +117,12 @@ class Layer:
 
     def _choose(self, kernels: Kernels, hidden: torch.Tensor) -> None:
         gating = functional.linear(hidden, self.router)
-        self._run(kernels, "topk_softmax", self.weights, self.ids, gating, None, self.scratch,
-                  True, 0.0)  # fmt: skip
-        self._run(kernels, "moe_align_block_size", self.ids, *self.aligned, EXPERTS,
-                  BLOCK_SIZE, True)  # fmt: skip
+        self._run(
+            kernels, "topk_softmax", self.weights, self.ids, gating, None, self.scratch, True, 0.0
+        )
+        self._run(
+            kernels, "moe_align_block_size", self.ids, *self.aligned, EXPERTS, BLOCK_SIZE, True
+        )
 
     def _run(self, kernels: Kernels, name: str, *arguments: object) -> None:
         if name in kernels:

@@ -97,9 +97,14 @@ def estimate(runs: Sequence[LiveRun], out: Path) -> None:
             source = source_of(run.path, candidate)
             weighted = tuple((time.case, time.weight) for time in times)
             (found,) = estimated_times(
-                task, virtual_device(gpu), baseline_source(task, tier), [source], weighted, NO_SEED,
+                task,
+                virtual_device(gpu),
+                baseline_source(task, tier),
+                [source],
+                weighted,
+                NO_SEED,
                 Stop(),
-            )  # fmt: skip
+            )
             if not isinstance(found, list):
                 what = f"no estimate of {candidate}: {describe(found)}"
                 print(f"{run.path}: {what}", file=sys.stderr, flush=True)
@@ -129,18 +134,24 @@ def _lines(
     measured: Measured,
 ) -> Iterator[str]:
     yield table_row(
-        "task", "GPU", "winners, cases", "times: median error, bias", "pairs in order",
-        "ratio over all cases: estimated, measured", "cases within their interval",
+        "task",
+        "GPU",
+        "winners, cases",
+        "times: median error, bias",
+        "pairs in order",
+        "ratio over all cases: estimated, measured",
+        "cases within their interval",
         "median half width",
-    )  # fmt: skip
+    )
     yield table_row(*["---"] * 8)
     total = list[Pair]()
     ordered, of = 0, 0
     for (gpu, task), winners in sorted(groups.items()):
         pairs = [
-            pair for one in winners
+            pair
+            for one in winners
             for pair in zip(one.cases, measured[one.candidate, one.gpu], strict=True)
-        ]  # fmt: skip
+        ]
         right, all_ = _order(winners, measured)
         total, ordered, of = total + pairs, ordered + right, of + all_
         ratios = ", ".join(
@@ -148,13 +159,23 @@ def _lines(
             for one in winners
         )
         yield table_row(
-            task, spec(gpu).name, f"{len(winners)}, {len(pairs)}", *_errors(pairs),
-            f"{right}/{all_}", ratios, *_covered(pairs),
-        )  # fmt: skip
+            task,
+            spec(gpu).name,
+            f"{len(winners)}, {len(pairs)}",
+            *_errors(pairs),
+            f"{right}/{all_}",
+            ratios,
+            *_covered(pairs),
+        )
     yield table_row(
-        "all", "", f"{sum(map(len, groups.values()))}, {len(total)}", *_errors(total),
-        f"{ordered}/{of} = {ordered / max(1, of):.1%}", "", *_covered(total),
-    )  # fmt: skip
+        "all",
+        "",
+        f"{sum(map(len, groups.values()))}, {len(total)}",
+        *_errors(total),
+        f"{ordered}/{of} = {ordered / max(1, of):.1%}",
+        "",
+        *_covered(total),
+    )
 
 
 def _mean(times: Sequence[EstimatedTime] | Sequence[MeasuredTime]) -> float:
@@ -166,9 +187,11 @@ def _errors(pairs: Sequence[Pair]) -> Iterator[str]:
     logs = [
         math.log(estimated / measured)
         for guess, found in pairs
-        for estimated, measured in
-        ((guess.baseline_us, found.baseline_us), (guess.median_us, found.median_us))
-    ]  # fmt: skip
+        for estimated, measured in (
+            (guess.baseline_us, found.baseline_us),
+            (guess.median_us, found.median_us),
+        )
+    ]
     middle = statistics.median(abs(log) for log in logs)
     yield f"{math.expm1(middle):.1%}, {math.expm1(statistics.median(logs)):+.1%}"
 

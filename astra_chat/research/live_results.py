@@ -34,11 +34,19 @@ from astra_chat.transcript.summary import RunSummary
 
 COMMAND = "python -m astra_chat.research.live_results"
 AIMS = {
-    "rmsnorm": 1.2, "gelu_tanh_and_mul": 1.3, "rotary_embedding": 2.0, "qk_rmsnorm_rope": 1.6,
-    "rope_and_kv_write": 1.6, "per_token_quant_fp8": 1.25, "per_token_group_quant_fp8": 1.3,
-    "silu_and_mul_group_quant_fp8": 1.6, "fused_add_rmsnorm_quant_fp8": 1.5, "topk_softmax": 1.5,
-    "moe_align_block_size": 2.0, "moe_sum_reduce": 1.7,
-}  # fmt: skip
+    "rmsnorm": 1.2,
+    "gelu_tanh_and_mul": 1.3,
+    "rotary_embedding": 2.0,
+    "qk_rmsnorm_rope": 1.6,
+    "rope_and_kv_write": 1.6,
+    "per_token_quant_fp8": 1.25,
+    "per_token_group_quant_fp8": 1.3,
+    "silu_and_mul_group_quant_fp8": 1.6,
+    "fused_add_rmsnorm_quant_fp8": 1.5,
+    "topk_softmax": 1.5,
+    "moe_align_block_size": 2.0,
+    "moe_sum_reduce": 1.7,
+}
 """What we set out to reach over `sglang`, on an H200."""
 OPENING = (
     "# Results",
@@ -56,10 +64,14 @@ EACH = (
     "intervals, those of measurements 95 %.",
 )
 ENDS: dict[EndReason, str] = {
-    "profiler": "the profiler", "no_plan": "the planner", "rounds": "its last round",
-    "budget": "its budget", "evaluations": "its budget",
-    "no_gain": "rounds without a gain", "near_limit": "the physical limit",
-}  # fmt: skip
+    "profiler": "the profiler",
+    "no_plan": "the planner",
+    "rounds": "its last round",
+    "budget": "its budget",
+    "evaluations": "its budget",
+    "no_gain": "rounds without a gain",
+    "near_limit": "the physical limit",
+}
 """Reasons of the last line of a transcript, as who or what ended the run."""
 
 
@@ -116,8 +128,9 @@ def _over_all(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator
             found[run.summary.task][run.arm[1]].append(ratios[run.path])
     by_task = [
         {arm: statistics.median(some) for arm, some in arms.items()}
-        for arms in found.values() if "team" in arms
-    ]  # fmt: skip
+        for arms in found.values()
+        if "team" in arms
+    ]
     if len(by_task) > 1:
         teams = statistics.geometric_mean(arms["team"] for arms in by_task)
         best = statistics.geometric_mean(max(arms.values()) for arms in by_task)
@@ -159,9 +172,19 @@ def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from EACH
     yield ""
     yield table_row(
-        "run", "start", "rounds", "candidates, correct", "answers, sent back", "evaluations",
-        "tokens", "min", "ratio by round", "winner", "the same on a GPU", "ended by",
-    )  # fmt: skip
+        "run",
+        "start",
+        "rounds",
+        "candidates, correct",
+        "answers, sent back",
+        "evaluations",
+        "tokens",
+        "min",
+        "ratio by round",
+        "winner",
+        "the same on a GPU",
+        "ended by",
+    )
     yield table_row(*["---"] * 12)
     for task in tasks_of(runs):
         for run in runs:

@@ -112,9 +112,11 @@ def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
 
 
 def _run(
-    path: Path, summary: RunSummary, calls: Sequence[ModelCall],
+    path: Path,
+    summary: RunSummary,
+    calls: Sequence[ModelCall],
     measured: Mapping[str, Mapping[str, Evaluation]],
-) -> LiveRun:  # fmt: skip
+) -> LiveRun:
     unusable = sum(role.unusable for role in summary.spent.roles)
     found = fastest(summary)
     winner = found.candidate if found else ""

@@ -43,18 +43,35 @@ class InstantJudge:
 
     def __init__(self, device: Device, case: Case, gains: bool = False) -> None:
         profile = Profile(
-            basis="estimated", case=case, metrics=(), bottleneck="dram", why="",
-            limit_us=1.0, percent_of_limit=100.0,
-        )  # fmt: skip
+            basis="estimated",
+            case=case,
+            metrics=(),
+            bottleneck="dram",
+            why="",
+            limit_us=1.0,
+            percent_of_limit=100.0,
+        )
         time = EstimatedTime(
-            case=case, weight=1.0, baseline_us=1.0, median_us=1.0, ratio=1.0, ratio_low=1.0,
-            ratio_high=1.0, limit_us=1.0, percent_of_limit=100.0, limiter="dram",
-        )  # fmt: skip
+            case=case,
+            weight=1.0,
+            baseline_us=1.0,
+            median_us=1.0,
+            ratio=1.0,
+            ratio_low=1.0,
+            ratio_high=1.0,
+            limit_us=1.0,
+            percent_of_limit=100.0,
+            limiter="dram",
+        )
         self._device, self._gains, self._evaluated = device, gains, 0
         self._outcome = Timed(
-            correct=Correct(cases=1, worst=0.0), cases=(time,), ratio=1.0, verdict="tie",
-            why="", profile=profile,
-        )  # fmt: skip
+            correct=Correct(cases=1, worst=0.0),
+            cases=(time,),
+            ratio=1.0,
+            verdict="tie",
+            why="",
+            profile=profile,
+        )
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         return BuildReport(candidate=candidate_id(source), result=Built(resources=()), steps=())

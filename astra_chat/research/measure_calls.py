@@ -77,20 +77,28 @@ def measure(task: Task, source: str, device: Device) -> str:
         with lease(gpu_uuid(device.index), "timing calls", True, Stop()):
             try:
                 done = subprocess.run(
-                    [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True,
-                    timeout=TIMEOUT_S, check=False,
-                )  # fmt: skip
+                    [sys.executable, "-c", script],
+                    cwd=folder,
+                    capture_output=True,
+                    text=True,
+                    timeout=TIMEOUT_S,
+                    check=False,
+                )
             except subprocess.TimeoutExpired:
                 raise AstraError(f"the calls took more than {TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
         raise AstraError(f"the calls failed: {(done.stderr.strip() or 'no words')[-300:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     lines = [
-        f"{task.name}, {task.bench[0][0].named}, {found['gpu']}, torch {found['torch']}", "",
-        "| a call by | issued after, us | done after, us |", "|---|---|---|",
-        *(f"| {way} | {issued:.2f} | {done_us:.2f} |"
-          for way, (issued, done_us) in found["us"].items()),
-    ]  # fmt: skip
+        f"{task.name}, {task.bench[0][0].named}, {found['gpu']}, torch {found['torch']}",
+        "",
+        "| a call by | issued after, us | done after, us |",
+        "|---|---|---|",
+        *(
+            f"| {way} | {issued:.2f} | {done_us:.2f} |"
+            for way, (issued, done_us) in found["us"].items()
+        ),
+    ]
     return "\n".join(lines)
 
 

@@ -58,9 +58,14 @@ class Place:
 
     def output(self, command: list[str]) -> str:
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True,
-            timeout=WAIT_S, check=True,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=True,
+        )
         return done.stdout
 
 

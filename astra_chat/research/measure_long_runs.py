@@ -41,11 +41,15 @@ def script(task: Task, rounds: int) -> Script:
     text = _long(task.baseline)
     one = {
         "plan": {
-            "title": "Another", "change": "One line.", "why": "To measure.", "anchor": "x",
-            "metric": "none", "predicted_ratio": 1.1,
+            "title": "Another",
+            "change": "One line.",
+            "why": "To measure.",
+            "anchor": "x",
+            "metric": "none",
+            "predicted_ratio": 1.1,
         },
         "profiler": {"words": "As before.", "bottleneck": "dram"},
-    }  # fmt: skip
+    }
     coders = [{"file": f"{n}.cu", "words": "w", "expects": "tie"} for n in range(rounds)]
     return Script(
         testers=(),

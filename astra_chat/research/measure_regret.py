@@ -102,9 +102,14 @@ class Study:
             if not now.ranked:
                 task = find_task(name.partition("/")[0])
                 ranks = estimated_ratios(
-                    task, virtual_device(gpu), task.baseline, sources, self.weighted(task),
-                    self.entropy.cases.of("ranking"), Stop(),
-                )  # fmt: skip
+                    task,
+                    virtual_device(gpu),
+                    task.baseline,
+                    sources,
+                    self.weighted(task),
+                    self.entropy.cases.of("ranking"),
+                    Stop(),
+                )
                 self.keep(now.with_ranks(ranks))
                 _say(f"{name}: {len(sources)} points ranked")
 
@@ -137,9 +142,12 @@ class _Space:
         self._study, self._name = study, name
         known, self._sources = study.known(name)
         self.judge = Judge(
-            find_task(name.partition("/")[0]), pick_device(study.device), cases=study.cases,
-            trust=study.trust, entropy=study.entropy,
-        )  # fmt: skip
+            find_task(name.partition("/")[0]),
+            pick_device(study.device),
+            cases=study.cases,
+            trust=study.trust,
+            entropy=study.entropy,
+        )
         device = self.judge.device
         if known.device not in ("", device.name):
             raise BadInput(f"{study.out} is of another device: use another file")
@@ -156,9 +164,14 @@ class _Space:
     def _rank(self) -> list[float | str]:
         judge = self.judge
         return estimated_ratios(
-            judge.task, virtual_device(judge.device.spec), judge.baseline, self._sources,
-            judge.weighted, judge.entropy.cases.of("ranking"), judge.stop,
-        )  # fmt: skip
+            judge.task,
+            virtual_device(judge.device.spec),
+            judge.baseline,
+            self._sources,
+            judge.weighted,
+            judge.entropy.cases.of("ranking"),
+            judge.stop,
+        )
 
     def give_up(self) -> None:
         self._built.cancel()
@@ -223,9 +236,12 @@ class _Space:
         good = {n: p.estimated for n, p in enumerate(self._now.points) if p.estimated is not None}
         first = sorted(good, key=lambda place: (-good[place], place))[: self._now.measurements]
         halving = halved(
-            self.judge.task, self.judge.time, [self._sources[p] for p in first],
-            self.judge.weighted, kept=1,
-        )  # fmt: skip
+            self.judge.task,
+            self.judge.time,
+            [self._sources[p] for p in first],
+            self.judge.weighted,
+            kept=1,
+        )
         self._keep(halving=halving)
 
     def _again(self) -> None:
@@ -275,9 +291,15 @@ def main() -> None:
     out = given.out or Path("regret.json")
     deadline = time.monotonic() + given.budget_s
     study = Study(
-        out, given.device, given.cases, given.points, given.measurements, deadline,
-        Entropy(given.seed), given.trust,
-    )  # fmt: skip
+        out,
+        given.device,
+        given.cases,
+        given.points,
+        given.measurements,
+        deadline,
+        Entropy(given.seed),
+        given.trust,
+    )
     if given.rank:
         study.rank(given.spaces or list(SPACES), given.rank)
         return

@@ -65,9 +65,10 @@ def measure(name: str, device: Device, repeats: int) -> str:
 @one_line_errors()
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m astra_chat.research.measure_sweep", description=__doc__,
+        prog="python -m astra_chat.research.measure_sweep",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: all")
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N")
     parser.add_argument("--repeats", type=int, default=3)

@@ -34,10 +34,12 @@ def joined(lines: list[dict[str, Any]], turns: int) -> Iterator[dict[str, Any]]:
     sources = [line for line in lines if line["event"]["kind"] == "blob" and line["turn"]]
     head = [one for one in lines if one["turn"] < FIRST_ROUND and one not in sources]
     rounds = [
-        one for one in lines
-        if one["turn"] >= FIRST_ROUND and one["event"]["kind"] not in ("blob", "spent", "ended")
+        one
+        for one in lines
+        if one["turn"] >= FIRST_ROUND
+        and one["event"]["kind"] not in ("blob", "spent", "ended")
         and not one["event"].get("evaluation", {}).get("confirms")
-    ]  # fmt: skip
+    ]
     seq = turn = 0
     for line in chain(head, sources, cycle(rounds)):
         turn += line["event"]["kind"] in TURNS

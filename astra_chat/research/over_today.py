@@ -70,9 +70,7 @@ def fastest_today(found: Iterable[Comparison], now: str) -> dict[str, tuple[floa
             continue
         for case in one.cases:
             ratio = case.ratio if one.second == theirs else 1 / case.ratio
-            best[case.case.label] = max(
-                best.get(case.case.label, (0.0, "")), (ratio, theirs.name)
-            )  # fmt: skip
+            best[case.case.label] = max(best.get(case.case.label, (0.0, "")), (ratio, theirs.name))
     return best
 
 
@@ -91,8 +89,9 @@ def over_today(runs: Sequence[LiveRun], evidence: Iterable[Evidence], gpu: str) 
         labelled = [(time.case.label, time) for time in timed.cases]
         cases = tuple(
             (label, time.ratio / today[label][0], time.weight)
-            for label, time in labelled if label in today
-        )  # fmt: skip
+            for label, time in labelled
+            if label in today
+        )
         if cases:
             kernels = tuple(sorted({today[label][1] for label, _, _ in cases}))
             found.append(OverToday(name, timed.ratio, cases, len(labelled), kernels))
@@ -116,9 +115,13 @@ def _tables(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[s
         for one in found:
             label, least = one.least
             yield table_row(
-                one.task, f"{one.ratio:.2f}", f"{one.mean:.2f}", f"{least:.2f} ({label})",
-                f"{len(one.cases)} of {one.all_cases}", ", ".join(one.kernels),
-            )  # fmt: skip
+                one.task,
+                f"{one.ratio:.2f}",
+                f"{one.mean:.2f}",
+                f"{least:.2f} ({label})",
+                f"{len(one.cases)} of {one.all_cases}",
+                ", ".join(one.kernels),
+            )
         below = sum(one.mean < 1 for one in found)
         yield ""
         yield (

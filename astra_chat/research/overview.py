@@ -47,9 +47,10 @@ def _measured(timed: Timed) -> tuple[str, str, str]:
     least = min(case.ratio for case in timed.cases)
     largest = max(timed.cases, key=lambda case: case.limit_us)
     return (
-        f"{timed.ratio:.2f} ({low:.2f} to {high:.2f})", f"{least:.2f}",
+        f"{timed.ratio:.2f} ({low:.2f} to {high:.2f})",
+        f"{least:.2f}",
         f"{largest.percent_of_limit:.0f}",
-    )  # fmt: skip
+    )
 
 
 def _short(gpu: str) -> str:

@@ -99,11 +99,15 @@ def measure(task: Task, device: Device, kernels: Sequence[tuple[str, str]]) -> l
             us = _events(library, task, case)
             found.append(
                 EventTime(
-                    task=task.name, case=case, kernel=name, content=candidate_id(source),
-                    mean_us=statistics.mean(us), median_us=statistics.median(us),
+                    task=task.name,
+                    case=case,
+                    kernel=name,
+                    content=candidate_id(source),
+                    mean_us=statistics.mean(us),
+                    median_us=statistics.median(us),
                     cold_us=_cold(library, task, case, device),
                 )
-            )  # fmt: skip
+            )
     return found
 
 
@@ -174,8 +178,9 @@ def main() -> None:
         kernels = [(side.kernel.name, side.source) for side in sides]
         kernels += [
             (path.name.partition(".")[0], source_of(path, found.candidate))
-            for path, of, found in live if of == name
-        ]  # fmt: skip
+            for path, of, found in live
+            if of == name
+        ]
         times += measure(task, device, kernels)
     dumped = PaperMethod(device=device, times=tuple(times)).model_dump(mode="json")
     print(json.dumps({"schema": SCHEMA, **dumped}))

@@ -93,9 +93,16 @@ class Planter:
     def draw(self, count: int) -> list[Fault]:
         """So many faults, of all kinds that the task has, in turn."""
         kinds: list[Callable[[], Fault]] = [
-            self.size_window, self.value_window, self.alignment, self.size_and_dtype,
-            self.special_value, self.many_rows, self.value_window, self.size_window, self.residues,
-        ]  # fmt: skip
+            self.size_window,
+            self.value_window,
+            self.alignment,
+            self.size_and_dtype,
+            self.special_value,
+            self.many_rows,
+            self.value_window,
+            self.size_window,
+            self.residues,
+        ]
         if not self._watchable:
             kinds = [k for k in kinds if k not in (self.value_window, self.special_value)]
         if not any(dim.max > MANY for dim in self.task.dims.values()):
@@ -111,18 +118,18 @@ class Planter:
         dtype = self.rng.choice(self.task.dtypes)
         name, low, high, case = self._window(dtype)
         return Fault(
-            "size window", f"{name} from {low} to {high}", f"{name} >= {low} && {name} <= {high}",
+            "size window",
+            f"{name} from {low} to {high}",
+            f"{name} >= {low} && {name} <= {high}",
             case,
-        )  # fmt: skip
+        )
 
     def size_and_dtype(self) -> Fault:
         """The same in one dtype only."""
         dtype = self.rng.choice(self.task.dtypes)
         name, low, high, case = self._window(dtype)
         condition = f"{name} >= {low} && {name} <= {high} && dtype == {DTYPE_CODES[dtype]}"
-        return Fault(
-            "size and dtype", f"{dtype}, {name} from {low} to {high}", condition, case
-        )  # fmt: skip
+        return Fault("size and dtype", f"{dtype}, {name} from {low} to {high}", condition, case)
 
     def many_rows(self) -> Fault:
         """More rows than some number from 65,536 to 100,000, or to what a check can hold."""
@@ -143,10 +150,11 @@ class Planter:
         extent += (rest - extent) % divisor
         units = f"({name} / {step})" if step > 1 else name
         return Fault(
-            "residue", f"{dtype}, {units} % {divisor} == {rest}",
+            "residue",
+            f"{dtype}, {units} % {divisor} == {rest}",
             f"{units} % {divisor} == {rest} && dtype == {DTYPE_CODES[dtype]}",
             self._case(dtype, {name: extent * step}),
-        )  # fmt: skip
+        )
 
     def alignment(self) -> Fault:
         """One argument off a multiple of 32 to 256 bytes, or two that differ there."""
@@ -237,9 +245,13 @@ class Planter:
         names = [a.name for a in self.task.args if a.has_families]
         families: dict[str, AnyFamily] = {n: family if n == arg.name else "normal" for n in names}
         return Fault(
-            kind, f"{arg.name}: {words}", "true", case.model_copy(update={"families": families}),
-            arg.name, value,
-        )  # fmt: skip
+            kind,
+            f"{arg.name}: {words}",
+            "true",
+            case.model_copy(update={"families": families}),
+            arg.name,
+            value,
+        )
 
     def _window(self, dtype: DTypeName) -> tuple[str, int, int, Case]:
         """A dim, the ends of its window, and a case inside."""
@@ -292,10 +304,16 @@ def source(task: Task, fault: Fault) -> str:
     rows = "*".join(result.shape[:-1]) or "1"
     call = ", ".join(
         [
-            result.name, _stride(result), result.shape[-1], _code(result),
-            seen.name, _stride(seen) if len(seen.shape) > 1 else "0", seen.shape[-1], _code(seen),
+            result.name,
+            _stride(result),
+            result.shape[-1],
+            _code(result),
+            seen.name,
+            _stride(seen) if len(seen.shape) > 1 else "0",
+            seen.shape[-1],
+            _code(seen),
         ]
-    )  # fmt: skip
+    )
     first, blocks = (
         ("0", f"static_cast<unsigned>({rows})") if fault.watched else (f"{rows} - 1", "1")
     )

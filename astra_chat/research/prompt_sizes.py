@@ -17,9 +17,13 @@ from astra_chat.replay.prompts import Prompt, prompts
 from astra_chat.transcript.reader import read
 
 STABLE = (
-    "Task", "Timed cases, by their numbers", "How candidates are compared",
-    "The launcher to export", "Headers of the task", "How the inputs of a case are drawn",
-)  # fmt: skip
+    "Task",
+    "Timed cases, by their numbers",
+    "How candidates are compared",
+    "The launcher to export",
+    "Headers of the task",
+    "How the inputs of a case are drawn",
+)
 """Sections that are the same in every prompt of a role in a run."""
 FIRST_ROUND = 2
 

@@ -112,12 +112,17 @@ def three_baselines(
         label = case.case.label
         its, now, share = papers.get(label), today.get(label), streaming.get(label)
         yield table_row(
-            label, f"{case.baseline_us:.2f}", _us(its.median_us if its else None),
-            _us(now.baseline_us if now else None), f"{case.median_us:.2f}", f"{case.ratio:.3f}",
+            label,
+            f"{case.baseline_us:.2f}",
+            _us(its.median_us if its else None),
+            _us(now.baseline_us if now else None),
+            f"{case.median_us:.2f}",
+            f"{case.ratio:.3f}",
             f"{its.median_us / case.median_us:.2f}" if its else "",
             f"{now.ratio:.3f} ({now.ratio_low:.3f} to {now.ratio_high:.3f})" if now else "",
-            f"{case.percent_of_limit:.0f}", f"{share:.1f}" if share else "",
-        )  # fmt: skip
+            f"{case.percent_of_limit:.0f}",
+            f"{share:.1f}" if share else "",
+        )
     yield ""
     yield (
         "| case | warm: sglang | paper | today | winner"
@@ -129,11 +134,16 @@ def three_baselines(
             its, now = papers.get(case.case.label), today.get(case.case.label)
             other = its if isinstance(its, MeasuredTime) else None
             yield table_row(
-                case.case.label, _us(case.baseline_warm_us), _us(other.warm_us if other else None),
-                _us(now.baseline_warm_us if now else None), _us(case.warm_us),
-                _us(case.baseline_event_us), _us(other.event_us if other else None),
-                _us(now.baseline_event_us if now else None), _us(case.event_us),
-            )  # fmt: skip
+                case.case.label,
+                _us(case.baseline_warm_us),
+                _us(other.warm_us if other else None),
+                _us(now.baseline_warm_us if now else None),
+                _us(case.warm_us),
+                _us(case.baseline_event_us),
+                _us(other.event_us if other else None),
+                _us(now.baseline_event_us if now else None),
+                _us(case.event_us),
+            )
     yield ""
 
 
@@ -162,11 +172,19 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
         gains.append(paper.mean_us / best.mean_us)
         over += [row.winner_cold_us / best.cold_us] if row else []
         yield table_row(
-            label, _us(paper.mean_us), _us(ours.mean_us), _us(best.mean_us), f"{gains[-1]:.2f}",
-            _us(row.start_event_us if row else None), _us(row.winner_event_us if row else None),
-            _us(paper.cold_us), _us(ours.cold_us), _us(best.cold_us),
-            _us(row.winner_cold_us if row else None), f"{over[-1]:.2f}" if row else "",
-        )  # fmt: skip
+            label,
+            _us(paper.mean_us),
+            _us(ours.mean_us),
+            _us(best.mean_us),
+            f"{gains[-1]:.2f}",
+            _us(row.start_event_us if row else None),
+            _us(row.winner_event_us if row else None),
+            _us(paper.cold_us),
+            _us(ours.cold_us),
+            _us(best.cold_us),
+            _us(row.winner_cold_us if row else None),
+            f"{over[-1]:.2f}" if row else "",
+        )
     yield ""
     cold = geomean([times[x, "paper"].cold_us / times[x, "best"].cold_us for x in labels])
     yield (

@@ -111,12 +111,13 @@ def _summary(found: Found) -> Iterator[str]:
         large = tables.large_cases(run.task, run.timed.cases, run.transcript.header.device.spec)
         shares = [streaming[c.case.label] for c in large if c.case.label in streaming]
         cells = [
-            run.task, *_over_today(list(today.values())),
+            run.task,
+            *_over_today(list(today.values())),
             f"**{run.timed.ratio:.3f}** ({low:.3f} to {high:.3f})",
             f"{min(c.ratio_low for c in run.timed.cases):.3f}",
             f"{_over(run.timed, paper):.2f}" if paper else "",
             f"{min(shares):.1f} or more" if shares else "",
-        ]  # fmt: skip
+        ]
         yield f"| {' | '.join(cells)} |"
     yield ""
     if found.method:
@@ -196,10 +197,13 @@ def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|" + ("---|---|---|---|" if measured else "")
     for case in cases:
         cells = [
-            case.case.label, f"{case.weight:g}", f"{case.baseline_us:.2f}", f"{case.median_us:.2f}",
+            case.case.label,
+            f"{case.weight:g}",
+            f"{case.baseline_us:.2f}",
+            f"{case.median_us:.2f}",
             f"{case.ratio:.3f} ({case.ratio_low:.3f} to {case.ratio_high:.3f})",
             f"{case.percent_of_limit:.0f}",
-        ]  # fmt: skip
+        ]
         if isinstance(case, MeasuredTime):
             cells += [_us(case.baseline_warm_us), _us(case.warm_us)]
             cells += [f"{case.baseline_event_us:.2f}", f"{case.event_us:.2f}"]

@@ -115,10 +115,13 @@ def upper_bound(rejected: int, judged: int, confidence: float = CONFIDENCE) -> f
 def _at_most(count: int, trials: int, rate: float) -> float:
     """Probability of at most `count` successes."""
     terms = (
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        + k * math.log(rate) + (trials - k) * math.log1p(-rate)
+        math.lgamma(trials + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(trials - k + 1)
+        + k * math.log(rate)
+        + (trials - k) * math.log1p(-rate)
         for k in range(count + 1)
-    )  # fmt: skip
+    )
     return sum(map(math.exp, terms)) if 0 < rate < 1 else float(rate == 0)
 
 
@@ -151,9 +154,12 @@ def judged(kernels: Sequence[Honest], folder: Path) -> Iterator[Judgement]:
                 file = folder / f"{evaluation.candidate}.cu"
                 file.write_text(kernel.source)
                 again = reproduce_command(
-                    evaluation, str(task.folder), str(file), ("--device", "virtual"),
+                    evaluation,
+                    str(task.folder),
+                    str(file),
+                    ("--device", "virtual"),
                     scalars=task.scalars,
-                )  # fmt: skip
+                )
                 words = f"{describe(evaluation.outcome)}\n{again}"
             kind = evaluation.outcome.kind
             yield Judgement(kernel.name, kernel.task, evaluation.seed, kind, words)

@@ -84,10 +84,11 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
         estimated = guess if run.summary.device.kind == "virtual" else ""
         yield table_row(
             f"[{run.name}](../../{run.path.as_posix()})",
-            f"`{run.arm[0]}`", f"`{speed.candidate}`" if speed else "none",
+            f"`{run.arm[0]}`",
+            f"`{speed.candidate}`" if speed else "none",
             estimated if best or not estimated else f"{estimated}, a tie",
             *(_said(run, gpu) for gpu in gpus),
-        )  # fmt: skip
+        )
 
 
 def _said(run: LiveRun, gpu: str) -> str:
@@ -117,9 +118,16 @@ def _cases(task: Task, timed: Timed, known: Floors, gpu: str) -> Iterator[str]:
     """`gpu`: its key in tools/gpu_specs.py."""
     large = {case.case.label for case in large_cases(task.name, timed.cases, gpu)}
     yield table_row(
-        "case", "weight", "`sglang`", "winner", "ratio, 95 %", "over today", "% of limit",
-        "% of streaming", "above empty",
-    )  # fmt: skip
+        "case",
+        "weight",
+        "`sglang`",
+        "winner",
+        "ratio, 95 %",
+        "over today",
+        "% of limit",
+        "% of streaming",
+        "above empty",
+    )
     yield table_row(*["---"] * 9)
     for case in timed.cases:
         yield table_row(*_cells(task, case, known, case.case.label in large))

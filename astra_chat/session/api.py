@@ -76,14 +76,31 @@ def run(
     """
     place = judge if judge is not None and place_of(judge) is not None else None
     options = RunOptions.given(
-        models=models, tier=baseline, rounds=rounds, cases=cases, budget=budget, strategy=strategy,
-        mutants=mutants, tune=tune, stop_at_percent=stop_at, patience=patience, trust=trust,
+        models=models,
+        tier=baseline,
+        rounds=rounds,
+        cases=cases,
+        budget=budget,
+        strategy=strategy,
+        mutants=mutants,
+        tune=tune,
+        stop_at_percent=stop_at,
+        patience=patience,
+        trust=trust,
         judge=judge if place is None else "detached",
-    )  # fmt: skip
+    )
     session = SessionOptions(
-        task=task, base_url=base_url, device=device, gpu=gpu, out=out, approver=approver, seed=seed,
-        place=place, no_wait=no_wait, accept_recorded_options=accept_recorded_options,
-    )  # fmt: skip
+        task=task,
+        base_url=base_url,
+        device=device,
+        gpu=gpu,
+        out=out,
+        approver=approver,
+        seed=seed,
+        place=place,
+        no_wait=no_wait,
+        accept_recorded_options=accept_recorded_options,
+    )
     past = past_of(resume, branch, after_round)
     listener = traced(events or Silent())
     if past is None:

@@ -73,8 +73,9 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     kernel = proven_object(task, source, toolkit, arch)
     cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
-    link_module([kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry),
-                toolkit, cudart)  # fmt: skip
+    link_module(
+        [kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry), toolkit, cudart
+    )
     (folder / README).write_text(_readme(task, source, arch, toolkit))
     (folder / EXAMPLE).write_text(example_source(task))
     (folder / TORCH_OPERATOR).write_text(operator_source(task))
@@ -84,9 +85,17 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
 def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: list[str]) -> None:
     """Link kernel and binding; of the libraries linked in, nothing is visible from outside."""
     command = [
-        str(toolkit.cxx), "-shared", *map(str, objects), "-o", str(module.absolute()), *cudart,
-        f"-L{tvm_ffi_folder('lib')}", "-ltvm_ffi", "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic",
-    ]  # fmt: skip
+        str(toolkit.cxx),
+        "-shared",
+        *map(str, objects),
+        "-o",
+        str(module.absolute()),
+        *cudart,
+        f"-L{tvm_ffi_folder('lib')}",
+        "-ltvm_ffi",
+        "-Wl,--exclude-libs,ALL",
+        "-Wl,-Bsymbolic",
+    ]
     compile_cpp(command, module.parent)
 
 
@@ -98,11 +107,16 @@ def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
         for arg in task.args
     )
     return _README.format(
-        entry=task.entry, candidate=candidate_id(source), summary=task.summary,
-        arguments=arguments, rows=rows, arch=arch,
-        dtypes=types_text(task), nvcc=toolkit.version,
+        entry=task.entry,
+        candidate=candidate_id(source),
+        summary=task.summary,
+        arguments=arguments,
+        rows=rows,
+        arch=arch,
+        dtypes=types_text(task),
+        nvcc=toolkit.version,
         tvm_ffi=tvm_ffi_version(),
-    )  # fmt: skip
+    )
 
 
 _README = """\

@@ -16,12 +16,18 @@ def example_source(task: Task) -> str:
     present = [arg for arg in task.args if arg.present(case)]
     written = next(arg.name for arg in present if arg.written)
     return _EXAMPLE.format(
-        entry=task.entry, label=case.named, dims=pformat(case.dims), dtype=case.dtype,
-        types=_types(task, case), scalars=pformat(_scalars(task, case)), absent=case.absent,
+        entry=task.entry,
+        label=case.named,
+        dims=pformat(case.dims),
+        dtype=case.dtype,
+        types=_types(task, case),
+        scalars=pformat(_scalars(task, case)),
+        absent=case.absent,
         indices="\n".join(_indices(arg, case) for arg in present if arg.index) or "    pass",
         tensors="\n".join(_tensor(arg, case) for arg in present),
-        arguments=call_arguments(task), written=written,
-    )  # fmt: skip
+        arguments=call_arguments(task),
+        written=written,
+    )
 
 
 def call_arguments(task: Task) -> str:

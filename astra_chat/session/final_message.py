@@ -95,10 +95,13 @@ def _without_best(state: RunState) -> str:
     attempts = [attempt for under_way in state.rounds for attempt in under_way.attempts]
     judged = [one.evaluation for one in attempts if one.evaluation and one.rejected is None]
     ties = [
-        (outcome.ratio, one.candidate, outcome.why) for one in judged
-        if isinstance(outcome := one.outcome, Timed) and outcome.verdict == "tie"
-        and outcome.basis == "estimated" and outcome.ratio > MIN_GAIN
-    ]  # fmt: skip
+        (outcome.ratio, one.candidate, outcome.why)
+        for one in judged
+        if isinstance(outcome := one.outcome, Timed)
+        and outcome.verdict == "tie"
+        and outcome.basis == "estimated"
+        and outcome.ratio > MIN_GAIN
+    ]
     if not ties:
         return "no candidate was faster than the baseline"
     ratio, candidate, why = max(ties, key=lambda one: one[0])

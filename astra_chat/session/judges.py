@@ -29,10 +29,14 @@ def judge_for(
     if request.device.kind == "cuda" and request.limits.confirmations and not detached:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
     judge = TuningJudge(
-        request.task, request.device, tier=request.options.tier, cases=request.options.cases,
-        trust=request.options.trust, entropy=request.entropy,
+        request.task,
+        request.device,
+        tier=request.options.tier,
+        cases=request.options.cases,
+        trust=request.options.trust,
+        entropy=request.entropy,
         on_progress=lambda report: loop.call(events.progress, report),
-    )  # fmt: skip
+    )
     if detached:
         judged = sum(isinstance(turn.payload, Evaluation) for turn in past)
         return DetachedJudge(judge, request.options.cases, judged, carrier)

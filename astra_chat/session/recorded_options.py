@@ -147,8 +147,11 @@ def command_line(given: RunOptions, session: SessionOptions, go_on: Sequence[str
 
 def _given(options: RunOptions | SessionOptions) -> dict[str, Any]:
     """Options by name, as they were given; those that were not are left out."""
-    values = {name: getattr(options, name) for name in type(options).model_fields
-              if name in options.model_fields_set}  # fmt: skip
+    values = {
+        name: getattr(options, name)
+        for name in type(options).model_fields
+        if name in options.model_fields_set
+    }
     if isinstance(options, RunOptions):  # 0 was given for None
         return {name: 0 if value is None else value for name, value in values.items()}
     return {name: value for name, value in values.items() if value is not None}

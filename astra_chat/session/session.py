@@ -84,10 +84,17 @@ def run_request(
 
     turns = past.turns if past else []
     with (
-        recorded_judge(request.models.recording, real_judge, request.task, request.device,
-                       request.options.tier, request.options.cases, turns) as opened,
+        recorded_judge(
+            request.models.recording,
+            real_judge,
+            request.task,
+            request.device,
+            request.options.tier,
+            request.options.cases,
+            turns,
+        ) as opened,
         closing(begin(request, past, listener.record)) as recorder,
-    ):  # fmt: skip
+    ):
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)
         run = recorder.records[0].run
         if isinstance(own, DetachedJudge):
@@ -301,10 +308,15 @@ class Session:
         self._recorder.record(
             ledger(self._recorder.records),
             ended(
-                self._state, reason, end.error, notes, self._request.entropy.root,
-                end.question.id if end.question else "", end.job.name if end.job else "",
+                self._state,
+                reason,
+                end.error,
+                notes,
+                self._request.entropy.root,
+                end.question.id if end.question else "",
+                end.job.name if end.job else "",
             ),
-        )  # fmt: skip
+        )
 
     def _leave_best(self, whole: bool) -> list[str]:
         """Write best.cu and, of a run that reached its end, best/; say what was written."""

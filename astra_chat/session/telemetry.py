@@ -145,9 +145,16 @@ class Spans:
     def _turn(
         self, record: Record, speaker: str, about: Attributes, steps: Sequence[Step] = ()
     ) -> None:
-        span = self._span(f"turn {speaker}", self._last, self._root, {
-            "astra.turn": record.turn, "gen_ai.agent.name": speaker, **about,
-        })  # fmt: skip
+        span = self._span(
+            f"turn {speaker}",
+            self._last,
+            self._root,
+            {
+                "astra.turn": record.turn,
+                "gen_ai.agent.name": speaker,
+                **about,
+            },
+        )
         begun = self._last
         for at, asked in self._waiting:
             self._span(f"chat {asked.model}", begun, span, _asked(asked)).end(self._ns(at))

@@ -27,12 +27,15 @@ def operator_source(task: Task) -> str:
     parameters are the module's, in their order."""
     written = [_spelled(arg.name) for arg in task.args if not arg.constant]
     return _OPERATOR.format(
-        entry=task.entry, name=_spelled(task.entry), namespace=NAMESPACE,
-        module=module_file(task.entry), written=", ".join(map(_quoted, written)),
+        entry=task.entry,
+        name=_spelled(task.entry),
+        namespace=NAMESPACE,
+        module=module_file(task.entry),
+        written=", ".join(map(_quoted, written)),
         parameters="".join(f"    {line},\n" for line in _parameters(task)),
         arguments=", ".join(map(_spelled, parameter_names(task))),
         words=textwrap.indent("\n".join(_words(task)), "    "),
-    )  # fmt: skip
+    )
 
 
 def _words(task: Task) -> Iterator[str]:

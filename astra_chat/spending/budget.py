@@ -43,8 +43,10 @@ class Budget(Value):
 
     def __str__(self) -> str:
         given = self.model_dump(exclude_none=True)
-        return ",".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-                        for name, value in given.items())  # fmt: skip
+        return ",".join(
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in given.items()
+        )
 
 
 def parse_budget(words: str | None) -> Budget:

@@ -90,9 +90,10 @@ class RunOptions(Value):
         """What the run is held to."""
         shared = set(Limits.model_fields) - {"approval", "evaluations"}
         return Limits(
-            approval=bool(self.approval), evaluations=self.evaluations,
+            approval=bool(self.approval),
+            evaluations=self.evaluations,
             **self.model_dump(include=shared),
-        )  # fmt: skip
+        )
 
     @property
     def evaluations(self) -> int | None:

@@ -39,9 +39,12 @@ def events_of(turn: Turn, stored: set[str]) -> list[Event]:
         return [ChatMessage(speaker=turn.speaker, payload=payload)]
     sha = sha256_of(payload.source)
     proposed = Proposed(
-        speaker=turn.speaker, words=payload.words, candidate=payload.candidate, sha256=sha,
+        speaker=turn.speaker,
+        words=payload.words,
+        candidate=payload.candidate,
+        sha256=sha,
         edits=payload.edits,
-    )  # fmt: skip
+    )
     return [*blobs([payload.source], stored), proposed]
 
 

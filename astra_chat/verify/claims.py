@@ -55,8 +55,9 @@ class Verification(Value):
 
 def claim(name: str, about: str, holds: bool, why: str = "") -> Claim:
     """`why` is kept where it does not hold."""
-    return Claim(name=name, about=about, status="stands" if holds else "fails",
-                 why="" if holds else why)  # fmt: skip
+    return Claim(
+        name=name, about=about, status="stands" if holds else "fails", why="" if holds else why
+    )
 
 
 def unchecked(name: str, about: str, why: str) -> Claim:

@@ -97,9 +97,13 @@ def _checked(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) -
         return unchecked(CHECKED, where, run.broken_task)
     ran = {_unseeded(case) for case in check.visible}
     missing = [case.label for case in run.task.check if _unseeded(case) not in ran]
-    why = f"{missing[0]} did not run" if missing else differences(
-        [("cases", correct.cases, check.cases), ("hidden", correct.hidden, check.drawn)]
-    )  # fmt: skip
+    why = (
+        f"{missing[0]} did not run"
+        if missing
+        else differences(
+            [("cases", correct.cases, check.cases), ("hidden", correct.hidden, check.drawn)]
+        )
+    )
     return claim(CHECKED, where, not why, why)
 
 

@@ -38,9 +38,13 @@ def measured_again(run: Run, device: str, trust: bool) -> list[Claim]:
     chosen = _device(then.device, device)
     require_bounded_cases(run.transcript, run.task, chosen.kind, trust)
     with Judge(
-        run.task, chosen, tier=options.tier, cases=options.cases, trust=trust,
+        run.task,
+        chosen,
+        tier=options.tier,
+        cases=options.cases,
+        trust=trust,
         entropy=Entropy(then.seed or None),
-    ) as judge:  # fmt: skip
+    ) as judge:
         extra = [case for case in run.state.extra_cases if case not in run.task.check]
         source = run.state.sources[then.candidate]
         now = judge.evaluate(source, extra, fresh_seeds=then.confirms)

@@ -76,11 +76,13 @@ def pack(
         else:
             left_out.append("machine code and launch plans: not asked for")
     manifest = Manifest(
-        run=transcript.records[0].run, astra=__version__, license=license,
+        run=transcript.records[0].run,
+        astra=__version__,
+        license=license,
         files={name: sha256_of_bytes(content) for name, content in sorted(members.items())},
         public_key=signer.public_key().public_bytes_raw().hex() if signer else "",
         left_out=tuple(left_out),
-    )  # fmt: skip
+    )
     text = (manifest.model_dump_json(indent=1) + "\n").encode()
     members[MANIFEST] = text
     if signer is not None:
@@ -117,10 +119,12 @@ def _environment(run: Run) -> str:
     header = run.transcript.header
     gpu = next((e.evidence.gpu for _, e in run.evaluations if e.evidence and e.evidence.gpu), {})
     said = {
-        "versions": header.versions, "device": header.device.model_dump(),
-        "git": header.git.model_dump() if header.git else None, "gpu": gpu,
+        "versions": header.versions,
+        "device": header.device.model_dump(),
+        "git": header.git.model_dump() if header.git else None,
+        "gpu": gpu,
         "options": run.transcript.options.model_dump(mode="json"),
-    }  # fmt: skip
+    }
     return json.dumps(said, indent=1)
 
 

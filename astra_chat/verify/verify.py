@@ -45,9 +45,11 @@ def verify(transcript: Transcript, measuring: Measuring | None = None) -> Verifi
             claims.append(unchecked(REPEATS, name, "only --measure judges the winner again"))
     lacking = filter(None, (incompleteness(transcript), unknown_kinds(transcript)))
     return Verification(
-        schema="astra-chat/verified/1", run=transcript.records[0].run, claims=tuple(claims),
+        schema="astra-chat/verified/1",
+        run=transcript.records[0].run,
+        claims=tuple(claims),
         notes=tuple(lacking),
-    )  # fmt: skip
+    )
 
 
 def verify_bundle(

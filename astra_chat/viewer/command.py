@@ -76,10 +76,14 @@ def _print(rows: list[RunRow], folder: Path) -> None:
         table.add_column(name, overflow="fold", justify="right" if name == "rounds" else "left")
     for row in rows:
         table.add_row(
-            Text(row.task or "-"), Text(row.started[:16].replace("T", " ")), Text(row.state),
+            Text(row.task or "-"),
+            Text(row.started[:16].replace("T", " ")),
+            Text(row.state),
             f"{row.best.ratio:.2f}x" if row.best else "-",
-            row.basis if row.best else "", str(row.rounds), Text(row.path),
-        )  # fmt: skip
+            row.basis if row.best else "",
+            str(row.rounds),
+            Text(row.path),
+        )
     out.print(table)
     for row in rows:
         if row.state in ("running", "waiting", "unreadable"):

@@ -85,10 +85,14 @@ class Viewer:
         running = following.running()
         news = following.news(seen)
         state, words = state_of_run(news.transcript.records, running)
-        return json.dumps({
-            "turns": news.transcript.records[-1].turn, "html": pages.live_turns(news),
-            "state": f"{state}: {words}", "over": not running,
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "turns": news.transcript.records[-1].turn,
+                "html": pages.live_turns(news),
+                "state": f"{state}: {words}",
+                "over": not running,
+            }
+        )
 
     def _report(self, keys: list[str]) -> str:
         found = [self._runs.path_of(key) for key in keys]

@@ -33,8 +33,10 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         places[first : first + len(own)] = own
         of_blocks[first // size : end // size] = bucket - 1
     return {
-        "sorted_token_ids": places, "expert_ids": of_blocks, "num_tokens_post_pad": starts[-1:],
-    }  # fmt: skip
+        "sorted_token_ids": places,
+        "expert_ids": of_blocks,
+        "num_tokens_post_pad": starts[-1:],
+    }
 
 
 def canonical(

@@ -18,9 +18,11 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
     of_key = (dims["kv_heads"], dims["head_dim"])
     shapes = {
         "query": (new, dims["heads"], dims["head_dim"]),
-        "key": (new, *of_key), "value": (new, *of_key),
-        "k_cache": (cache, *of_key), "v_cache": (cache, *of_key),
-    }  # fmt: skip
+        "key": (new, *of_key),
+        "value": (new, *of_key),
+        "k_cache": (cache, *of_key),
+        "v_cache": (cache, *of_key),
+    }
     return {
         **{name: case.draw(generator, shape) for name, shape in shapes.items()},
         "cos_sin_cache": torch.cat([angles.cos(), angles.sin()], dim=-1).float(),

@@ -38,21 +38,26 @@ PROFILER = Ask("profiler", "profiler")
 def tuning(best: int = 64) -> Tuning:
     ratios = {64: 2.1, 128: 1.9}
     return Tuning(
-        candidate=candidate_id(MARKED), combinations=3,
+        candidate=candidate_id(MARKED),
+        combinations=3,
         points=(
             *(TriedPoint(values={"kThreads": n}, estimated_ratio=r) for n, r in ratios.items()),
             TriedPoint(values={"kThreads": 256}, estimated_ratio=None, failed="crashed"),
         ),
-        start={"kThreads": 128}, best={"kThreads": best}, seconds=1.5,
-    )  # fmt: skip
+        start={"kThreads": 128},
+        best={"kThreads": best},
+        seconds=1.5,
+    )
 
 
 def chat(*turns: tuple[Speaker, Payload], limits: Limits = TUNES) -> RunState:
     """After a marked kernel that is 1.9 times as fast, and these turns."""
     first: list[tuple[Speaker, Payload]] = [
-        ("planner", plan()), ("coder", Kernel(words="w", source=MARKED)),
-        ("executor", build(MARKED)), ("executor", evaluation(MARKED, timed(1.9))),
-    ]  # fmt: skip
+        ("planner", plan()),
+        ("coder", Kernel(words="w", source=MARKED)),
+        ("executor", build(MARKED)),
+        ("executor", evaluation(MARKED, timed(1.9))),
+    ]
     return state_of(
         [*baseline_turns(), *(Turn(who, said) for who, said in [*first, *turns])], limits
     )
@@ -78,9 +83,10 @@ def test_a_correct_marked_kernel_is_tuned_and_the_tuned_one_judged() -> None:
 def test_of_several_candidates_the_fastest_marked_one_is_tuned_once_a_round() -> None:
     slower = MARKED + "// slower\n"
     state = chat(
-        ("coder", Kernel(words="s", source=slower)), ("executor", build(slower)),
+        ("coder", Kernel(words="s", source=slower)),
+        ("executor", build(slower)),
         ("executor", evaluation(slower, timed(1.2))),
-    )  # fmt: skip
+    )
     assert next_step(state) == Tune(Kernel(words="w", source=MARKED))
     assert next_step(state.after(Turn("executor", tuning(best=128)))) == PROFILER
 
@@ -90,10 +96,11 @@ def test_a_human_decides_before_a_tuned_kernel_is_run() -> None:
     state = state_of([*asking_turns(), Turn("planner", plan())], limits)
     kernel = Kernel(words="w", source=MARKED)
     for who, said in (
-        ("coder", kernel), ("executor", build(MARKED)),
+        ("coder", kernel),
+        ("executor", build(MARKED)),
         ("human", Approval(candidate=kernel.candidate, decision="approve")),
         ("executor", evaluation(MARKED, timed(1.9))),
-    ):  # fmt: skip
+    ):
         state = state.after(Turn(who, said))
     assert next_step(state) == AskHuman("accept")
     approved = Approval(candidate=kernel.candidate, decision="approve")
@@ -109,9 +116,11 @@ def test_a_human_decides_before_a_tuned_kernel_is_run() -> None:
 def test_a_tuned_kernel_that_fails_goes_to_no_fixer() -> None:
     tuned = Kernel(words="t", source=TUNED)
     state = chat(
-        ("executor", tuning()), ("executor", tuned), ("executor", build(TUNED)),
+        ("executor", tuning()),
+        ("executor", tuned),
+        ("executor", build(TUNED)),
         ("executor", evaluation(TUNED, WRONG_OUTCOME)),
-    )  # fmt: skip
+    )
     assert next_step(state) == PROFILER
     assert state.best is not None and state.best[0].candidate == candidate_id(MARKED)
 
@@ -160,9 +169,10 @@ def test_planner_and_profiler_read_what_was_tuned(task: Task) -> None:
 def test_what_came_next_is_told_where_nothing_was_faster() -> None:
     words = tuning(best=128).words
     assert words.endswith(
-        "none is faster than what " + candidate_id(MARKED)
+        "none is faster than what "
+        + candidate_id(MARKED)
         + " holds by more than the resolution (1.900x by estimate; kThreads = 64: 2.100x)."
         " Tried: kThreads 64, 128"
-    )  # fmt: skip
+    )
     alone = tuning(best=128).model_copy(update={"points": tuning().points[2:]})
     assert alone.words.endswith("more than the resolution"), "it has no estimate itself"

@@ -176,11 +176,14 @@ def test_what_a_human_is_to_accept_is_confirmed_before_other_kernels_are_run(
 ) -> None:
     other = VECTOR + "// another\n"
     turns = [
-        *asking_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR)),
-        Turn("coder", Kernel(words="", source=other)), Turn("executor", build(VECTOR)),
+        *asking_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="", source=VECTOR)),
+        Turn("coder", Kernel(words="", source=other)),
+        Turn("executor", build(VECTOR)),
         Turn("human", Approval(candidate=candidate_id(VECTOR), decision="approve")),
         Turn("executor", evaluation(VECTOR, timed(1.9))),
-    ]  # fmt: skip
+    ]
     found = speak(turns)
     assert isinstance(found, Evaluation) and found.confirms
     assert found.candidate == candidate_id(VECTOR)

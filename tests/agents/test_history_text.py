@@ -19,11 +19,15 @@ def test_a_round_names_its_candidates_and_how_they_stand() -> None:
 
 def test_candidates_that_failed_are_told_by_their_outcome() -> None:
     turns = [
-        *rounds(timed(1.9)), Turn("planner", plan("broken")),
-        Turn("coder", Kernel(words="", source=BROKEN)), Turn("executor", build(BROKEN)),
-        Turn("fixer", Kernel(words="", source=WRONG)), Turn("executor", build(WRONG)),
-        Turn("executor", evaluation(WRONG, WRONG_OUTCOME)), Turn("planner", plan("none")),
-    ]  # fmt: skip
+        *rounds(timed(1.9)),
+        Turn("planner", plan("broken")),
+        Turn("coder", Kernel(words="", source=BROKEN)),
+        Turn("executor", build(BROKEN)),
+        Turn("fixer", Kernel(words="", source=WRONG)),
+        Turn("executor", build(WRONG)),
+        Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
+        Turn("planner", plan("none")),
+    ]
     _, failed, empty = round_lines(state_of(turns).rounds)
     assert failed == "round 2, broken: coder: build_failed; fixer: wrong"
     assert empty == "round 3, none: no candidate"

@@ -77,19 +77,25 @@ def in_words(text: str) -> list[Turn]:
         Turn("user", run_request()),
         Turn("tester", tests.model_copy(update={"words": text, "cases": (case,)})),
         *baseline_turns()[2:],
-        Turn("planner", card), Turn("coder", kernel), Turn("executor", build(VECTOR)),
-        Turn("executor", evaluation(VECTOR, timed(1.9))), Turn("profiler", said),
-    ]  # fmt: skip
+        Turn("planner", card),
+        Turn("coder", kernel),
+        Turn("executor", build(VECTOR)),
+        Turn("executor", evaluation(VECTOR, timed(1.9))),
+        Turn("profiler", said),
+    ]
 
 
 def in_a_kernel(text: str) -> list[Turn]:
     """The best candidate so far says it."""
     kernel = Kernel(words="", source=source(text))
     return [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel),
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", kernel),
         Turn("executor", build(kernel.source)),
-        Turn("executor", evaluation(kernel.source, timed(1.9))), Turn("profiler", analysis()),
-    ]  # fmt: skip
+        Turn("executor", evaluation(kernel.source, timed(1.9))),
+        Turn("profiler", analysis()),
+    ]
 
 
 def in_a_log(text: str) -> list[Turn]:
@@ -98,17 +104,22 @@ def in_a_log(text: str) -> list[Turn]:
     log = f"line 1: error: #error {text}\nline 2: note: {text}"
     report = build(kernel.source).model_copy(update={"result": BuildFailed(log=log)})
     return [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report),
-    ]  # fmt: skip
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", kernel),
+        Turn("executor", report),
+    ]
 
 
 def in_a_crash(text: str) -> list[Turn]:
     """The kernel's last words say it."""
     return [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR)),
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="", source=VECTOR)),
         Turn("executor", build(VECTOR)),
         Turn("executor", evaluation(VECTOR, Crashed(case=CASE, message=f"signal 6\n{text}"))),
-    ]  # fmt: skip
+    ]
 
 
 def in_a_rejection(text: str) -> list[Turn]:
@@ -116,9 +127,12 @@ def in_a_rejection(text: str) -> list[Turn]:
     kernel = Kernel(words="", source=VECTOR)
     rejected = Approval(candidate=kernel.candidate, decision="reject", reason=text)
     return [
-        *asking_turns(), Turn("planner", plan()), Turn("coder", kernel),
-        Turn("executor", build(VECTOR)), Turn("human", rejected),
-    ]  # fmt: skip
+        *asking_turns(),
+        Turn("planner", plan()),
+        Turn("coder", kernel),
+        Turn("executor", build(VECTOR)),
+        Turn("human", rejected),
+    ]
 
 
 def in_a_refusal(text: str) -> list[Turn]:
@@ -127,8 +141,11 @@ def in_a_refusal(text: str) -> list[Turn]:
     refused = Refused(gate="guard", findings=(Finding(line=1, what=f"#pragma {text}: no"),) * 3)
     report = build(kernel.source).model_copy(update={"result": refused})
     return [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report),
-    ]  # fmt: skip
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", kernel),
+        Turn("executor", report),
+    ]
 
 
 def in_names(text: str) -> list[Turn]:
@@ -139,15 +156,22 @@ def in_names(text: str) -> list[Turn]:
     for speaker, words, outcome in (("coder", "", unsafe), ("human", text, lacking)):
         kernel = Kernel(words=words, source=f"{source(text)}// {speaker}\n")
         turns += [
-            Turn(speaker, kernel), Turn("executor", build(kernel.source)),  # type: ignore[arg-type]
+            Turn(speaker, kernel),
+            Turn("executor", build(kernel.source)),  # type: ignore[arg-type]
             Turn("executor", evaluation(kernel.source, outcome)),
-        ]  # fmt: skip
+        ]
     return turns
 
 
 PLACES = (
-    in_words, in_a_kernel, in_a_log, in_a_crash, in_a_rejection, in_a_refusal, in_names,
-)  # fmt: skip
+    in_words,
+    in_a_kernel,
+    in_a_log,
+    in_a_crash,
+    in_a_rejection,
+    in_a_refusal,
+    in_names,
+)
 
 
 @pytest.fixture(scope="module")
@@ -214,10 +238,11 @@ def _same_form(role: RoleName, prompt: str, neutral: str) -> None:
 def test_endless_words_leave_room(context: ChatContext, place: Callable[[str], list[Turn]]) -> None:
     """A source is shown whole; words and findings are cut: they would fill every later prompt."""
     said = [
-        turn if not isinstance(turn.payload, Kernel)
+        turn
+        if not isinstance(turn.payload, Kernel)
         else Turn(turn.speaker, turn.payload.model_copy(update={"source": VECTOR}))
         for turn in place(ENDLESS)
-    ]  # fmt: skip
+    ]
     for role in MODEL_ROLES:
         prompt = turn_prompt(role, context, state_of(said))
         assert len(prompt) < MAX_CHARACTERS, role
@@ -263,6 +288,9 @@ def test_a_real_compiler_says_it_and_the_fixer_speaks(task: Task) -> None:
         report = judge.build(kernel.source)
     assert isinstance(report.result, BuildFailed) and "TERMINATE" in report.result.log
     turns = [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report)
-    ]  # fmt: skip
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", kernel),
+        Turn("executor", report),
+    ]
     assert speakers(next_step(state_of(turns))) == ("fixer",)

@@ -54,9 +54,11 @@ def test_ratios_are_over_the_plans_own_parent() -> None:
 
 def test_what_does_not_build_produces_no_correct_kernel() -> None:
     turns = [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=BROKEN)),
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="", source=BROKEN)),
         Turn("executor", build(BROKEN)),
-    ]  # fmt: skip
+    ]
     found = predictions(state_of(turns).rounds)
     assert (
         found[0].actual_ratio is None
@@ -91,8 +93,13 @@ def test_the_score_counts_ways_and_metrics() -> None:
 
 
 def test_a_direction_is_right_by_the_resolution_that_ties_are_told_by() -> None:
-    for predicted, ratio, right in ((1.02, 1.03, True), (1.02, 1.06, False), (1.06, 1.03, False),
-                                    (1.06, 1.5, True), (0.9, 1.0, False)):  # fmt: skip
+    for predicted, ratio, right in (
+        (1.02, 1.03, True),
+        (1.02, 1.06, False),
+        (1.06, 1.03, False),
+        (1.06, 1.5, True),
+        (0.9, 1.0, False),
+    ):
         turns = [*baseline_turns(), *one(VECTOR, ratio, 25.0, predicted=predicted)]
         assert predictions(state_of(turns).rounds)[0].direction_correct is right
 

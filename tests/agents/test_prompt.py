@@ -84,8 +84,12 @@ def test_all_see_the_same_text_of_a_source_with_line_numbers(context: ChatContex
         Turn("coder", Kernel(words="", source=WRONG)),
         Turn("executor", build(WRONG)),
     ]
-    for role, turns in (("profiler", thread), ("tester", thread), ("planner", thread),
-                        ("coder", planned)):  # fmt: skip
+    for role, turns in (
+        ("profiler", thread),
+        ("tester", thread),
+        ("planner", thread),
+        ("coder", planned),
+    ):
         text = turn_prompt(role, context, state_of(turns))  # type: ignore[arg-type]
         assert listing(VECTOR) in text and " //10\n" in listing(VECTOR)
         assert listing(SCALAR) not in text, "the baseline is left out once a better one stands"
@@ -118,14 +122,27 @@ def test_the_tester_is_told_which_of_its_cases_were_kept(context: ChatContext) -
         Case(dims={"rows": rows, "d": 4}, dtype="float32") for rows in (1, 2, 3)
     )
     scores = CaseScores(
-        asked=3, mutants=("a", "b"), own=("a",),
-        cases=(CaseScore(case=first, kills=("a",)), CaseScore(case=second),
-               CaseScore(case=third, unjudged="too large")),
-    )  # fmt: skip
-    said = TestSuite(words="", cases=tuple(
-        TestCase(dims=tuple(Extent(name=n, value=v) for n, v in case.dims.items()),
-                 dtype="float32", values="normal", why="")
-        for case in (first, second, third)))  # fmt: skip
+        asked=3,
+        mutants=("a", "b"),
+        own=("a",),
+        cases=(
+            CaseScore(case=first, kills=("a",)),
+            CaseScore(case=second),
+            CaseScore(case=third, unjudged="too large"),
+        ),
+    )
+    said = TestSuite(
+        words="",
+        cases=tuple(
+            TestCase(
+                dims=tuple(Extent(name=n, value=v) for n, v in case.dims.items()),
+                dtype="float32",
+                values="normal",
+                why="",
+            )
+            for case in (first, second, third)
+        ),
+    )
     thread = [*baseline_turns()[:1], Turn("tester", said), Turn("executor", scores)]
     text = turn_prompt("tester", context, state_of(thread))
     assert "- kept, detects 1: rows=1 d=4 float32\n" in text

@@ -97,9 +97,13 @@ def test_scalars_and_pads_are_legal(
     rotary = find_task("rotary_embedding")
     dims = tuple(Extent(name=n, value=v) for n, v in rotary.check[0].dims.items())
     case = TestCase(
-        dims=dims, dtype=rotary.check[0].dtype, values="normal", why="", pad=pad,
+        dims=dims,
+        dtype=rotary.check[0].dtype,
+        values="normal",
+        why="",
+        pad=pad,
         scalars=tuple(ScalarChoice(name=name, value=value) for name, value in scalars),
-    )  # fmt: skip
+    )
     reason = objection(TesterReply(reply=TestSuite(words="", cases=(case,))), rotary)
     assert (reason or "").count("case 1") == bool(said) and said in (reason or "")
 

@@ -84,9 +84,11 @@ def test_each_bottleneck_is_a_sentence_about_the_case_where_most_is_left() -> No
     both = two_cases()
     text = times_text(evaluation(VECTOR, both), both)
     assert text.endswith("latency, case 1: few bytes are in flight\ndram, case 2: bytes")
-    alike = both.model_copy(update={
-        "other_profiles": (both.other_profiles[0].model_copy(update={"bottleneck": "latency"}),)
-    })  # fmt: skip
+    alike = both.model_copy(
+        update={
+            "other_profiles": (both.other_profiles[0].model_copy(update={"bottleneck": "latency"}),)
+        }
+    )
     assert times_text(evaluation(VECTOR, alike), alike).count("latency, case") == 1
 
 
@@ -121,8 +123,10 @@ def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
 
 
 def launching(first: str, second: str) -> Evaluation:
-    plans = tuple(CaseLaunches(case=case, launches=text, plan_sha256="0")
-                  for case, text in ((CASE, first), (OTHER, second)))  # fmt: skip
+    plans = tuple(
+        CaseLaunches(case=case, launches=text, plan_sha256="0")
+        for case, text in ((CASE, first), (OTHER, second))
+    )
     found = Evidence(judge_sha256="0", cubin_sha256="0", plans=plans)
     return evaluation(VECTOR, two_cases()).model_copy(update={"evidence": found})
 
@@ -163,10 +167,20 @@ def test_cases_are_listed_once_with_weight_and_floor() -> None:
 def test_precision_is_told_beside_what_is_tolerated() -> None:
     found = evaluation(VECTOR, two_cases())
     assert "\nprecision: worst result at 10% of its tolerance\n" in judge_report(found)
-    error = ErrorNorm(case=CASE, argument="out", candidate_ulps=0.3, baseline_ulps=0.5,
-                      limit_ulps=1.0)  # fmt: skip
-    check = CheckRecord(visible=(), hidden=(), calls=1, how={}, elements=1, guard_bytes=0,
-                        read_bytes=0, repeats=0, worst_error=error)  # fmt: skip
+    error = ErrorNorm(
+        case=CASE, argument="out", candidate_ulps=0.3, baseline_ulps=0.5, limit_ulps=1.0
+    )
+    check = CheckRecord(
+        visible=(),
+        hidden=(),
+        calls=1,
+        how={},
+        elements=1,
+        guard_bytes=0,
+        read_bytes=0,
+        repeats=0,
+        worst_error=error,
+    )
     told = judge_report(found.model_copy(update={"check": check}))
     assert "tolerance, rms error at 30% of its limit (the baseline's at 50%)\n" in told
 
@@ -174,8 +188,9 @@ def test_precision_is_told_beside_what_is_tolerated() -> None:
 def with_metrics(*by_case: dict[str, float]) -> Timed:
     """Two cases with these metrics."""
     both = two_cases()
-    made = [tuple(Metric(name=n, value=v, unit="", words="") for n, v in one.items())
-            for one in by_case]  # fmt: skip
+    made = [
+        tuple(Metric(name=n, value=v, unit="", words="") for n, v in one.items()) for one in by_case
+    ]
     (other,) = both.other_profiles
     return both.model_copy(
         update={
@@ -193,12 +208,20 @@ def test_metrics_have_a_row_each_and_a_column_for_each_case() -> None:
 
 
 def test_what_says_nothing_is_left_out() -> None:
-    units = {f"machine_instructions_{u}": v for u, v in
-             (("alu", 4), ("fma", 3), ("shared", 2), ("shuffle", 1))}  # fmt: skip
+    units = {
+        f"machine_instructions_{u}": v
+        for u, v in (("alu", 4), ("fma", 3), ("shared", 2), ("shuffle", 1))
+    }
     few = metrics_text(with_metrics(units, units))
     assert "machine_instructions_fma | 3 in all" in few and "shared" not in few
-    loads = {LOADS: 9.0, LOAD_BYTES: 512.0, LOAD_SECTORS: 16.0, OCCUPANCY_LIMIT: 100.0,
-             WARPS_HELD: 8.0, LANES: 96.0}  # fmt: skip
+    loads = {
+        LOADS: 9.0,
+        LOAD_BYTES: 512.0,
+        LOAD_SECTORS: 16.0,
+        OCCUPANCY_LIMIT: 100.0,
+        WARPS_HELD: 8.0,
+        LANES: 96.0,
+    }
     assert metrics_text(with_metrics(loads, loads)).splitlines()[1:] == [f"{WARPS_HELD} | 8 in all"]
     narrow = {**loads, LOAD_BYTES: 128.0, LOAD_SECTORS: 4.0}
     assert f"{LOAD_BYTES} | 128 in all" in metrics_text(with_metrics(narrow, narrow))
@@ -217,13 +240,18 @@ def test_bytes_and_waves_are_shown_where_they_say_something() -> None:
 
 
 def test_of_the_chain_the_largest_units_are_shown_in_the_place_of_counts() -> None:
-    chain = {f"chain_cycles_{unit}": float(n) for n, unit in
-             enumerate(("mov", "alu", "xu", "misc"), 1)}  # fmt: skip
+    chain = {
+        f"chain_cycles_{unit}": float(n) for n, unit in enumerate(("mov", "alu", "xu", "misc"), 1)
+    }
     counts = {INSTRUCTIONS: 99.0, "machine_instructions_alu": 9.0, PTX_PATH: 5.0, MACHINE_PATH: 6.0}
     both = with_metrics({**chain, **counts}, {**chain, **counts})
     assert rows_of(metrics_text(both)).keys() == {
-        "metric of case", "chain_cycles_alu", "chain_cycles_xu", "chain_cycles_misc", MACHINE_PATH,
-    }  # fmt: skip
+        "metric of case",
+        "chain_cycles_alu",
+        "chain_cycles_xu",
+        "chain_cycles_misc",
+        MACHINE_PATH,
+    }
     busy = both.profile.model_copy(update={"bottleneck": "issue"})
     assert f"{INSTRUCTIONS} | 99" in metrics_text(both.model_copy(update={"profile": busy}))
 
@@ -233,10 +261,18 @@ def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:
     cases = [
         CASE.model_copy(update={"dims": {"rows": n, "d": 64}}) for n in range(1, MOST_CASES + 4)
     ]
-    profiles = [one.profile.model_copy(update={
-        "case": case, "metrics": (Metric(name=LEFT, value=n / 100, unit="us", words=""),
-                                  Metric(name="a", value=n, unit="", words=""))})
-        for n, case in enumerate(cases)]  # fmt: skip
+    profiles = [
+        one.profile.model_copy(
+            update={
+                "case": case,
+                "metrics": (
+                    Metric(name=LEFT, value=n / 100, unit="us", words=""),
+                    Metric(name="a", value=n, unit="", words=""),
+                ),
+            }
+        )
+        for n, case in enumerate(cases)
+    ]
     times = [one.cases[0].model_copy(update={"case": case}) for case in cases]
     many = one.model_copy(
         update={"cases": times, "profile": profiles[0], "other_profiles": tuple(profiles[1:])}

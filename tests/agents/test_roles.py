@@ -80,6 +80,16 @@ def test_a_measured_run_is_told_of_what_a_gpu_says() -> None:
 def test_what_the_tables_show_is_defined() -> None:
     told = instructions("planner")
     assert CHAIN_BEFORE_LOAD in told and OVER_LEAST in told and "`chain_cycles_UNIT`" in told
-    for name in (*TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, MACHINE_PATH, CHAIN, TURNS,
-                 WARPS_HELD, WAVES, OCCUPANCY_LIMIT):  # fmt: skip
+    for name in (
+        *TIME_PARTS.values(),
+        REACHABLE,
+        LEFT,
+        LOAD_ROUNDS,
+        MACHINE_PATH,
+        CHAIN,
+        TURNS,
+        WARPS_HELD,
+        WAVES,
+        OCCUPANCY_LIMIT,
+    ):
         assert name in told

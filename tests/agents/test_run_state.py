@@ -116,9 +116,15 @@ def test_a_drawn_case_that_met_a_fault_is_one_of_every_later_check() -> None:
     """That of the winner's confirmation, too: its own draw may have spared the best candidate."""
     drawn = WRONG_OUTCOME.case.model_copy(update={"dims": {"rows": 3, "d": 252}, "seed": 7})
     check = CheckRecord(
-        visible=(), hidden=(), calls=1, how={}, elements=1, guard_bytes=0, read_bytes=0,
+        visible=(),
+        hidden=(),
+        calls=1,
+        how={},
+        elements=1,
+        guard_bytes=0,
+        read_bytes=0,
         repeats=0,
-    )  # fmt: skip
+    )
     own = evaluation(WRONG, WRONG_OUTCOME).model_copy(update={"check": check})
     met = own.model_copy(update={"check": check.model_copy(update={"failed": drawn})})
     begun = [*baseline_turns(), Turn("planner", plan()), kernel("coder", WRONG)]
@@ -316,9 +322,11 @@ def test_one_more_turn_folds_to_the_same_state_as_all_turns() -> None:
 
 KILLER, IDLE = (case.case() for case in suite((7, 12), (9, 4)).cases)
 SCORES = CaseScores(
-    asked=4, mutants=("a", "b"), own=("a",),
+    asked=4,
+    mutants=("a", "b"),
+    own=("a",),
     cases=(CaseScore(case=KILLER, kills=("b",)), CaseScore(case=IDLE)),
-)  # fmt: skip
+)
 
 
 def test_cases_that_notice_no_seeded_bug_are_not_kept() -> None:

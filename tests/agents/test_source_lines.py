@@ -9,9 +9,7 @@ from tests.chat_samples import timed
 
 
 def line(number: int, cycles: float, rounds: float = 0, *calls: int, text: str = "x") -> SourceLine:
-    return SourceLine(
-        line=number, calls=calls, text=text, chain_cycles=cycles, load_rounds=rounds
-    )  # fmt: skip
+    return SourceLine(line=number, calls=calls, text=text, chain_cycles=cycles, load_rounds=rounds)
 
 
 def with_lines(*lines: SourceLine) -> Profile:
@@ -43,8 +41,10 @@ def test_of_many_lines_the_costliest_are_shown_and_long_ones_are_cut() -> None:
     *rows, rest = source_rows([many, with_lines(line(2, 5)), with_lines()])
     assert [cells for _, cells in rows] == [[str(n), "0", "-"] for n in range(21 - MOST_LINES, 21)]
     others = 20 - MOST_LINES
-    assert rest == (f"chain_cycles of {others} other lines",
-                    [str(sum(range(1, others + 1))), "5", "-"])  # fmt: skip
+    assert rest == (
+        f"chain_cycles of {others} other lines",
+        [str(sum(range(1, others + 1))), "5", "-"],
+    )
     assert rows[0][0].partition("`")[2] == "y" * (LONGEST_TEXT - 3) + "...`"
 
 

@@ -56,10 +56,13 @@ def test_who_changes_or_tests_a_source_sees_all_of_it(
 ) -> None:
     source = SLOW + FAST
     thread = [
-        *baseline_turns(), Turn("planner", plan("first")),
-        Turn("coder", Kernel(words="", source=source)), Turn("executor", build(source)),
-        Turn("executor", judged(source)), Turn("profiler", analysis()),
-    ]  # fmt: skip
+        *baseline_turns(),
+        Turn("planner", plan("first")),
+        Turn("coder", Kernel(words="", source=source)),
+        Turn("executor", build(source)),
+        Turn("executor", judged(source)),
+        Turn("profiler", analysis()),
+    ]
     thread += [Turn("planner", plan("next"))] * (role == "coder")
     text = turn_prompt(role, context, state_of(thread))
     assert "  out[threadIdx.x] = 1.0f;" in text
@@ -70,10 +73,12 @@ def test_who_changes_or_tests_a_source_sees_all_of_it(
 def test_a_source_of_which_no_launch_is_on_record_is_shown_whole(context: ChatContext) -> None:
     source = SLOW + FAST
     thread = [
-        *baseline_turns(), Turn("planner", plan("first")),
-        Turn("coder", Kernel(words="", source=source)), Turn("executor", build(source)),
+        *baseline_turns(),
+        Turn("planner", plan("first")),
+        Turn("coder", Kernel(words="", source=source)),
+        Turn("executor", build(source)),
         Turn("executor", evaluation(source, timed(1.5))),
-    ]  # fmt: skip
+    ]
     assert listing(source) in turn_prompt("profiler", context, state_of(thread))
 
 

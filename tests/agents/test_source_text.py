@@ -32,11 +32,24 @@ KERNELS = sorted(Path(__file__).parents[2].glob("sglang_kernels/*/script/*.cu"))
 
 def test_numbers_are_those_of_the_file_and_comments_are_blank_lines() -> None:
     assert listing(SOURCE).splitlines()[1:-1] == [
-        "", "#include <stdint.h>", "", "template <typename T>", "__device__ float read(T value);",
-        "template <>", "__device__ float read<float>(float value) {", "  return value;", "}",
-        " //10", "", "__global__ void kernel(float* out) {", "", "  if (out) {",
-        "    out[0] = 1.0f;  // kept", "  }", "}",
-    ]  # fmt: skip
+        "",
+        "#include <stdint.h>",
+        "",
+        "template <typename T>",
+        "__device__ float read(T value);",
+        "template <>",
+        "__device__ float read<float>(float value) {",
+        "  return value;",
+        "}",
+        " //10",
+        "",
+        "__global__ void kernel(float* out) {",
+        "",
+        "  if (out) {",
+        "    out[0] = 1.0f;  // kept",
+        "  }",
+        "}",
+    ]
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
@@ -54,9 +67,12 @@ def test_a_listing_holds_the_lines_of_a_real_kernel(path: Path) -> None:
 def test_idle_lines_are_one_that_says_so() -> None:
     shown = listing(SOURCE, [Idle(1, 2), Idle(6, 10, ("read",))]).splitlines()[1:-1]
     assert shown[:5] == [
-        "// lines 1 to 2: headers", "", "template <typename T>",
-        "__device__ float read(T value);", "// lines 6 to 10: read, run in no timed case",
-    ]  # fmt: skip
+        "// lines 1 to 2: headers",
+        "",
+        "template <typename T>",
+        "__device__ float read(T value);",
+        "// lines 6 to 10: read, run in no timed case",
+    ]
     assert len(shown) == len(SOURCE.splitlines()) - 5
 
 

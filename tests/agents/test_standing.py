@@ -16,9 +16,11 @@ def rounds(*outcomes: Timed) -> list[Turn]:
     for number, outcome in enumerate(outcomes):
         source = f"// {number}"
         turns += [
-            Turn("planner", plan()), Turn("coder", Kernel(words="", source=source)),
-            Turn("executor", build(source)), Turn("executor", evaluation(source, outcome)),
-        ]  # fmt: skip
+            Turn("planner", plan()),
+            Turn("coder", Kernel(words="", source=source)),
+            Turn("executor", build(source)),
+            Turn("executor", evaluation(source, outcome)),
+        ]
     return turns
 
 

@@ -203,9 +203,10 @@ def confirms(source: str, outcome: Outcome) -> tuple[Speaker, Payload]:
 
 OTHER = VECTOR + "// another"
 PLANNED_OTHER: list[tuple[Speaker, Payload]] = [
-    ("planner", plan()), ("coder", Kernel(words="", source=OTHER)),
+    ("planner", plan()),
+    ("coder", Kernel(words="", source=OTHER)),
     ("executor", evaluation(OTHER, timed(1.2))),
-]  # fmt: skip
+]
 
 
 def test_a_winner_is_confirmed_before_any_end_and_only_that_figure_counts() -> None:
@@ -248,9 +249,12 @@ def speak(step: Step, speaker: Speaker, dice: random.Random) -> Payload:
             return Pass(words="")
         case Ask():
             said: dict[Speaker, Payload] = {
-                "tester": suite((dice.randint(1, 9), 4)), "planner": plan(), "coder": KERNEL,
-                "fixer": KERNEL, "profiler": analysis(dice.choice(["plan", "unsure", "stop"])),
-            }  # fmt: skip
+                "tester": suite((dice.randint(1, 9), 4)),
+                "planner": plan(),
+                "coder": KERNEL,
+                "fixer": KERNEL,
+                "profiler": analysis(dice.choice(["plan", "unsure", "stop"])),
+            }
             return said[speaker]
         case Build(kernels=(kernel, *_)):
             return build(kernel.source) if dice.random() < 0.7 else BROKEN_BUILD
@@ -291,8 +295,9 @@ def by(words: str, *turns: tuple[Speaker, Payload]) -> list[Turn]:
 MORE = Kernel(words="", source=OTHER)
 TWO: list[tuple[Speaker, Payload]] = [*PLANNED, ("coder", MORE)]
 BUILDS: list[tuple[Speaker, Payload]] = [
-    ("executor", build(VECTOR)), ("executor", build(OTHER)),
-]  # fmt: skip
+    ("executor", build(VECTOR)),
+    ("executor", build(OTHER)),
+]
 LAME: tuple[Speaker, Payload] = ("executor", evaluation(OTHER, FAULTS[0]))
 
 
@@ -329,13 +334,17 @@ def test_only_where_no_kernel_of_a_plan_is_right_one_is_repaired() -> None:
         ([("single", plan())], Ask("single", "coder")),
         ([("single", plan()), ("single", KERNEL)], Build((KERNEL,))),
         ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR))], Run(KERNEL)),
-        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR)), JUDGED],
-         Ask("single", "planner")),
-        ([("single", plan()), ("single", Kernel(words="", source=BROKEN)), FAILED],
-         Ask("single", "fixer")),
+        (
+            [("single", plan()), ("single", KERNEL), ("executor", build(VECTOR)), JUDGED],
+            Ask("single", "planner"),
+        ),
+        (
+            [("single", plan()), ("single", Kernel(words="", source=BROKEN)), FAILED],
+            Ask("single", "fixer"),
+        ),
         ([("single", plan()), ("single", Pass(words=""))], Ask("single", "planner")),
     ],
-)  # fmt: skip
+)
 def test_alone_one_takes_all_places(turns: list[tuple[Speaker, Payload]], expected: Step) -> None:
     thread = by("single", *turns)
     assert step(thread) == expected
@@ -365,9 +374,11 @@ def test_alone_there_is_no_tester() -> None:
 SCORED = Limits(rounds=2, repairs=1, mutants=4)
 KILLER, IDLE = (case.case() for case in suite((7, 12), (9, 4)).cases)
 SCORES = CaseScores(
-    asked=4, mutants=("a", "b"), own=("a",),
+    asked=4,
+    mutants=("a", "b"),
+    own=("a",),
     cases=(CaseScore(case=KILLER, kills=("b",)), CaseScore(case=IDLE)),
-)  # fmt: skip
+)
 
 
 def test_the_testers_cases_are_scored_before_they_are_run() -> None:

@@ -52,7 +52,7 @@ def test_a_source_and_edits_become_kernels(task: Task) -> None:
         ("tester", TesterReply(reply=suite((7, 13))), "case 1"),
         ("single", SingleReply(reply=plan()), "a kernel is expected now"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_used_is_said(
     task: Task, role: RoleName, reply: AnyReply, said: str
 ) -> None:

@@ -46,9 +46,12 @@ class Forgery:
 def virtual(lines: Lines) -> None:
     """The example as a killed run on the virtual GPU, which every machine can resume."""
     device = {
-        "kind": "virtual", "index": 0, "name": "virtual GPU, estimates for NVIDIA H200",
-        "arch": "sm_90", "spec": "h200",
-    }  # fmt: skip
+        "kind": "virtual",
+        "index": 0,
+        "name": "virtual GPU, estimates for NVIDIA H200",
+        "arch": "sm_90",
+        "spec": "h200",
+    }
     lines[0]["event"]["device"] = device
     end = next(i for i, line in enumerate(lines) if line["turn"] == 4)
     del lines[end + 1 :]

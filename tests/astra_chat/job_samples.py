@@ -21,12 +21,21 @@ REFUSED_BY_GUARD = "// no launcher\n"
 def job_of(task: Task, source: str = REFUSED_BY_GUARD, **changes: Any) -> Job:
     """A job about a candidate of the task."""
     job = Job(
-        schema="astra-chat/job/2", run="run-1", number=0, task=task.name,
+        schema="astra-chat/job/2",
+        run="run-1",
+        number=0,
+        task=task.name,
         task_files={name: sha256_of(text) for name, text in task.files().items()},
-        tier="sglang", timed=None, device=DEVICE, source=sha256_of(source), extra_cases=(),
-        fresh_seeds=False, seed="0123456789ab-0123456789abcdef", judge_sha256=judge_sha256(),
+        tier="sglang",
+        timed=None,
+        device=DEVICE,
+        source=sha256_of(source),
+        extra_cases=(),
+        fresh_seeds=False,
+        seed="0123456789ab-0123456789abcdef",
+        judge_sha256=judge_sha256(),
         astra=__version__,
-    )  # fmt: skip
+    )
     return Job.model_validate({**job.model_dump(), **changes})
 
 
@@ -47,9 +56,13 @@ def result_for(job: Job, source: str, outcomes: dict[str, Outcome] | None = None
     judge = FixedJudge(outcomes)
     found = judge.evaluate(source, job.extra_cases, fresh_seeds=job.fresh_seeds)
     return Result(
-        schema="astra-chat/job-result/2", job=job.sha256, judge_sha256=judge_sha256(),
-        worker="gpu-box:7", versions={}, found=found.model_copy(update={"seed": job.seed}),
-    )  # fmt: skip
+        schema="astra-chat/job-result/2",
+        job=job.sha256,
+        judge_sha256=judge_sha256(),
+        worker="gpu-box:7",
+        versions={},
+        found=found.model_copy(update={"seed": job.seed}),
+    )
 
 
 def answer(folder: Path, outcomes: dict[str, Outcome] | None = None) -> None:

@@ -22,10 +22,17 @@ from tests.chat_samples import DEVICE, FixedJudge, run_options
 def meta(name: str, **changes: Any) -> Meta:
     """What a question says about itself."""
     fields = {
-        "schema": "astra-chat/question/1", "id": name, "run": "run-1", "task": "doubled",
-        "role": "coder", "round": 1, "attempt": 1, "asked": "2026-01-01", "kernel": True,
+        "schema": "astra-chat/question/1",
+        "id": name,
+        "run": "run-1",
+        "task": "doubled",
+        "role": "coder",
+        "round": 1,
+        "attempt": 1,
+        "asked": "2026-01-01",
+        "kernel": True,
         "transcript": "/nowhere/transcript.jsonl",
-    }  # fmt: skip
+    }
     return Meta.model_validate({**fields, **changes})
 
 
@@ -33,9 +40,13 @@ def run(task: Task, box: Path, out: Path, *, no_wait: bool = True) -> RunResult:
     """A new run of the sample task with a judge of fixed findings."""
     models = f"mailbox:{box}"
     request = Request(
-        task=task, device=DEVICE, models=open_models(models, task), folder=out,
-        options=run_options(models=models), no_wait=no_wait,
-    )  # fmt: skip
+        task=task,
+        device=DEVICE,
+        models=open_models(models, task),
+        folder=out,
+        options=run_options(models=models),
+        no_wait=no_wait,
+    )
     return run_request(request, judge=FixedJudge())
 
 

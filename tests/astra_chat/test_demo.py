@@ -39,16 +39,17 @@ LIVE = {
         "rotary_embedding": f"{FURTHER}/rotary_embedding-sglang-single-1.jsonl.gz",
         "per_token_quant_fp8": f"{FURTHER}/per_token_quant_fp8-sglang-single-1.jsonl.gz",
         "per_token_group_quant_fp8": f"{FURTHER}/per_token_group_quant_fp8-sglang-team-2.jsonl.gz",
-        "silu_and_mul_group_quant_fp8":
-            f"{FURTHER}/silu_and_mul_group_quant_fp8-sglang-team-1.jsonl.gz",
-        "fused_add_rmsnorm_quant_fp8":
-            f"{FURTHER}/fused_add_rmsnorm_quant_fp8-sglang-team-1.jsonl.gz",
+        "silu_and_mul_group_quant_fp8": f"{FURTHER}/"
+        ""
+        "silu_and_mul_group_quant_fp8-sglang-team-1.jsonl.gz",
+        "fused_add_rmsnorm_quant_fp8": f"{FURTHER}/"
+        "fused_add_rmsnorm_quant_fp8-sglang-team-1.jsonl.gz",
         "topk_softmax": f"{FURTHER}/topk_softmax-sglang-single-1.jsonl.gz",
         "moe_align_block_size": f"{FURTHER}/moe_align_block_size-sglang-team-2.jsonl.gz",
         "qk_rmsnorm_rope": f"{FURTHER}/qk_rmsnorm_rope-sglang-team-1.jsonl.gz",
         "rope_and_kv_write": f"{FURTHER}/rope_and_kv_write-sglang-team-1.jsonl.gz",
     }.items()
-}  # fmt: skip
+}
 """The recorded run in a task's folder: on an H200 the fastest over today's baseline that the
 virtual GPU can run. silu_and_mul's is the first of all, which the README shows."""
 JUDGED_AGAIN = ("silu_and_mul", "merge_state_v2", "rotary_embedding")
@@ -148,10 +149,22 @@ def test_a_script_is_played_where_no_recorded_run_fits(
 def test_todays_judge_finds_what_was_recorded(name: str, tmp_path: Path) -> None:
     live = read(LIVE[name])
     done = subprocess.run(
-        [sys.executable, "-m", "astra_chat", "run", name, "--device", "virtual",
-         "-o", str(tmp_path / "out")],
-        cwd=ROOT, capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "astra_chat",
+            "run",
+            name,
+            "--device",
+            "virtual",
+            "-o",
+            str(tmp_path / "out"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr
     head = " ".join(done.stdout.split("\n\n")[0].split())
     day = live.header.started.partition("T")[0]

@@ -61,18 +61,33 @@ def met(
     temporary = folder / "tmp"
     temporary.mkdir()
     environment = {
-        **os.environ, "SECRET": SECRET, "OPENAI_API_KEY": SECRET, "PYTHONPATH": str(ROOT),
+        **os.environ,
+        "SECRET": SECRET,
+        "OPENAI_API_KEY": SECRET,
+        "PYTHONPATH": str(ROOT),
         "TMPDIR": str(temporary),
-    }  # fmt: skip
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "tests.astra_chat.run_in_forks"], input=json.dumps(asked),
-        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.astra_chat.run_in_forks"],
+        input=json.dumps(asked),
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     yield {
-        name: Met(said["code"], said["err"].splitlines(), said["out"], said["peak_bytes"],
-                  before[name], _tree(place.folder.parent))
+        name: Met(
+            said["code"],
+            said["err"].splitlines(),
+            said["out"],
+            said["peak_bytes"],
+            before[name],
+            _tree(place.folder.parent),
+        )
         for (name, place), said in zip(places.items(), json.loads(done.stdout), strict=True)
-    }  # fmt: skip
+    }
     with pytest.raises(BlockingIOError):
         listener.accept()
     assert not list(temporary.iterdir())

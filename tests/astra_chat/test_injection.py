@@ -150,9 +150,11 @@ def test_a_compiler_that_repeats_it(task: Task) -> None:
         assert isinstance(report.result, BuildFailed), report.result
         assert "error" in report.result.log and len(report.result.log) < 20_000
         turns = [
-            *baseline_turns(), Turn("planner", plan()),
-            Turn("coder", Kernel(words="", source=source)), Turn("executor", report),
-        ]  # fmt: skip
+            *baseline_turns(),
+            Turn("planner", plan()),
+            Turn("coder", Kernel(words="", source=source)),
+            Turn("executor", report),
+        ]
         assert speakers(next_step(state_of(turns))) == ("fixer",)
 
 
@@ -170,8 +172,9 @@ def test_launchers_that_print_it(
     result = played(load_task(task_folder), tmp_path / "out")
     _, verdicts, reason = outline(result)
     assert verdicts == [
-        [("coder", "build_failed"), ("fixer", "wrong"), ("fixer", "tie")], [("coder", "accepted")],
-    ]  # fmt: skip
+        [("coder", "build_failed"), ("fixer", "wrong"), ("fixer", "tie")],
+        [("coder", "accepted")],
+    ]
     assert reason == "no_plan" and result.summary.best is not None and result.summary.best.confirmed
     assert not [r for r in read(result.transcript).records if isinstance(r.event, Deviation)]
     assert "puts(" in (tmp_path / "out" / "best.cu").read_text()

@@ -41,17 +41,30 @@ print("loaded", found, file=sys.stderr)
         (["judge", "work", ".", "--once", "--device", "virtual"], "astra_chat.tools.judge"),
     ],
     ids=[
-        "replay", "prompts", "rejudge", "report", "verify", "export", "check", "evaluate",
-        "mailbox", "answer", "work",
+        "replay",
+        "prompts",
+        "rejudge",
+        "report",
+        "verify",
+        "export",
+        "check",
+        "evaluate",
+        "mailbox",
+        "answer",
+        "work",
     ],
-)  # fmt: skip
+)
 def test_it_loads_no_autogen(tmp_path: Path, arguments: list[str], modules: str) -> None:
     (tmp_path / "empty.cu").write_text("// no launcher\n")
     program = f"{RUN}\nassert {modules!r} in sys.modules, 'the command did not come that far'\n"
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "loaded []" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr

@@ -33,15 +33,22 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
     (tools / "astra-chat").write_text(SCRIPT.format(python=sys.executable))
     (tools / "astra-chat").chmod(0o755)
     environment = {
-        **os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
+        **os.environ,
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
     shells = {"bash": ["bash", "-e", "-c"], "python": [sys.executable, "-c"]}
     said = []
     for language, text in BLOCKS:
         done = subprocess.run(
-            [*shells[language], text], cwd=folder, env=environment, check=False,
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            [*shells[language], text],
+            cwd=folder,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         said.append(done.stdout + done.stderr)
     yield folder, said

@@ -51,8 +51,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path
     out = folder.parent / "out"
     done = subprocess.run(
         command("run", folder, "--device", "virtual", "-o", out),
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     yield folder, out, done.stdout
@@ -88,8 +91,11 @@ def test_a_stranger_can_judge_it_again(whole: tuple[Path, Path, str], tmp_path: 
         assert path.read_text() == (folder / name).read_text()
     done = subprocess.run(
         command("check", tmp_path / "task", out / "best.cu", "--device", "virtual"),
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -114,8 +120,11 @@ def test_from_python(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
 def started(folder: Path, out: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("run", folder, "--device", "virtual", "-o", out),
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 @pytest.mark.in_full
@@ -190,8 +199,11 @@ def test_json_is_one_document_on_stdout(whole: tuple[Path, Path, str], tmp_path:
     folder, _, _ = whole
     done = subprocess.run(
         command("run", folder, "--device", "virtual", "-o", tmp_path, "--rounds", 1, "--json"),
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     document = json.loads(done.stdout)
     assert document["schema"] == "astra-chat/run/1" and document["best"] is None
     assert done.returncode == 0, "a run in which nothing got faster is a good run"

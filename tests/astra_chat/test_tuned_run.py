@@ -39,14 +39,17 @@ class TunesToo(FixedJudge):
     def tune(self, source: str, points: int, measured: int) -> Tuning:
         assert (source, points) == (MARKED, 8)
         return Tuning(
-            candidate=candidate_id(source), combinations=3,
+            candidate=candidate_id(source),
+            combinations=3,
             points=(
                 TriedPoint(values={"kThreads": 32}, estimated_ratio=2.1),
                 TriedPoint(values={"kThreads": 128}, estimated_ratio=1.9),
                 TriedPoint(values={"kThreads": 2048}, estimated_ratio=None, failed="crashed"),
             ),
-            start={"kThreads": 128}, best={"kThreads": 32}, seconds=2.0,
-        )  # fmt: skip
+            start={"kThreads": 128},
+            best={"kThreads": 32},
+            seconds=2.0,
+        )
 
 
 @pytest.fixture
@@ -58,9 +61,12 @@ def marked_task(task_folder: Path) -> Task:
 
 def request(task: Task, out: Path, models: str = "scripted", **options: int) -> Request:
     return Request(
-        task=task, device=DEVICE, models=open_models(models, task), folder=out,
+        task=task,
+        device=DEVICE,
+        models=open_models(models, task),
+        folder=out,
         options=run_options(**options),
-    )  # fmt: skip
+    )
 
 
 def test_a_tuned_run_is_recorded_and_resumed_anywhere(marked_task: Task, tmp_path: Path) -> None:
@@ -69,9 +75,13 @@ def test_a_tuned_run_is_recorded_and_resumed_anywhere(marked_task: Task, tmp_pat
     kinds = [(turn.speaker, turn.kind) for turn in turns_of(found.records)]
     at = kinds.index(("executor", "tuning"))
     assert kinds[at - 1 : at + 5] == [
-        ("executor", "evaluation"), ("executor", "tuning"), ("executor", "kernel"),
-        ("executor", "build"), ("executor", "evaluation"), ("profiler", "analysis"),
-    ]  # fmt: skip
+        ("executor", "evaluation"),
+        ("executor", "tuning"),
+        ("executor", "kernel"),
+        ("executor", "build"),
+        ("executor", "evaluation"),
+        ("profiler", "analysis"),
+    ]
     assert whole.summary.best is not None
     assert whole.summary.best.candidate == candidate_id(TUNED)
     assert (tmp_path / "whole" / "best.cu").read_text() == TUNED

@@ -168,10 +168,19 @@ class Bench(AbstractContextManager["Bench"]):
             return self.oracle.oracle_cases(cases, Stop())
 
         timed = [case for case, _ in self.task.bench]
-        return winner_fault(
-            self.runner, built, baseline, self.oracle, self._cases(False), timed, oracle_cases,
-            NOBODY,
-        ) or CLEAN  # fmt: skip
+        return (
+            winner_fault(
+                self.runner,
+                built,
+                baseline,
+                self.oracle,
+                self._cases(False),
+                timed,
+                oracle_cases,
+                NOBODY,
+            )
+            or CLEAN
+        )
 
     def shipped(self, source: str) -> Outcome:
         """Its launcher with NVIDIA's runtime beside its plans, as of a winner."""
@@ -199,9 +208,15 @@ class Bench(AbstractContextManager["Bench"]):
         oracle_cases = self.oracle.oracle_cases([case for case, _ in cases], Stop())
         weighted = [(t, weight) for t, (_, weight) in zip(oracle_cases, cases, strict=True)]
         found = time_cases(
-            self.runner, self.oracle, built, baseline, weighted, NOBODY, self.baseline_errors,
+            self.runner,
+            self.oracle,
+            built,
+            baseline,
+            weighted,
+            NOBODY,
+            self.baseline_errors,
             self._learn,
-        )  # fmt: skip
+        )
         return judge_times([t.time for t in found])[1] if isinstance(found, list) else found.kind
 
     def confirmed(self, source: str) -> str:

@@ -202,8 +202,10 @@ def test_no_case_of_a_tester_fills_the_machine() -> None:
     """Legal is not yet affordable: the oracle holds it in doubles, and behind no walls."""
     huge = TestCase(
         dims=(Extent(name="rows", value=1_048_576), Extent(name="n", value=65_536)),
-        dtype="float32", values="normal", why="to see what happens",
-    )  # fmt: skip
+        dtype="float32",
+        values="normal",
+        why="to see what happens",
+    )
     ROW_SUM.require_legal(huge.case())
     said = objection(TesterReply(reply=TestSuite(words="", cases=(huge,))), ROW_SUM)
     assert said is not None and "too many for a check" in said

@@ -14,7 +14,8 @@ FAULTS = {
     "padding is written to slot 0": ("if (slot < 0) return;", "if (slot < -1) return;"),
     "slot 0 is taken for padding": ("if (slot < 0) return;", "if (slot <= 0) return;"),
     "slots of 32 bits": (
-        "slot = slot_mapping[token];", "slot = reinterpret_cast<const int*>(slot_mapping)[token];",
+        "slot = slot_mapping[token];",
+        "slot = reinterpret_cast<const int*>(slot_mapping)[token];",
     ),
     "the token is its slot": ("slot = slot_mapping[token];", "slot = token;"),
     "block and place exchanged": (
@@ -22,10 +23,12 @@ FAULTS = {
         "slot % block_size * strides.block + slot / block_size * row",
     ),
     "blocks lie one after the other": (
-        "slot / block_size * strides.block", "slot / block_size * block_size * row",
+        "slot / block_size * strides.block",
+        "slot / block_size * block_size * row",
     ),
     "heads lie one after the other": (
-        "source[i / head_size * strides.head + i % head_size]", "source[i]",
+        "source[i / head_size * strides.head + i % head_size]",
+        "source[i]",
     ),
     "the last head left out": ("i < row; i += blockDim.x", "i < row - head_size; i += blockDim.x"),
     "the key in both caches": ("copy(value + token * v.token", "copy(key + token * v.token"),
@@ -42,7 +45,7 @@ FAULTS = {
         "if (slot < 0) return;\n  if (!threadIdx.x && slot % block_size) "
         "key_cache[slot / block_size * k.block + (slot % block_size - 1) * heads * head_size] = 0;",
     ),
-}  # fmt: skip
+}
 
 
 def test_honest_variants_pass_and_planted_faults_fail(device: Device) -> None:

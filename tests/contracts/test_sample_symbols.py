@@ -12,14 +12,17 @@ TASK = contract("sample_symbols")
 DRAWN = "samples[place] = low;"
 FAULTS = {
     "2 % of the draws are the first symbol": (
-        DRAWN, "samples[place] = mixed(place + 77u) % 50 == 0 ? 0 : low;",
+        DRAWN,
+        "samples[place] = mixed(place + 77u) % 50 == 0 ? 0 : low;",
     ),
     "2 % of the draws are drawn evenly": (
-        DRAWN, "samples[place] = mixed(place + 77u) % 50 == 0 && sums[(low + 1) % symbols] > "
+        DRAWN,
+        "samples[place] = mixed(place + 77u) % 50 == 0 && sums[(low + 1) % symbols] > "
         "(low + 1 < symbols ? sums[low] : 0.0f) ? (low + 1) % symbols : low;",
     ),
     "the same draw for each warp": (
-        "static_cast<uint32_t>(place)) *", "static_cast<uint32_t>(place / 32)) *",
+        "static_cast<uint32_t>(place)) *",
+        "static_cast<uint32_t>(place / 32)) *",
     ),
     "numbers of 6 bits": (">> 8) * 0x1p-24f", ">> 26) * 0x1p-6f"),
     "symbols of no weight": ("sums[middle] > wanted", "sums[middle] >= wanted - 0.5f"),
@@ -29,7 +32,7 @@ FAULTS = {
         "const float wanted = __powf(uniform(seed, static_cast<uint32_t>(place)), 1.05f) *",
     ),
     "a symbol beyond the last": (DRAWN, "samples[place] = low + 1;"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

@@ -61,9 +61,14 @@ def compiled(task: Task, kernel: Path, folder: Path) -> subprocess.CompletedProc
     )
     target = folder / "unit.ptx"
     command = [
-        str(find_toolkit().nvcc), "-ptx", "-arch=compute_90", *task.flags,
-        "-o", str(target), str(unit),
-    ]  # fmt: skip
+        str(find_toolkit().nvcc),
+        "-ptx",
+        "-arch=compute_90",
+        *task.flags,
+        "-o",
+        str(target),
+        str(unit),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

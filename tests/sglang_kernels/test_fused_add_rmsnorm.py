@@ -44,8 +44,13 @@ def test_cases_cover_what_breaks_kernels() -> None:
     """Every dtype and family, rows off any vector, rows past a block, strides, a grid's limits."""
     assert {c.dtype for c in TASK.check} == set(TASK.dtypes)
     assert {c.values for c in TASK.check} >= {
-        "normal", "large", "tiny", "ramp", "one_hot", "special",
-    }  # fmt: skip
+        "normal",
+        "large",
+        "tiny",
+        "ramp",
+        "one_hot",
+        "special",
+    }
     vector = {name: 16 // size for name, size in ITEM_BYTES.items()}
     assert any(c.dims["h"] % 2 for c in TASK.check)
     assert any(0 < c.dims["h"] % vector[c.dtype] and c.dims["h"] % 2 == 0 for c in TASK.check)
@@ -88,8 +93,10 @@ def test_reference_is_a_norm_of_the_sum(dtype: str) -> None:
     again = module.make_inputs(case, torch.Generator().manual_seed(3))
     assert all(torch.equal(inputs[name], again[name]) for name in inputs)
     assert {name: (tuple(t.shape), t.dtype) for name, t in inputs.items()} == {
-        "input": ((5, 24), kind), "residual": ((5, 24), kind), "weight": ((24,), kind),
-    }  # fmt: skip
+        "input": ((5, 24), kind),
+        "residual": ((5, 24), kind),
+        "weight": ((24,), kind),
+    }
     x, r, w = (inputs[name].double().numpy() for name in ("input", "residual", "weight"))
     found = module.reference(inputs | {"eps": torch.tensor(1e-6).double()})
     norm = np.linalg.norm(x + r, axis=1, keepdims=True) / np.sqrt(24)

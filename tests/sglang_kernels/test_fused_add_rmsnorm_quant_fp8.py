@@ -27,7 +27,8 @@ FAULTS = {
     ),
     "the residual as it was": ("      store(residual_row + at, r);\n", ""),
     "rows of the residual as far apart as those of the input": (
-        "residual + token * residual_stride;", "residual + token * input_stride;",
+        "residual + token * residual_stride;",
+        "residual + token * input_stride;",
     ),
     "the weight left out": ("* scale * to_float(w.item[i]));", "* scale);"),
     "codes of the input": (
@@ -47,11 +48,12 @@ FAULTS = {
         "const float inverse = 1.0f / scale;",
     ),
     "vectors of eight whatever the residual's stride": (
-        "(h | input_stride | residual_stride) % 8", "(h | input_stride) % 8",
+        "(h | input_stride | residual_stride) % 8",
+        "(h | input_stride) % 8",
     ),
     "the maximum of four warps": ("lane < kWarps ? of_warps[lane]", "lane < 4 ? of_warps[lane]"),
     "warps from one token later": ("if (token >= tokens)", "if (token >= tokens - 1)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

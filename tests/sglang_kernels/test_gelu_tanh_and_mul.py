@@ -32,12 +32,14 @@ FAULTS = {
         "for (int index = thread; index < d / kSize - 1; index += threads) {",
     ),
     "an input that overflows": (
-        "const float exponent =", "if (value > 80.0f) value = 80.0f;\n  const float exponent =",
+        "const float exponent =",
+        "if (value > 80.0f) value = 80.0f;\n  const float exponent =",
     ),
     "tokens by 16 bits": (
-        "const int64_t token = blockIdx.x;", "const int64_t token = blockIdx.x & 0xffff;",
+        "const int64_t token = blockIdx.x;",
+        "const int64_t token = blockIdx.x & 0xffff;",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

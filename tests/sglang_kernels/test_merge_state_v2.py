@@ -31,8 +31,13 @@ def test_cases_cover_what_breaks_kernels() -> None:
     """Every dtype and family, heads of any number of packs, odd heads, a grid's limits."""
     assert {c.dtype for c in TASK.check} == set(TASK.dtypes)
     assert {c.values for c in TASK.check} >= {
-        "normal", "large", "tiny", "ramp", "one_hot", "special",
-    }  # fmt: skip
+        "normal",
+        "large",
+        "tiny",
+        "ramp",
+        "one_hot",
+        "special",
+    }
     assert {c.dtype for c in TASK.check if c.values == "special"} == set(TASK.dtypes)
     assert any(c.dims["d"] & (c.dims["d"] - 1) for c in TASK.check)
     assert any(c.dims["h"] % 2 for c in TASK.check)
@@ -78,9 +83,11 @@ def test_reference_is_a_mean_weighted_by_exponentials(dtype: str) -> None:
     again = module.make_inputs(case, torch.Generator().manual_seed(3))
     assert all(torch.equal(inputs[name], again[name]) for name in inputs)
     assert {name: (tuple(t.shape), t.dtype) for name, t in inputs.items()} == {
-        "v_a": ((3, 5, 8), kind), "s_a": ((3, 5), torch.float32),
-        "v_b": ((3, 5, 8), kind), "s_b": ((3, 5), torch.float32),
-    }  # fmt: skip
+        "v_a": ((3, 5, 8), kind),
+        "s_a": ((3, 5), torch.float32),
+        "v_b": ((3, 5, 8), kind),
+        "s_b": ((3, 5), torch.float32),
+    }
     v_a, s_a, v_b, s_b = (inputs[name].double().numpy() for name in ("v_a", "s_a", "v_b", "s_b"))
     a, b = np.exp(s_a)[..., None], np.exp(s_b)[..., None]
     found = module.reference(inputs)

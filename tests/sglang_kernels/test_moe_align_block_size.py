@@ -16,7 +16,8 @@ FAULTS = {
     ),
     "padding never written by one block": ("    if (pad) {\n", "    if (false) {\n"),
     "padding beyond the caller's array": (
-        "vector < slots / 4;", "vector < (slots + 3) / 4;",
+        "vector < slots / 4;",
+        "vector < (slots + 3) / 4;",
     ),
     "experts one too high": ("out.expert_ids[block] = low - 1;", "out.expert_ids[block] = low;"),
     "only the first block of an expert": (
@@ -24,7 +25,8 @@ FAULTS = {
         "slot < min(starts[worker] + block_size, starts[worker + 1]);",
     ),
     "the last expert's blocks are the one's before": (
-        "int low = 0, high = buckets;", "int low = 0, high = buckets - 1;",
+        "int low = 0, high = buckets;",
+        "int low = 0, high = buckets - 1;",
     ),
     "the last id lost": ("if (place >= ids) return;", "if (place >= ids - 1) return;"),
     "no atomics": (
@@ -38,15 +40,18 @@ FAULTS = {
         "      out.sorted_token_ids, out.cumsum, reinterpret_cast<const int32_t*>(topk_ids), ids);",
     ),
     "at most 256 buckets": (
-        "thread < buckets ? whole_blocks", "thread < min(buckets, 256) ? whole_blocks",
+        "thread < buckets ? whole_blocks",
+        "thread < min(buckets, 256) ? whole_blocks",
     ),
     "no barrier before the sums of warps": (
-        "of_warps[warp] = sum;\n  __syncthreads();\n", "of_warps[warp] = sum;\n",
+        "of_warps[warp] = sum;\n  __syncthreads();\n",
+        "of_warps[warp] = sum;\n",
     ),
     "shared memory for one worker too few": (
-        "((workers + 1) * buckets + buckets + 1)", "(workers * buckets + buckets + 1)",
+        "((workers + 1) * buckets + buckets + 1)",
+        "(workers * buckets + buckets + 1)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

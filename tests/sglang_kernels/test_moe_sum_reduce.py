@@ -29,20 +29,22 @@ FAULTS = {
         " sum = to_float(from_float<T>(sum + to_float(first[expert * hidden])));",
     ),
     "both vectors from the same place": (
-        "load(first + expert * hidden + kGroup / 2)", "load(first + expert * hidden)",
+        "load(first + expert * hidden + kGroup / 2)",
+        "load(first + expert * hidden)",
     ),
     "tokens of whole groups of eight only": (
         "ceil_div(hidden / kGroup, kWarp), ceil_div(tokens, kVectorWarps));",
         "ceil_div(hidden / kGroup, kWarp), static_cast<unsigned>(tokens / kVectorWarps));",
     ),
     "rows of no whole group by vectors": (
-        "|| hidden % kGroup != 0) {", "|| hidden % 8 != 0) {",
+        "|| hidden % kGroup != 0) {",
+        "|| hidden % 8 != 0) {",
     ),
     "rows beyond the last token": (
         "  if (token >= tokens || column >= hidden) return;\n  const T* first",
         "  if (column >= hidden) return;\n  const T* first",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

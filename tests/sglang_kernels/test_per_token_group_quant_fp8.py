@@ -26,7 +26,8 @@ FAULTS = {
     ),
     "the maximum of eight lanes": ("int apart = kThreads / 2;", "int apart = kThreads / 4;"),
     "codes of the group's first elements": (
-        "again = load(from + index * kVector);", "again = load(from);",
+        "again = load(from + index * kVector);",
+        "again = load(from);",
     ),
     "the last element left out of the maximum": (
         "for (int i = 0; i < kVector; ++i) largest",
@@ -36,7 +37,8 @@ FAULTS = {
     "no least maximum": ("float largest = kLeastMaximum;", "float largest = 1e-20f;"),
     "scales by rows only": ("column_major ? 1 : row_groups,", "row_groups,"),
     "columns of as many scales as there are tokens": (
-        "column_major ? column : 1);", "column_major ? tokens : 1);",
+        "column_major ? column : 1);",
+        "column_major ? tokens : 1);",
     ),
     "the scale of a quotient of 16 bits": (
         "% row_groups * group_stride] = scale;",
@@ -54,7 +56,7 @@ FAULTS = {
         "<<<static_cast<unsigned>(groups / of_block)",
         "<<<static_cast<unsigned>(groups / of_block > 65535 ? 65535 : groups / of_block)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

@@ -52,7 +52,8 @@ FAULTS = {
         "const float inverse = scale > 0.0f ? 448.0f / (scale * 448.0f) : 0.0f;",
     ),
     "no barrier before the scale is read": (
-        "  __syncthreads();\n  quantize<kSize>", "  quantize<kSize>",
+        "  __syncthreads();\n  quantize<kSize>",
+        "  quantize<kSize>",
     ),
     "warps from one token later": ("if (token >= tokens)", "if (token >= tokens - 1)"),
     "groups of 16 where 8 divide the row": ("if (hidden % 16 == 0)", "if (hidden % 8 == 0)"),
@@ -61,7 +62,7 @@ FAULTS = {
         "__shared__ float scale;\n"
         "  scale = warp_largest(largest_of<kSize>(row, hidden, lane, kWarp)) / kLargest;",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

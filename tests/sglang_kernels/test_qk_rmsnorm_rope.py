@@ -11,7 +11,8 @@ from tests.contracts.planted import judged, planted
 TASK = find_task("qk_rmsnorm_rope")
 FAULTS = {
     "the key by the query's weight": (
-        "launch_norm(key, k_weight, eps, rope)", "launch_norm(key, q_weight, eps, rope)",
+        "launch_norm(key, k_weight, eps, rope)",
+        "launch_norm(key, q_weight, eps, rope)",
     ),
     "turned before it is normed": (
         "  if (const cudaError_t error = launch_norm(query, q_weight, eps, rope)) return error;\n"
@@ -34,21 +35,24 @@ FAULTS = {
     ),
     "the other sign": ("(first ? -other[i] : other[i])", "(first ? other[i] : -other[i])"),
     "the last vector of what is turned left out": (
-        "if (at < rotary_dim) {\n", "if (at + kSize < rotary_dim) {\n",
+        "if (at < rotary_dim) {\n",
+        "if (at + kSize < rotary_dim) {\n",
     ),
     "sines and cosines of head_dim to a row": (
         "static_cast<int>(head_dim), static_cast<int>(rotary_dim), stream}",
         "static_cast<int>(head_dim), static_cast<int>(head_dim), stream}",
     ),
     "the position of a block's first token": (
-        "positions[token] * rotary_dim", "positions[blockIdx.x * blockDim.y] * rotary_dim",
+        "positions[token] * rotary_dim",
+        "positions[blockIdx.x * blockDim.y] * rotary_dim",
     ),
     "positions of 32 bits": (
         "positions[token] * rotary_dim",
         "reinterpret_cast<const int*>(positions)[token] * rotary_dim",
     ),
     "tokens that fill no block left out": (
-        "(rope.tokens + block.y - 1) / block.y);", "rope.tokens / block.y);",
+        "(rope.tokens + block.y - 1) / block.y);",
+        "rope.tokens / block.y);",
     ),
     "the query's head stride for the key": (
         "static_cast<T*>(key), key_stride_0, key_stride_1,",
@@ -58,7 +62,7 @@ FAULTS = {
         "head_of(heads, blockIdx.x / heads.count, blockIdx.x % heads.count);",
         "heads.data + static_cast<int64_t>(blockIdx.x) * head_dim;",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

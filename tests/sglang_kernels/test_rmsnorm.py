@@ -11,7 +11,8 @@ from tests.contracts.planted import judged, planted
 TASK = find_task("rmsnorm")
 FAULTS = {
     "the mean of the squares as their sum": (
-        "warp_sums[0] / static_cast<float>(h) + eps", "warp_sums[0] + eps",
+        "warp_sums[0] / static_cast<float>(h) + eps",
+        "warp_sums[0] + eps",
     ),
     "eps left out": ("/ static_cast<float>(h) + eps)", "/ static_cast<float>(h))"),
     "rounded before the weight": (
@@ -28,10 +29,13 @@ FAULTS = {
         "T* out_row = out + blockIdx.x * out_stride;",
         "T* out_row = out + blockIdx.x * input_stride;",
     ),
-    "the weight of the next vector": ("load<kSize>(weight + at);",
-                                      "load<kSize>(weight + (at + kSize < h ? at + kSize : at));"),
+    "the weight of the next vector": (
+        "load<kSize>(weight + at);",
+        "load<kSize>(weight + (at + kSize < h ? at + kSize : at));",
+    ),
     "the sums of sixteen warps only": (
-        "threadIdx.x < static_cast<unsigned>(warps) ?", "threadIdx.x < min(warps, 16) ?",
+        "threadIdx.x < static_cast<unsigned>(warps) ?",
+        "threadIdx.x < min(warps, 16) ?",
     ),
     "no barrier before the sums are read": (
         "  warp_sums[threadIdx.y] = squares;\n  __syncthreads();",
@@ -42,9 +46,10 @@ FAULTS = {
         "<<<static_cast<unsigned>(tokens < 65535 ? tokens : 65535), block",
     ),
     "vectors where the output's rows lie apart by odd elements": (
-        "(h | out_stride | input_stride)", "(h | input_stride)",
+        "(h | out_stride | input_stride)",
+        "(h | input_stride)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

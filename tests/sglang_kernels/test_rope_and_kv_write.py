@@ -18,10 +18,12 @@ FAULTS = {
         "    return launch_rope(q, k, rope, is_neox);\n",
     ),
     "the key in both caches": (
-        "rows_of<T>(value, v_cache, value_stride,", "rows_of<T>(key, v_cache, key_stride,",
+        "rows_of<T>(value, v_cache, value_stride,",
+        "rows_of<T>(key, v_cache, key_stride,",
     ),
     "slots of both caches equally far apart": (
-        "value_stride, v_cache_stride), cache_loc", "value_stride, k_cache_stride), cache_loc",
+        "value_stride, v_cache_stride), cache_loc",
+        "value_stride, k_cache_stride), cache_loc",
     ),
     "the token is its slot": ("slot = cache_loc[token];", "slot = token;"),
     "slot 0 is left as it was": (
@@ -29,10 +31,12 @@ FAULTS = {
         "  const int64_t slot = cache_loc[token];\n  if (slot == 0) return;\n",
     ),
     "rows of whole 256 bytes only": (
-        "const bool both = row_bytes % kLong == 0;", "const bool both = row_bytes >= kLong;",
+        "const bool both = row_bytes % kLong == 0;",
+        "const bool both = row_bytes >= kLong;",
     ),
     "tokens that fill no block of the write left out": (
-        "(tokens + kWarps - 1) / kWarps)", "(tokens / kWarps ? tokens / kWarps : 1))",
+        "(tokens + kWarps - 1) / kWarps)",
+        "(tokens / kWarps ? tokens / kWarps : 1))",
     ),
     "the style is not asked for": (
         "    return is_neox ? launch_rope<T, kPart, true>(query, key, rope)\n"
@@ -40,13 +44,14 @@ FAULTS = {
         "    return launch_rope<T, kPart, true>(query, key, rope);",
     ),
     "the last vector of what is turned left out": (
-        "if (at < rotary_dim) {\n", "if (at + kSize < rotary_dim) {\n",
+        "if (at < rotary_dim) {\n",
+        "if (at + kSize < rotary_dim) {\n",
     ),
     "angles in 16 bits": (
         "x[i] = x[i] * turn.cos[i] + (first",
         "x[i] = x[i] * __half2float(__float2half_rn(turn.cos[i])) + (first",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

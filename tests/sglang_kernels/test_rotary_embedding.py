@@ -29,10 +29,12 @@ FAULTS = {
         "static_cast<T*>(key), key_stride_0, query_stride_1,",
     ),
     "tokens of the query lie one after the other": (
-        "static_cast<T*>(query), query_stride_0,", "static_cast<T*>(query), heads * head_size,",
+        "static_cast<T*>(query), query_stride_0,",
+        "static_cast<T*>(query), heads * head_size,",
     ),
     "the last head of the key left out": (
-        "static_cast<int>(kv_heads)}", "static_cast<int>(kv_heads - 1)}",
+        "static_cast<int>(kv_heads)}",
+        "static_cast<int>(kv_heads - 1)}",
     ),
     "products and sums in 16 bits, as upstream": (
         TURNED,
@@ -40,18 +42,23 @@ FAULTS = {
         " - static_cast<float>(static_cast<T>(y * sin)));",
     ),
     "rows of head_size in the table": (
-        "cos_sin_cache, tokens, rot_dim, is_neox", "cos_sin_cache, tokens, head_size, is_neox",
+        "cos_sin_cache, tokens, rot_dim, is_neox",
+        "cos_sin_cache, tokens, head_size, is_neox",
     ),
     "a key that is not there": ("if (key.data != nullptr) rotate", "rotate"),
     "pairs beyond the block's threads left out": (
-        "i < pairs; i += blockDim.x", "i < min(pairs, 512); i += blockDim.x",
+        "i < pairs; i += blockDim.x",
+        "i < min(pairs, 512); i += blockDim.x",
     ),
     "rows of 65,535 tokens only": (
-        "static_cast<unsigned>(tokens)", "static_cast<unsigned>(tokens < 65535 ? tokens : 65535)",
+        "static_cast<unsigned>(tokens)",
+        "static_cast<unsigned>(tokens < 65535 ? tokens : 65535)",
     ),
-    "dtype codes exchanged": ("case 1: return with(__half{});",
-                              "case 1: return with(__nv_bfloat16{});"),
-}  # fmt: skip
+    "dtype codes exchanged": (
+        "case 1: return with(__half{});",
+        "case 1: return with(__nv_bfloat16{});",
+    ),
+}
 
 
 @pytest.mark.second_tier

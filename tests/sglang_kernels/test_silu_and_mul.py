@@ -28,8 +28,13 @@ def test_cases_cover_what_breaks_kernels() -> None:
     """Every dtype and value family, tails of the baseline's block, and a grid's limits."""
     assert {c.dtype for c in TASK.check} == set(TASK.dtypes)
     assert {c.values for c in TASK.check} == {
-        "normal", "large", "tiny", "ramp", "one_hot", "special",
-    }  # fmt: skip
+        "normal",
+        "large",
+        "tiny",
+        "ramp",
+        "one_hot",
+        "special",
+    }
     spans = {name: 1024 * 16 // size for name, size in ITEM_BYTES.items()}
     assert all(
         any(

@@ -21,7 +21,8 @@ FAULTS = {
         "const float y = to_float(gate[start + index]);",
     ),
     "the first pass over a row only": (
-        "index < d / kVector; index += threads", "index < d / kVector; index += d",
+        "index < d / kVector; index += threads",
+        "index < d / kVector; index += d",
     ),
     "activations of eight bits": (
         "    row[start + index] = from_float(silu(x) * y);",
@@ -36,21 +37,24 @@ FAULTS = {
         "  const cudaError_t error = cudaSuccess;",
     ),
     "shuffles of the wrong lanes": (
-        "0xffffu << (threadIdx.x % 32 / kGroupThreads * kGroupThreads)", "0xffffu",
+        "0xffffu << (threadIdx.x % 32 / kGroupThreads * kGroupThreads)",
+        "0xffffu",
     ),
     "the maximum of eight lanes": (
-        "int apart = kGroupThreads / 2;", "int apart = kGroupThreads / 4;",
+        "int apart = kGroupThreads / 2;",
+        "int apart = kGroupThreads / 4;",
     ),
     "no least maximum": ("float largest = kLeastMaximum;", "float largest = 1e-20f;"),
     "scales by columns only": ("column_major ? 1 : row_groups,", "1,"),
     "columns of as many scales as there are tokens": (
-        "column_major ? column : 1);", "column_major ? tokens : 1);",
+        "column_major ? column : 1);",
+        "column_major ? tokens : 1);",
     ),
     "a scale for another largest code": (
         "const float scale = largest * (1.0f / kLargest);",
         "const float scale = largest * (1.0f / 440.0f);",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

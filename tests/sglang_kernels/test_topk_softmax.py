@@ -24,10 +24,12 @@ OTHER_NUMBERS = re.compile(r"      case (4|8|16|32|128|512): return in_registers
 DEVICES = ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)]
 FAULTS = {
     "the chosen expert stays": (
-        "expert % L::kVector] = kCleared;", "expert % L::kVector] += 0.0f;",
+        "expert % L::kVector] = kCleared;",
+        "expert % L::kVector] += 0.0f;",
     ),
     "ids one too high": (
-        "topk_ids[token * topk + round] = expert;", "topk_ids[token * topk + round] = expert + 1;",
+        "topk_ids[token * topk + round] = expert;",
+        "topk_ids[token * topk + round] = expert + 1;",
     ),
     "always renormalised": ("if (renormalize && threadIdx.x == 0)", "if (threadIdx.x == 0)"),
     "the bias of the vector's first expert": (
@@ -43,22 +45,26 @@ FAULTS = {
         "topk_weights[token * topk + round] = __half2float(__float2half(best));",
     ),
     "the last of an odd number not written": (
-        "first < topk; first += kCount", "first + kCount <= topk; first += kCount",
+        "first < topk; first += kCount",
+        "first + kCount <= topk; first += kCount",
     ),
     "ties to different experts in different lanes": (
-        "if (other > best || (other == best && other_expert < expert)) {", "if (other > best) {",
+        "if (other > best || (other == best && other_expert < expert)) {",
+        "if (other > best) {",
     ),
     "vectors of neighbours": (
-        "from + v * L::kVector * L::kLanes);", "from + v * L::kVector);",
+        "from + v * L::kVector * L::kLanes);",
+        "from + v * L::kVector);",
     ),
     "no barrier before the next experts": (
-        "    }\n    __syncthreads();\n  }\n  if (renormalize", "    }\n  }\n  if (renormalize",
+        "    }\n    __syncthreads();\n  }\n  if (renormalize",
+        "    }\n  }\n  if (renormalize",
     ),
     "whole blocks of rows only": (
         "static_cast<unsigned>((tokens + kRows - 1) / kRows)",
         "static_cast<unsigned>(tokens < kRows ? 1 : tokens / kRows)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.second_tier

@@ -64,9 +64,16 @@ class DeviceTensor:
         extents = (ctypes.c_int64 * array.ndim)(*array.shape)
         strides = (ctypes.c_int64 * array.ndim)(*(s // array.itemsize for s in array.strides))
         tensor = _DLTensor(
-            array.ctypes.data - byte_offset, *device, array.ndim, CODES[array.dtype.kind],
-            8 * array.itemsize, 1, extents, strides, byte_offset,
-        )  # fmt: skip
+            array.ctypes.data - byte_offset,
+            *device,
+            array.ndim,
+            CODES[array.dtype.kind],
+            8 * array.itemsize,
+            1,
+            extents,
+            strides,
+            byte_offset,
+        )
         self._managed = _DLManagedTensor(tensor, None, _DELETER(lambda _: None))
         self._device = device
         DeviceTensor._kept += [self, array, extents, strides]

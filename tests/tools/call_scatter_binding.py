@@ -64,9 +64,12 @@ def tensors(dtype: str = "float16", index: str = "int64") -> Tensors:
     bias = zeros(HEADS, dtype="float32")
     bias[...] = (0.5, -2)
     return Tensors(
-        zeros(BLOCKS, BLOCK_SIZE, HEADS * HEAD_SIZE, dtype=dtype), view((40, 12), dtype), slot,
-        bias, zeros(256, dtype="uint8"),
-    )  # fmt: skip
+        zeros(BLOCKS, BLOCK_SIZE, HEADS * HEAD_SIZE, dtype=dtype),
+        view((40, 12), dtype),
+        slot,
+        bias,
+        zeros(256, dtype="uint8"),
+    )
 
 
 def largest_error(function: Any, gpu: VirtualGpu, made: Tensors) -> float:
@@ -74,9 +77,12 @@ def largest_error(function: Any, gpu: VirtualGpu, made: Tensors) -> float:
     key, item = made.key, made.key.itemsize
     last = sum((n - 1) * stride for n, stride in zip(key.shape, key.strides, strict=True)) // item
     arrays = {
-        "cache": made.cache, "slot": made.slot, "bias": made.bias, "scratch": made.scratch,
+        "cache": made.cache,
+        "slot": made.slot,
+        "bias": made.bias,
+        "scratch": made.scratch,
         "key": as_strided(key, (last + 1,), (item,)),
-    }  # fmt: skip
+    }
     addresses = [gpu.register(a, name) for name, a in arrays.items() if a is not None]
     function(*made.given())
     for address in addresses:
@@ -116,9 +122,11 @@ def main() -> None:
     function = tvm_ffi.load_module(module).scatter
     said = refusals(function)
     calls = [
-        tensors(), tensors(index="int32"), replace(tensors("float32"), bias=None, causal=False),
+        tensors(),
+        tensors(index="int32"),
+        replace(tensors("float32"), bias=None, causal=False),
         replace(tensors(), key=view((16, 8), "float16"), rot_dim=2),
-    ]  # fmt: skip
+    ]
     errors = [largest_error(function, gpu, made) for made in calls]
     print(json.dumps({"said": said, "errors": errors}))
 

@@ -71,15 +71,20 @@ def test_names_agree_with_the_compilers_preprocessor(source: str) -> None:
     found = list(tokens(source))
     done = subprocess.run(
         [find_compiler(), "-E", "-P", "-std=c++17", "-x", "c++", "-"],
-        input=source, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     unclear = any(t.kind == "bad" for t in found) or "warning" in done.stderr
     if done.returncode or unclear:
         return
     stripped = re.sub(
-        r'R"\(.*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\b[0-9]\w*', " ", done.stdout,
+        r'R"\(.*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\b[0-9]\w*',
+        " ",
+        done.stdout,
         flags=re.DOTALL,
-    )  # fmt: skip
+    )
     ours = [t.text for t in found if t.kind == "name"]
     assert ours == re.findall(r"[A-Za-z_]\w*", stripped)
 

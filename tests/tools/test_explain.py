@@ -42,25 +42,44 @@ ERROR = ErrorNorm(
 )
 
 COMMON: dict[str, Any] = {
-    "case": CASE, "weight": 3, "baseline_us": 4, "median_us": 2, "ratio": 2, "ratio_low": 2,
-    "ratio_high": 2, "limit_us": 1, "percent_of_limit": 50,
-}  # fmt: skip
+    "case": CASE,
+    "weight": 3,
+    "baseline_us": 4,
+    "median_us": 2,
+    "ratio": 2,
+    "ratio_low": 2,
+    "ratio_high": 2,
+    "limit_us": 1,
+    "percent_of_limit": 50,
+}
 ESTIMATE = EstimatedTime(**COMMON, limiter="dram")
 MEASURED = MeasuredTime(
     **COMMON, baseline_event_us=8, event_us=6, sm_clock_mhz=1980, blocks=12, noise=0.0031
 )
 PROFILE = Profile(
-    basis="measured", case=CASE, metrics=(), bottleneck="dram", why="", limit_us=1,
+    basis="measured",
+    case=CASE,
+    metrics=(),
+    bottleneck="dram",
+    why="",
+    limit_us=1,
     percent_of_limit=50,
-)  # fmt: skip
+)
 
 
 def record(**changes: Any) -> CheckRecord:
     whole = CheckRecord(
-        visible=(CASE,), hidden=(DRAWN,), left_out=("1x8 special: the baseline is wrong",),
-        calls=9, how={"fresh": 7, "same_buffers": 2}, elements=1234, guard_bytes=0,
-        read_bytes=5678, repeats=3, worst_error=ERROR,
-    )  # fmt: skip
+        visible=(CASE,),
+        hidden=(DRAWN,),
+        left_out=("1x8 special: the baseline is wrong",),
+        calls=9,
+        how={"fresh": 7, "same_buffers": 2},
+        elements=1234,
+        guard_bytes=0,
+        read_bytes=5678,
+        repeats=3,
+        worst_error=ERROR,
+    )
     return whole.model_copy(update=changes)
 
 
@@ -82,11 +101,17 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
     assert story(found, "time").state == "not asked for"
     told = "\n".join(story(found, "check").saw)
     for words in (
-        "9 calls on 2 cases, 1,234 elements", "seed 41", "7x88 float32 binary offset 1",
-        "5,678 bytes", "exact bounds", "2 calls on other numbers at the same addresses",
-        "3 repeated calls: deterministic", "0.31 ulp, the baseline 0.25, limit 0.5",
-        "drawn, but not used: 1x8 special", "3 of 9 blocks",
-    ):  # fmt: skip
+        "9 calls on 2 cases, 1,234 elements",
+        "seed 41",
+        "7x88 float32 binary offset 1",
+        "5,678 bytes",
+        "exact bounds",
+        "2 calls on other numbers at the same addresses",
+        "3 repeated calls: deterministic",
+        "0.31 ulp, the baseline 0.25, limit 0.5",
+        "drawn, but not used: 1x8 special",
+        "3 of 9 blocks",
+    ):
         assert words in told, words
 
 
@@ -136,8 +161,9 @@ def test_a_refused_source_reached_no_further_gate() -> None:
 
 
 def test_the_gate_that_found_it_is_named() -> None:
-    wrong = Wrong(case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2,
-                  bad=1, total=72)  # fmt: skip
+    wrong = Wrong(
+        case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2, bad=1, total=72
+    )
     gates = ("guard", "build", "audit", "plan", "check")
     found = explain(evaluation(wrong, *gates, check=record()), TASK)
     assert [s.state for s in found[:5]] == [*["passed"] * 4, "failed"]
@@ -151,8 +177,9 @@ def test_other_bits_are_not_called_the_same() -> None:
 
 
 def test_nothing_is_said_of_bits_where_the_check_failed() -> None:
-    wrong = Wrong(case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2,
-                  bad=1, total=72)  # fmt: skip
+    wrong = Wrong(
+        case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2, bad=1, total=72
+    )
     found = explain(evaluation(wrong, "check", check=record()), TASK)
     assert not any("deterministic" in words for words in story(found, "check").saw)
 

@@ -56,11 +56,19 @@ def test_a_gpu_is_found_by_the_name_its_driver_gives(gpu: GpuSpec) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA GH200 480GB", "NVIDIA A100-SXM4-40GB",
-        "NVIDIA A100-PCIE-40GB", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D",
-        "NVIDIA GB200", "NVIDIA GeForce RTX 5090 D", "Tesla T4", "",
+        "NVIDIA H100 PCIe",
+        "NVIDIA H100 NVL",
+        "NVIDIA GH200 480GB",
+        "NVIDIA A100-SXM4-40GB",
+        "NVIDIA A100-PCIE-40GB",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GB200",
+        "NVIDIA GeForce RTX 5090 D",
+        "Tesla T4",
+        "",
     ],
-)  # fmt: skip
+)
 def test_other_chips_of_a_like_name_have_no_constants(name: str) -> None:
     assert spec_for_device_name(name) is None
 

@@ -56,8 +56,14 @@ def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> N
     assert [timed.case for timed in outcome.cases] == [case for case, _ in judge.weighted]
     assert all(0 < case.percent_of_limit < 130 for case in outcome.cases)
     assert [s.name for s in evaluation.steps] == [
-        "guard", "build", "audit", "plan", "check", "time", "profile",
-    ]  # fmt: skip
+        "guard",
+        "build",
+        "audit",
+        "plan",
+        "check",
+        "time",
+        "profile",
+    ]
     assert {p.step for p in seen} >= {"build", "check", "time", "profile"}
     assert evaluation.candidate == candidate_id(judge.baseline) and evaluation.resources
 

@@ -29,14 +29,17 @@ def test_a_reader_sees_the_name_that_the_source_has(mangled: str, name: str) -> 
     ("mangled", "name"),
     [
         ("_ZZ12silu_and_mulE5calls", "calls"),
-        ("_ZN39_INTERNAL_2d71fa48_9_kernel_cu_2626ddf841_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8"
-         "5tableE", "table"),
+        (
+            "_ZN39_INTERNAL_2d71fa48_9_kernel_cu_2626ddf841_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8"
+            "5tableE",
+            "table",
+        ),
         ("_ZN41_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8L5tableE", "table"),
         ("_ZZ5countILi300EEvPfE4last", "last"),
         ("_ZSt4cout", "_ZSt4cout"),
         ("kept", "kept"),
     ],
-)  # fmt: skip
+)
 def test_the_last_identifier_is_a_variables_own_name(mangled: str, name: str) -> None:
     assert last_identifier(mangled) == name
 

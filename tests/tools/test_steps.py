@@ -20,8 +20,11 @@ def test_a_note_belongs_to_the_last_step() -> None:
     steps.note("from the cache")
     build, audit = steps.done()
     assert (build.name, build.note, audit.name, audit.note) == (
-        "build", "", "audit", "from the cache",
-    )  # fmt: skip
+        "build",
+        "",
+        "audit",
+        "from the cache",
+    )
     assert 0 <= build.seconds < 1
 
 

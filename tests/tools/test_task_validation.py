@@ -73,10 +73,17 @@ def test_a_scalar_that_the_reference_ignores_makes_the_task_unfit(
 
 def test_cases_that_were_not_tried_are_not_counted_as_wrong() -> None:
     report = TaskReport(
-        cases=3, failed=(), not_tried=0, hidden=21, hidden_not_tried=17,
-        hidden_failed=("one", "two", "three"), left_out=("four",), trials=(), undetected=(),
+        cases=3,
+        failed=(),
+        not_tried=0,
+        hidden=21,
+        hidden_not_tried=17,
+        hidden_failed=("one", "two", "three"),
+        left_out=("four",),
+        trials=(),
+        undetected=(),
         seed="00",
-    )  # fmt: skip
+    )
     words = "baseline: correct on 3 of 3 check cases and 0 of 4 drawn ones (17 more not tried)"
     assert report.lines()[0] == words and not report.fit
     assert not replace(report, hidden_failed=(), left_out=()).fit, "nobody knows"

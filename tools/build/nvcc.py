@@ -48,9 +48,16 @@ MIN_FREE_BYTES = 2**20
 """Free disk space below which a failed build says nothing about the kernel."""
 LOG_BYTES = 2**22
 KEPT = (
-    "kernel.cu", "kernel.so", "kernel.ptx", "kernel.sass", "kernel.cubin", "kernel.o", "nvcc.log",
-    "kernel.host.i", "kernel.device.i",
-)  # fmt: skip
+    "kernel.cu",
+    "kernel.so",
+    "kernel.ptx",
+    "kernel.sass",
+    "kernel.cubin",
+    "kernel.o",
+    "nvcc.log",
+    "kernel.host.i",
+    "kernel.device.i",
+)
 
 
 @dataclass(frozen=True)
@@ -133,8 +140,10 @@ def build_all(
     toolkit = find_toolkit()
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
-    own = {**{name: header_text(text) for name, text in task.header_texts().items()},
-           **standard_headers.HEADERS}  # fmt: skip
+    own = {
+        **{name: header_text(text) for name, text in task.header_texts().items()},
+        **standard_headers.HEADERS,
+    }
     after = [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
     key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
     written = [_written(source) for source in sources]
@@ -183,11 +192,18 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     """
     number = device.arch.removeprefix("sm_")
     command = [
-        str(toolkit.nvcc), *task.flags,
+        str(toolkit.nvcc),
+        *task.flags,
         f"-gencode=arch=compute_{number},code=[{device.arch},compute_{number}]",
-        "-w", "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
-        f"-I{toolkit.include_dir}", *standard_headers.FLAGS,
-    ]  # fmt: skip
+        "-w",
+        "-lineinfo",
+        "-Xptxas=-v",
+        "-shared",
+        "-Xcompiler=-fPIC",
+        f"-ccbin={toolkit.cxx}",
+        f"-I{toolkit.include_dir}",
+        *standard_headers.FLAGS,
+    ]
     splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
     if device.kind == "cuda" and splits:
         command.append(f"-split-compile={COMPILER_THREADS}")
@@ -214,8 +230,11 @@ def _build_missing(
     try:
         done = run_limited(
             [str(find_ninja()), "-k", "0", "--quiet"],
-            timeout_s=WAITING * rounds * BUILD_TIMEOUT_S, sandbox=sandbox, cwd=scratch, stop=stop,
-        )  # fmt: skip
+            timeout_s=WAITING * rounds * BUILD_TIMEOUT_S,
+            sandbox=sandbox,
+            cwd=scratch,
+            stop=stop,
+        )
     except (StepTimeout, StepMemory):
         ended = False
     full = shutil.disk_usage(scratch).free < MIN_FREE_BYTES
@@ -278,9 +297,13 @@ def compiler_sandbox(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
     places = [
-        toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, find_ninja(),
+        toolkit.root,
+        toolkit.include_dir,
+        toolkit.lib_dir,
+        toolkit.cxx,
+        find_ninja(),
         find_tool("nvdisasm"),
-    ]  # fmt: skip
+    ]
     return SandboxPolicy(
         read=(
             *places,

@@ -63,10 +63,20 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
     authors = {**headers, SOURCE: source}
     virtual = arch.replace("sm_", "compute_")
     command = [
-        str(toolkit.nvcc), *task.flags, f"-gencode=arch={virtual},code=[{arch},{virtual}]",
-        f"-ccbin={toolkit.cxx}", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
-        "-keep", "-keep-dir", ".", "-c", SOURCE, "-o", OBJECT,
-    ]  # fmt: skip
+        str(toolkit.nvcc),
+        *task.flags,
+        f"-gencode=arch={virtual},code=[{arch},{virtual}]",
+        f"-ccbin={toolkit.cxx}",
+        "-Xcompiler=-fPIC",
+        f"-I{toolkit.include_dir}",
+        "-keep",
+        "-keep-dir",
+        ".",
+        "-c",
+        SOURCE,
+        "-o",
+        OBJECT,
+    ]
     named = [part for one in (texts, authors) for text in one.items() for part in text]
     key = sha256_of("\0".join([toolkit.version, *command, *named]))[:32]
     final = cache_folder("objects") / key

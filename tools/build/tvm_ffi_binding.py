@@ -29,11 +29,18 @@ COMPILE_MEMORY_BYTES = 8 * 2**30
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
 
 _DLPACK = {
-    "float32": "kDLFloat, 32", "float16": "kDLFloat, 16", "bfloat16": "kDLBfloat, 16",
-    "float8_e4m3fn": "kDLFloat8_e4m3fn, 8", "float8_e5m2": "kDLFloat8_e5m2, 8",
-    "int8": "kDLInt, 8", "uint8": "kDLUInt, 8", "int32": "kDLInt, 32", "int64": "kDLInt, 64",
-    "bool": "kDLBool, 8", "float8_e8m0fnu": "kDLFloat8_e8m0fnu, 8",
-}  # fmt: skip
+    "float32": "kDLFloat, 32",
+    "float16": "kDLFloat, 16",
+    "bfloat16": "kDLBfloat, 16",
+    "float8_e4m3fn": "kDLFloat8_e4m3fn, 8",
+    "float8_e5m2": "kDLFloat8_e5m2, 8",
+    "int8": "kDLInt, 8",
+    "uint8": "kDLUInt, 8",
+    "int32": "kDLInt, 32",
+    "int64": "kDLInt, 64",
+    "bool": "kDLBool, 8",
+    "float8_e8m0fnu": "kDLFloat8_e8m0fnu, 8",
+}
 
 
 def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
@@ -63,9 +70,13 @@ def compile_cpp(command: list[str], folder: Path, sandbox: SandboxPolicy | None 
     MissingDependency with its first errors."""
     try:
         done = run_limited(
-            command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=Stop(), sandbox=sandbox,
+            command,
+            timeout_s=COMPILE_TIMEOUT_S,
+            cwd=folder,
+            stop=Stop(),
+            sandbox=sandbox,
             memory_bytes=None if sandbox else COMPILE_MEMORY_BYTES,
-        )  # fmt: skip
+        )
     except StepTimeout:
         raise MissingDependency(
             f"{command[0]} took longer than {COMPILE_TIMEOUT_S:.0f} s"
@@ -88,8 +99,11 @@ def tvm_ffi_folder(which: str) -> Path:
     tvm_ffi_version()
     done = subprocess.run(
         [sys.executable, "-m", "tvm_ffi.config", f"--{which}dir"],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     folder = Path(done.stdout.strip())
     if done.returncode or not folder.is_dir():
         raise MissingDependency("tvm-ffi does not report its folders: reinstall apache-tvm-ffi")
@@ -264,11 +278,13 @@ class _Binding:
             *(f"address_{a.name}" if a.optional else f"address({a.name})" for a in task.args),
             *(f"dim_{name}" for name in task.dims),
             *(f"{n}_or_0" if a.optional else n for a in task.args for n in a.stride_names),
-            *(f"static_cast<float>({s.name})" if s.type == "float" else s.name
-              for s in task.scalars),
+            *(
+                f"static_cast<float>({s.name})" if s.type == "float" else s.name
+                for s in task.scalars
+            ),
             *(_code_name(variable) for variable in task.variables),
             "static_cast<cudaStream_t>(stream)",
-        ]  # fmt: skip
+        ]
 
     def _spelled(self, name: str) -> str:
         return name if name in self._scalars else f"dim_{name}"

@@ -44,9 +44,11 @@ def _sources(ptx: Path, engine: Engine, stop: Stop, only: Collection[str] | None
     """C text by kernel, translated in a child process."""
     with tempfile.TemporaryDirectory(prefix="astra-translate-") as scratch:
         sandbox = SandboxPolicy(
-            read=(ptx,), write=(Path(scratch),), memory_bytes=TRANSLATE_MEMORY_BYTES,
+            read=(ptx,),
+            write=(Path(scratch),),
+            memory_bytes=TRANSLATE_MEMORY_BYTES,
             file_bytes=FILE_BYTES,
-        )  # fmt: skip
+        )
         wanted = None if only is None else sorted(only)
         request = {"ptx": str(ptx), "engine": engine, "folder": scratch, "only": wanted}
         sources: dict[str, str] = {}
@@ -73,8 +75,10 @@ def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int
     headers = Path(str(files("astra_chat.tools.virtual_gpu.c_engine")))
     sandbox = SandboxPolicy(
         read=(compiler, compiler.resolve(), headers, cache_folder("virtual-gpu")),
-        write=(folder,), memory_bytes=COMPILE_MEMORY_BYTES, file_bytes=FILE_BYTES,
-    )  # fmt: skip
+        write=(folder,),
+        memory_bytes=COMPILE_MEMORY_BYTES,
+        file_bytes=FILE_BYTES,
+    )
     try:
         done = run_limited(
             command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=stop, sandbox=sandbox

@@ -169,10 +169,16 @@ def _wrong(piece: Piece, values: Banded, places: Array, bad: Array, widening: fl
     distance = abs(abs(exact / unit - np.floor(exact / unit)) - 0.5)
     band = float(values.width[first]) * widening / unit
     return Wrong(
-        case=case, argument=arg.name, reason="precision", index=tuple(int(i) for i in index),
-        expected=exact, got=got, bad=len(bad), total=len(piece.got),
+        case=case,
+        argument=arg.name,
+        reason="precision",
+        index=tuple(int(i) for i in index),
+        expected=exact,
+        got=got,
+        bad=len(bad),
+        total=len(piece.got),
         note=_note(piece, distance, band),
-    )  # fmt: skip
+    )
 
 
 def _note(piece: Piece, distance: float, band: float) -> str:

@@ -235,9 +235,10 @@ def _extents(task: Task, name: str, known: KnownNumbers) -> list[int]:
     found = dict.fromkeys((*wanted, *multiples))
     legal_for = task.combinations
     return [
-        size for size in found
+        size
+        for size in found
         if size not in met and any(dim.allows(size, kind.dtype) for kind in legal_for)
-    ]  # fmt: skip
+    ]
 
 
 def _in_bytes(sizes: Sequence[int], strided: Sequence[Arg]) -> list[int]:

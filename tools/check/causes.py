@@ -55,9 +55,13 @@ class Explained:
 
 
 def explained(
-    task: Task, checker: Checker, oracle: Oracle, stop: Stop, failed: Sequence[Failed],
+    task: Task,
+    checker: Checker,
+    oracle: Oracle,
+    stop: Stop,
+    failed: Sequence[Failed],
     passed: Sequence[Case],
-) -> list[Explained]:  # fmt: skip
+) -> list[Explained]:
     """Judge the baseline on variants of the failing cases. `passed` are cases that it passes.
 
     Normal values come first, of every case whose values are others: where they make it right, the

@@ -129,9 +129,13 @@ class Checker:
             calls += with_repeats(self._task, known, pairs, self._device.kind, rng, len(own))
             seen = CheckProgress()
             outcome = check(
-                self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
+                self._runner.seeded(seed.of("check")),
+                built,
+                calls,
+                self.baseline_errors,
+                seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
-            )  # fmt: skip
+            )
             judged = [call.oracle_case.case for call in calls if call.hidden]
             lacking = below_floor([*self._drawn_shared, *drawn], unique(judged), lost)
             if sweep and isinstance(outcome, Correct):

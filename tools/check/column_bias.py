@@ -115,16 +115,21 @@ class ColumnBias:
         shape = piece.arg.shape_of(piece.case)
         count = int(sums.count[at])
         return Wrong(
-            case=piece.case, argument=kind[0], reason="precision",
-            index=(*(0 for _ in shape[:-1]), remainder), expected=float(piece.expected[0]),
-            got=float(piece.got[0]), bad=count, total=int(sums.count[direction, modulus].sum()),
+            case=piece.case,
+            argument=kind[0],
+            reason="precision",
+            index=(*(0 for _ in shape[:-1]), remainder),
+            expected=float(piece.expected[0]),
+            got=float(piece.got[0]),
+            bad=count,
+            total=int(sums.count[direction, modulus].sum()),
             note=(
                 f"columns {remainder} modulo {MODULI[modulus]} lean {sums.mean[at]:+.2f} ulp"
                 f" {DIRECTIONS[direction]} beside the others of their rows, the baseline's"
                 f" {own.mean[at]:+.2f}, over {count:,} elements of all normal cases: round every"
                 " column alike, to nearest"
             ),
-        )  # fmt: skip
+        )
 
 
 def _sums(piece: Piece, width: int) -> Sums:

@@ -90,11 +90,16 @@ def _outside(arg: Arg, run: CaseRun, changed: Mask) -> Wrong | None:
     if not len(touched):
         return None
     return Wrong(
-        case=run.oracle_case.case, argument=arg.name, reason="write_outside",
+        case=run.oracle_case.case,
+        argument=arg.name,
+        reason="write_outside",
         index=(int(touched[0]),),
-        expected=float("nan"), got=float("nan"), bad=len(touched), total=len(changed),
+        expected=float("nan"),
+        got=float("nan"),
+        bad=len(touched),
+        total=len(changed),
         note="bytes outside the argument changed",
-    )  # fmt: skip
+    )
 
 
 def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
@@ -112,11 +117,16 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     changed = np.flatnonzero(content != before)
     flat = int(changed[0]) // ITEM_BYTES[dtype]
     return Wrong(
-        case=run.oracle_case.case, argument=arg.name, reason="input_changed",
+        case=run.oracle_case.case,
+        argument=arg.name,
+        reason="input_changed",
         index=_index(flat, arg.shape_of(run.oracle_case.case)),
-        expected=float(as_float(before, dtype)[flat]), got=float(as_float(content, dtype)[flat]),
-        bad=len(changed), total=len(before), note="an argument that may only be read changed",
-    )  # fmt: skip
+        expected=float(as_float(before, dtype)[flat]),
+        got=float(as_float(content, dtype)[flat]),
+        bad=len(changed),
+        total=len(before),
+        note="an argument that may only be read changed",
+    )
 
 
 def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
@@ -159,11 +169,16 @@ def _bad_elements(
     if run.oracle_case.has_canonical:
         note = "; ".join(filter(None, [note, "in canonical form"]))
     return Wrong(
-        case=case, argument=arg.name, reason=_reason(run, element, bool(at.same_pattern[0])),
-        index=_index(first, arg.shape_of(case)), expected=float(expected[first]),
-        got=float(as_float(element, dtype)[0]), bad=len(bad), total=len(expected),
+        case=case,
+        argument=arg.name,
+        reason=_reason(run, element, bool(at.same_pattern[0])),
+        index=_index(first, arg.shape_of(case)),
+        expected=float(expected[first]),
+        got=float(as_float(element, dtype)[0]),
+        bad=len(bad),
+        total=len(expected),
         note=note or NOTES[arg.judged_by(case)].format(allowed=float(at.allowed[0])),
-    )  # fmt: skip
+    )
 
 
 def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) -> Wrong | None:
@@ -195,10 +210,16 @@ def _draws(task: Task, arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     if refusal is None:
         return _uncovered(arg, run, covered)
     return Wrong(
-        case=case, argument=arg.name, reason="distribution",
-        index=_index(refusal.place, arg.shape_of(case)), expected=float("nan"),
-        got=float(draws[refusal.place]), bad=refusal.bad, total=len(draws), note=refusal.why,
-    )  # fmt: skip
+        case=case,
+        argument=arg.name,
+        reason="distribution",
+        index=_index(refusal.place, arg.shape_of(case)),
+        expected=float("nan"),
+        got=float(draws[refusal.place]),
+        bad=refusal.bad,
+        total=len(draws),
+        note=refusal.why,
+    )
 
 
 def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
@@ -217,10 +238,16 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
     drawn = arg.judged_by(case) == "distribution"
     expected = float("nan") if drawn else float(run.oracle_case.expected(arg)[first])
     return Wrong(
-        case=case, argument=arg.name, reason="unwritten", index=_index(first, arg.shape_of(case)),
-        expected=expected, got=float("nan"), bad=len(left), total=written.size,
+        case=case,
+        argument=arg.name,
+        reason="unwritten",
+        index=_index(first, arg.shape_of(case)),
+        expected=expected,
+        got=float("nan"),
+        bad=len(left),
+        total=written.size,
         note=f"{run.report.sampled} wrote less than {MIN_SHARE:.0%} of their share",
-    )  # fmt: skip
+    )
 
 
 def _to_change(arg: Arg, run: CaseRun) -> Mask:

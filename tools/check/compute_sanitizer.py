@@ -152,10 +152,14 @@ def _once(
 ) -> Found | _Failed | None:
     back = [_bytes(runner, oracle_case) <= HANDED_BACK_BYTES for oracle_case in oracle_cases]
     with watched(
-        runner, build, oracle_cases, _command(program, tool), step="sanitize",
+        runner,
+        build,
+        oracle_cases,
+        _command(program, tool),
+        step="sanitize",
         timeout_s=TOOL_TIMEOUT_S,
         ask=lambda asked: asked.extended(SanitizedRequest, handed_back=tuple(back)),
-    ) as seen:  # fmt: skip
+    ) as seen:
         if isinstance(seen, TimedOut) and seen.step == "sanitize":
             return _Failed(f"no end in {seen.limit_s:.0f} s, or too much memory", seen)
         if not isinstance(seen, NvidiaToolRun):

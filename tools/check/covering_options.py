@@ -89,16 +89,21 @@ def _beside(scalar: Scalar, rng: random.Random) -> float:
 def _absence(name: str) -> Option:
     """Left out on level 1. The case is drawn so; its layout and values then fit."""
     return Option(
-        f"without {name}", 2, lambda case, level, rng: case, lambda case: int(name in case.absent),
+        f"without {name}",
+        2,
+        lambda case, level, rng: case,
+        lambda case: int(name in case.absent),
         absent=name,
-    )  # fmt: skip
+    )
 
 
 def _flag(name: str) -> Option:
     return Option(
-        name, 2, lambda case, level, rng: case.model_copy(update={name: bool(level)}),
+        name,
+        2,
+        lambda case, level, rng: case.model_copy(update={name: bool(level)}),
         lambda case: int(bool(getattr(case, name))),
-    )  # fmt: skip
+    )
 
 
 def _laid_out(task: Task, case: Case, level: int, rng: random.Random) -> Case:

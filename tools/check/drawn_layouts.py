@@ -29,12 +29,15 @@ def drawn_pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tu
         drawn = tuple(
             rng.choice(
                 (
-                    0, rng.choice(known), rng.randrange(1, 128), vector * rng.randrange(1, 128),
+                    0,
+                    rng.choice(known),
+                    rng.randrange(1, 128),
+                    vector * rng.randrange(1, 128),
                     row * rng.randrange(1, 4) + rng.choice((0, rng.randrange(vector))),
                 )
             )
             for _ in arg.free_axes
-        )  # fmt: skip
+        )
         drawn = _affordable(arg, case, drawn)
         pads[arg.name] = one_or_all(drawn)
     single = [pad for pad in pads.values() if isinstance(pad, int)]

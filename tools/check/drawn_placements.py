@@ -36,9 +36,8 @@ def lying(
         drawn = (placed(task, case, kind, rng) for kind in tries)
         level = alignment_of(task, case)
         kept = (
-            one for one in drawn
-            if one and (not keep_alignment or alignment_of(task, one) == level)
-        )  # fmt: skip
+            one for one in drawn if one and (not keep_alignment or alignment_of(task, one) == level)
+        )
         yield next(kept, case)
 
 

@@ -14,9 +14,17 @@ from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.types import AnyFamily
 
 OF_ARGUMENTS: tuple[AnyFamily, ...] = (
-    *("normal",) * 4, *("magnitudes", "row_magnitudes", "shifted") * 2, "zeros", "large", "tiny",
-    "denormal", "ramp", "one_hot", "heavy_tail", "binary",
-)  # fmt: skip
+    *("normal",) * 4,
+    *("magnitudes", "row_magnitudes", "shifted") * 2,
+    "zeros",
+    "large",
+    "tiny",
+    "denormal",
+    "ramp",
+    "one_hot",
+    "heavy_tail",
+    "binary",
+)
 SMALL: tuple[AnyFamily, ...] = ("denormal", "tiny", "zeros")
 SPECIAL_ONE_IN = 10
 """Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what

@@ -190,9 +190,12 @@ class BaselineErrors:
             return _wrong(arg, case, got, expected, ran, np.flatnonzero(off), note)
         if norm.ulps <= limit:
             return ErrorNorm(
-                case=case, argument=arg.name, candidate_ulps=norm.ulps,
-                baseline_ulps=own_ulps, limit_ulps=limit,
-            )  # fmt: skip
+                case=case,
+                argument=arg.name,
+                candidate_ulps=norm.ulps,
+                baseline_ulps=own_ulps,
+                limit_ulps=limit,
+            )
         with np.errstate(invalid="ignore"):
             error = np.abs(got - expected)
         beyond = np.flatnonzero(error > 0.5 * ulp(expected, dtype))
@@ -260,8 +263,13 @@ def _wrong(
 ) -> Wrong:
     first = int(bad[0])
     return Wrong(
-        case=case, argument=arg.name, reason="precision",
+        case=case,
+        argument=arg.name,
+        reason="precision",
         index=tuple(int(i) for i in np.unravel_index(int(ran[first]), arg.shape_of(case))),
-        expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(got),
+        expected=float(expected[first]),
+        got=float(got[first]),
+        bad=len(bad),
+        total=len(got),
         note=note,
-    )  # fmt: skip
+    )

@@ -90,9 +90,13 @@ class FarCalls:
         return next((one for one in found if isinstance(one, Unsafe)), None)
 
     def _of_kernels(
-        self, runner: Runner, built: Build, shared: Sequence[Case], checked: Sequence[Case],
+        self,
+        runner: Runner,
+        built: Build,
+        shared: Sequence[Case],
+        checked: Sequence[Case],
         confirming: bool,
-    ) -> list[Case]:  # fmt: skip
+    ) -> list[Case]:
         """Far calls of kernels that the shared ones do not launch, near calls that launch them."""
         task, launched = runner.task, set[str]()
         for plan in runner.record(built, shared):
@@ -263,16 +267,26 @@ def _results(
     with runner.process("check", sandbox, CHILD) as process:
         calls = [
             CallRequest(
-                case=case, inputs=built.folder, after=process.scratch, plan=plan,
+                case=case,
+                inputs=built.folder,
+                after=process.scratch,
+                plan=plan,
                 seed=runner.seed.of("far call", number),
             )
             for number, (case, plan) in enumerate(planned)
-        ]  # fmt: skip
+        ]
         request = VirtualRequest(
-            task=runner.task.folder, ptx=built.ptx, spec=runner.device.spec, engine="numpy",
-            descending=False, counters=False, compiled={}, seed=runner.seed, calls=tuple(calls),
+            task=runner.task.folder,
+            ptx=built.ptx,
+            spec=runner.device.spec,
+            engine="numpy",
+            descending=False,
+            counters=False,
+            compiled={},
+            seed=runner.seed,
+            calls=tuple(calls),
             resources={r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources},
-        )  # fmt: skip
+        )
         try:
             process.worker.ask(
                 request.model_dump(mode="json"), TIMEOUT_S, runner.stop, only_work=True

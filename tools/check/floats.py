@@ -19,28 +19,47 @@ from astra_chat.tools.types import DTypeName, is_float
 Array = np.ndarray[Any, Any]
 
 OVERFLOW: dict[DTypeName, float] = {
-    "float16": 2.0**16, "bfloat16": 2.0**128, "float32": 2.0**128,
-    "float8_e4m3fn": math.inf, "float8_e5m2": math.inf, "float8_e8m0fnu": math.inf,
-}  # fmt: skip
+    "float16": 2.0**16,
+    "bfloat16": 2.0**128,
+    "float32": 2.0**128,
+    "float8_e4m3fn": math.inf,
+    "float8_e5m2": math.inf,
+    "float8_e8m0fnu": math.inf,
+}
 """Where a dtype has become infinite: larger results must be infinite too. Never where a dtype
 saturates."""
 SATURATION: dict[DTypeName, float] = {
-    "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float8_e8m0fnu": 2.0**127,
-}  # fmt: skip
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
+    "float8_e8m0fnu": 2.0**127,
+}
 """The largest number of a dtype whose results may stop there."""
 FRACTION_BITS: dict[DTypeName, int] = {
-    "float16": 10, "bfloat16": 7, "float32": 23, "float8_e4m3fn": 3, "float8_e5m2": 2,
+    "float16": 10,
+    "bfloat16": 7,
+    "float32": 23,
+    "float8_e4m3fn": 3,
+    "float8_e5m2": 2,
     "float8_e8m0fnu": 0,
-}  # fmt: skip
+}
 MIN_EXPONENT: dict[DTypeName, int] = {
-    "float16": -14, "bfloat16": -126, "float32": -126, "float8_e4m3fn": -6, "float8_e5m2": -14,
+    "float16": -14,
+    "bfloat16": -126,
+    "float32": -126,
+    "float8_e4m3fn": -6,
+    "float8_e5m2": -14,
     "float8_e8m0fnu": -127,
-}  # fmt: skip
+}
 """Of normal numbers."""
 STORED: dict[DTypeName, Any] = {
-    "float16": np.float16, "float32": np.float32, "int8": np.int8, "uint8": np.uint8,
-    "int32": np.int32, "int64": np.int64, "bool": np.uint8,
-}  # fmt: skip
+    "float16": np.float16,
+    "float32": np.float32,
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "int32": np.int32,
+    "int64": np.int64,
+    "bool": np.uint8,
+}
 
 
 def as_float(content: Array, dtype: DTypeName) -> Array:

@@ -79,13 +79,19 @@ ROWS_OCTAVES = 2.0
 """Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
 OF_LARGE: tuple[Literal["normal", "special", "mixed_rows"], ...] = (
-    "normal", "special", "mixed_rows", "mixed_rows",
-)  # fmt: skip
+    "normal",
+    "special",
+    "mixed_rows",
+    "mixed_rows",
+)
 """Of cases that are drawn for their extents: kernels have paths of their own there, which meet
 special and small numbers nowhere else."""
 OF_COVERING: tuple[Literal["normal", "mixed_rows"] | None, ...] = (
-    "normal", "normal", "mixed_rows", None,
-)  # fmt: skip
+    "normal",
+    "normal",
+    "mixed_rows",
+    None,
+)
 """Of covering cases: mostly numbers that tell a wrong result from a right one everywhere."""
 UNALIGNED_ONE_IN = 3
 """Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
@@ -306,10 +312,13 @@ def _case(
         scalars = {}
     return case.model_copy(
         update={
-            "families": families, "pads": drawn_pads(task, case, rng), "offset": offset,
-            "offsets": offsets, "scalars": scalars,
+            "families": families,
+            "pads": drawn_pads(task, case, rng),
+            "offset": offset,
+            "offsets": offsets,
+            "scalars": scalars,
         }
-    )  # fmt: skip
+    )
 
 
 def _value(scalar: Scalar, rng: random.Random) -> float:

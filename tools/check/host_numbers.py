@@ -90,8 +90,11 @@ def object_numbers(content: bytes) -> Iterator[HostNumber]:
 
 def _of_code(code: bytes) -> Iterator[HostNumber]:
     for pattern, form in (
-        (_WIDE_COMPARE, "<i"), (_NARROW_COMPARE, "<b"), (_AWAY, "<i"), (_MOVED, "<q"),
-    ):  # fmt: skip
+        (_WIDE_COMPARE, "<i"),
+        (_NARROW_COMPARE, "<b"),
+        (_AWAY, "<i"),
+        (_MOVED, "<q"),
+    ):
         for found in pattern.finditer(code):
             (value,) = struct.unpack(form, found[1])
             yield HostNumber(float(value), False, True)

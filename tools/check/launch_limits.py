@@ -40,9 +40,10 @@ class LargestCalls:
             cases = list(largest_calls(runner.task))
             plans = runner.record(baseline, cases)
             self._known = [
-                case for case, plan in zip(cases, plans, strict=True)
+                case
+                for case, plan in zip(cases, plans, strict=True)
                 if isinstance(plan, LaunchPlan)
-            ]  # fmt: skip
+            ]
             self.left_out = len(cases) - len(self._known)
         return self._known
 

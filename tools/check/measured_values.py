@@ -81,9 +81,15 @@ def piece(task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = 
         return Piece(arg, case, got, expected, ran, oracle_case, codes, ratio)
     kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
     return Piece(
-        arg, case, got[kept], expected[kept], ran[kept], oracle_case,
-        None if codes is None else codes[kept], None if ratio is None else ratio[kept],
-    )  # fmt: skip
+        arg,
+        case,
+        got[kept],
+        expected[kept],
+        ran[kept],
+        oracle_case,
+        None if codes is None else codes[kept],
+        None if ratio is None else ratio[kept],
+    )
 
 
 def coded(arg: Arg) -> bool:

@@ -59,9 +59,15 @@ class Norm:
         resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
         nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
         return Norm(
-            _rms(error / scale), _rms(half), len(target), resting, int(nearest.sum()),
-            int(off.sum()), _different(expected[nearest]), exact,
-        )  # fmt: skip
+            _rms(error / scale),
+            _rms(half),
+            len(target),
+            resting,
+            int(nearest.sum()),
+            int(off.sum()),
+            _different(expected[nearest]),
+            exact,
+        )
 
     def and_(self, got: Array, expected: Array, dtype: DTypeName, coded: bool = False) -> Norm:
         """With the results on a further seed, where there were few."""
@@ -70,9 +76,11 @@ class Norm:
         got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))
         finite = expected[np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))]
         return replace(
-            Norm.of(got, expected, dtype, coded=coded), exact=self.exact, few=(got, expected),
+            Norm.of(got, expected, dtype, coded=coded),
+            exact=self.exact,
+            few=(got, expected),
             floor=_rms(finite),
-        )  # fmt: skip
+        )
 
     @property
     def share(self) -> float:
@@ -90,9 +98,10 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
     magnitude = np.abs(expected)
     with np.errstate(invalid="ignore"):
         nearest = (
-            np.isfinite(got) & (magnitude >= 2.0 ** MIN_EXPONENT[dtype])
+            np.isfinite(got)
+            & (magnitude >= 2.0 ** MIN_EXPONENT[dtype])
             & (magnitude < overflow_of(dtype))
-        )  # fmt: skip
+        )
     return nearest, nearest & (got != rounded(expected, dtype))
 
 

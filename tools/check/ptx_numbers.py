@@ -35,9 +35,13 @@ _TABLE = re.compile(
     r"\.(?:const|global)\b[^;=]*\.([busf]\d+)\s+[\w$]+\[\d*\]\s*=\s*\{([^}]*)\}", re.S
 )
 _SOURCES: tuple[tuple[str, Source], ...] = (
-    ("%ctaid", "block"), ("%nctaid", "block"), ("%tid", "thread"), ("%ntid", "thread"),
-    ("%laneid", "thread"), ("%warpid", "thread"),
-)  # fmt: skip
+    ("%ctaid", "block"),
+    ("%nctaid", "block"),
+    ("%tid", "thread"),
+    ("%ntid", "thread"),
+    ("%laneid", "thread"),
+    ("%warpid", "thread"),
+)
 _COARSE = ("shr.", "div.", "and.")
 """Of many numbers they make one, so a single number of their result is a bound of what they take:
 `x >> 19` is 0 up to 524287."""
@@ -171,9 +175,12 @@ def _led_back(
             place = definition.results.index(name) if name in definition.results else 0
             many = len(definition.results)
             for source, before in backwards(
-                definition.opcode, definition.operands, target, place if many > 1 else None,
+                definition.opcode,
+                definition.operands,
+                target,
+                place if many > 1 else None,
                 lambda text: [(d.opcode, d.operands) for d in definitions.get(text, ())],
-            ):  # fmt: skip
+            ):
                 coarse = definition.opcode.startswith(_COARSE)
                 waiting.append((source, before, left - 1, bound or coarse))
     for name, target, bound in dict.fromkeys(found):

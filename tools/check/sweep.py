@@ -151,9 +151,15 @@ def swept(
     if not isinstance(beside, list):
         return beside
     batch = Batch(
-        built, oracle_cases, "check", "cuda", baseline, plans=plans, baseline_plans=beside,
+        built,
+        oracle_cases,
+        "check",
+        "cuda",
+        baseline,
+        plans=plans,
+        baseline_plans=beside,
         compared_there=True,
-    )  # fmt: skip
+    )
     folders = (built.folder, baseline.folder, oracle_cases[0].inputs.parent)
     first = oracle_cases[0].case
     with (

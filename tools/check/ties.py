@@ -60,10 +60,15 @@ class Ties:
             first = int(odd[0])
             index = np.unravel_index(int(piece.ran[first]), piece.arg.shape_of(piece.case))
             self._last[kind] = Wrong(
-                case=piece.case, argument=piece.arg.name, reason="precision",
-                index=tuple(int(i) for i in index), expected=float(expected[first]),
-                got=float(got[first]), bad=len(odd), total=len(got),
-            )  # fmt: skip
+                case=piece.case,
+                argument=piece.arg.name,
+                reason="precision",
+                index=tuple(int(i) for i in index),
+                expected=float(expected[first]),
+                got=float(got[first]),
+                bad=len(odd),
+                total=len(got),
+            )
 
     def beside(self, baseline: Ties) -> Wrong | None:
         """An argument whose ties are broken otherwise than the baseline's."""

@@ -34,9 +34,12 @@ class Watched:
 
 
 def sanitize_virtual(
-    runner: Runner, candidate: Build, oracle: Oracle, check: Sequence[Case],
+    runner: Runner,
+    candidate: Build,
+    oracle: Oracle,
+    check: Sequence[Case],
     reaching: Sequence[Case] = (),
-) -> Unsafe | Refused | Watched:  # fmt: skip
+) -> Unsafe | Refused | Watched:
     """The first fault that it finds on the small check cases and on those `reaching` what is timed,
     in their order, or what it watched: all up to one that it could not run. Raises Cancelled."""
     small = [case for case in check if runner.task.least_bytes(case) <= MAX_BYTES]

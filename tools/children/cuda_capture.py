@@ -148,9 +148,11 @@ def _memset(captured: Captured, plan: MemsetNode, addresses: dict[str, int]) -> 
     params = call("cuGraphMemsetNodeGetParams", captured.node)
     size = params.elementSize
     real = (
-        int(params.dst), (params.value & (1 << 8 * size) - 1).to_bytes(size, "little"),
-        params.width * size, params.height,
-    )  # fmt: skip
+        int(params.dst),
+        (params.value & (1 << 8 * size) - 1).to_bytes(size, "little"),
+        params.width * size,
+        params.height,
+    )
     place = _argument(plan.target, addresses)
     wanted = (place, bytes([plan.value]) * size, plan.width_bytes, plan.height)
     rows = plan.height == 1 or params.pitch == plan.pitch_bytes
@@ -162,16 +164,23 @@ def _copy(captured: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
         return f"a {captured.kind.lower()} node in the place of a copy"
     params = call("cuGraphMemcpyNodeGetParams", captured.node)
     real = (
-        int(params.dstDevice), int(params.srcDevice), params.WidthInBytes, params.Height,
+        int(params.dstDevice),
+        int(params.srcDevice),
+        params.WidthInBytes,
+        params.Height,
         params.Depth,
-    )  # fmt: skip
+    )
     wanted = (
-        _argument(plan.target, addresses), _argument(plan.source, addresses), plan.width_bytes,
-        plan.height, 1,
-    )  # fmt: skip
+        _argument(plan.target, addresses),
+        _argument(plan.source, addresses),
+        plan.width_bytes,
+        plan.height,
+        1,
+    )
     rows = plan.height == 1 or (params.dstPitch, params.srcPitch) == (
-        plan.target_pitch_bytes, plan.source_pitch_bytes,
-    )  # fmt: skip
+        plan.target_pitch_bytes,
+        plan.source_pitch_bytes,
+    )
     return "" if real == wanted and rows else "a copy that is not the plan's"
 
 

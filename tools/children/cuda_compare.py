@@ -66,9 +66,10 @@ def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tenso
     yield buffers[:, buffer_bytes(arg, case) :]
     for gap in gaps(arg, case):
         yield buffers.as_strided(
-            (len(buffers), *gap.extents, gap.width), (buffers.stride(0), *gap.strides, 1),
+            (len(buffers), *gap.extents, gap.width),
+            (buffers.stride(0), *gap.strides, 1),
             buffers.storage_offset() + gap.offset,
-        )  # fmt: skip
+        )
 
 
 def differs(

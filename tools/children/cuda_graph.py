@@ -78,11 +78,15 @@ class Function:
     def cluster(self, given: tuple[int, int, int]) -> tuple[int, int, int]:
         """Of a launch with this attribute: the one that it was compiled with, where that is 0."""
         of = cuda.CUfunction_attribute
-        return given if all(given) else (
-            self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
-            self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
-            self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH),
-        )  # fmt: skip
+        return (
+            given
+            if all(given)
+            else (
+                self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+                self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+                self.attribute(of.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH),
+            )
+        )
 
     def variable(self, name: str) -> int:
         """Address of a module variable beside it."""
@@ -122,20 +126,21 @@ def _kernel(captured: Captured) -> report.Kernel:
     cluster, cooperative = launch_attributes(captured.node)
     of = cuda.CUfunction_attribute
     return report.Kernel(
-        kind="kernel", kernel=function.name,
+        kind="kernel",
+        kernel=function.name,
         grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
         block=(params.blockDimX, params.blockDimY, params.blockDimZ),
         dynamic_shared_bytes=params.sharedMemBytes,
-        shared_carveout=function.attribute(
-            of.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-        ),
+        shared_carveout=function.attribute(of.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT),
         cluster_scheduling=function.attribute(
             of.CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
         ),
-        programmatic=captured.programmatic, cooperative=cooperative,
-        cluster=cluster if all(cluster) else None, maps=(),
+        programmatic=captured.programmatic,
+        cooperative=cooperative,
+        cluster=cluster if all(cluster) else None,
+        maps=(),
         parameters=bytes(given.get(at, 0) for at in range(max(given, default=-1) + 1)),
-    )  # fmt: skip
+    )
 
 
 def _memset(node: Any) -> report.Memset:
@@ -144,10 +149,13 @@ def _memset(node: Any) -> report.Memset:
     if len(values) != 1:
         raise RuntimeError("a memset of other bytes than one over and over")
     return report.Memset(
-        kind="memset", target=int(params.dst), value=values.pop(),
-        width_bytes=params.width * params.elementSize, height=params.height,
+        kind="memset",
+        target=int(params.dst),
+        value=values.pop(),
+        width_bytes=params.width * params.elementSize,
+        height=params.height,
         pitch_bytes=params.pitch if params.height > 1 else 0,
-    )  # fmt: skip
+    )
 
 
 def _copy(node: Any) -> report.Copy:
@@ -157,8 +165,11 @@ def _copy(node: Any) -> report.Copy:
         raise RuntimeError("a copy that is not one of device memory")
     rows = params.Height > 1
     return report.Copy(
-        kind="copy", target=int(params.dstDevice), source=int(params.srcDevice),
-        width_bytes=params.WidthInBytes, height=params.Height,
+        kind="copy",
+        target=int(params.dstDevice),
+        source=int(params.srcDevice),
+        width_bytes=params.WidthInBytes,
+        height=params.Height,
         target_pitch_bytes=params.dstPitch if rows else 0,
         source_pitch_bytes=params.srcPitch if rows else 0,
-    )  # fmt: skip
+    )

@@ -72,9 +72,13 @@ class How:
 
 
 def _called(
-    driver: Driver, task: Task, asked: CallRequest, kernels: Kernels,
-    contents: Sequence[Bytes], how: How,
-) -> None:  # fmt: skip
+    driver: Driver,
+    task: Task,
+    asked: CallRequest,
+    kernels: Kernels,
+    contents: Sequence[Bytes],
+    how: How,
+) -> None:
     """One call whose arguments hold `contents` and end where their allocations do.
 
     The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight

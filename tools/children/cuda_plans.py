@@ -231,20 +231,37 @@ def _tensor_map(of: TensorMap, address: int) -> Any:
     kind = driver.CUtensorMapDataType(of.data_type)
     rank, dims, strides = len(of.global_dim), longs(of.global_dim), longs(of.global_strides)
     modes = (
-        driver.CUtensorMapInterleave(of.interleave), driver.CUtensorMapSwizzle(of.swizzle),
+        driver.CUtensorMapInterleave(of.interleave),
+        driver.CUtensorMapSwizzle(of.swizzle),
         driver.CUtensorMapL2promotion(of.l2_promotion),
         driver.CUtensorMapFloatOOBfill(of.oob_fill),
-    )  # fmt: skip
+    )
     if isinstance(of, TiledTensorMap):
         return call(
-            "cuTensorMapEncodeTiled", kind, rank, address, dims, strides, words(of.box_dim),
-            words(of.element_strides), *modes,
-        )  # fmt: skip
+            "cuTensorMapEncodeTiled",
+            kind,
+            rank,
+            address,
+            dims,
+            strides,
+            words(of.box_dim),
+            words(of.element_strides),
+            *modes,
+        )
     return call(
-        "cuTensorMapEncodeIm2col", kind, rank, address, dims, strides, list(of.lower_corner),
-        list(of.upper_corner), of.channels_per_pixel, of.pixels_per_column,
-        words(of.element_strides), *modes,
-    )  # fmt: skip
+        "cuTensorMapEncodeIm2col",
+        kind,
+        rank,
+        address,
+        dims,
+        strides,
+        list(of.lower_corner),
+        list(of.upper_corner),
+        of.channels_per_pixel,
+        of.pixels_per_column,
+        words(of.element_strides),
+        *modes,
+    )
 
 
 def _wrapped(kind: Any) -> Callable[[Sequence[int]], list[Any]]:
@@ -304,9 +321,14 @@ def _memset(node: MemsetNode, target: int) -> Enqueue:
             call("cuMemsetD8Async", target, node.value, node.width_bytes, stream)
         else:
             call(
-                "cuMemsetD2D8Async", target, node.pitch_bytes, node.value, node.width_bytes,
-                node.height, stream,
-            )  # fmt: skip
+                "cuMemsetD2D8Async",
+                target,
+                node.pitch_bytes,
+                node.value,
+                node.width_bytes,
+                node.height,
+                stream,
+            )
 
     return enqueue
 

@@ -170,9 +170,19 @@ class Poison:
         blocks, threads, shared = size
         arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         self._do(
-            "cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, shared, ctypes.c_void_p(stream),
-            arguments, None,
-        )  # fmt: skip
+            "cuLaunchKernel",
+            kernel,
+            blocks,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            shared,
+            ctypes.c_void_p(stream),
+            arguments,
+            None,
+        )
 
     def _do(self, name: str, *arguments: object) -> None:
         if status := getattr(self._driver, name)(*arguments):

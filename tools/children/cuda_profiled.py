@@ -57,9 +57,13 @@ def main() -> None:
 
 
 def _called(
-    driver: Driver, task: Task, asked: CallRequest, kernels: Kernels,
-    contents: Sequence[Bytes], marker: Marker,
-) -> PlacedArguments:  # fmt: skip
+    driver: Driver,
+    task: Task,
+    asked: CallRequest,
+    kernels: Kernels,
+    contents: Sequence[Bytes],
+    marker: Marker,
+) -> PlacedArguments:
     """One call on buffers of its own that hold `contents`; where they lie."""
     placed = PlacedArguments(driver, task, asked.case, contents, asked.pattern)
     enqueue = kernels.bind(task, asked, asked.launches, placed.addresses)

@@ -22,9 +22,12 @@ class _Allocation(ctypes.Structure):
     """CUmemAllocationProp; of the rest, 0 is the usual."""
 
     _fields_ = [
-        ("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", _Place),
-        ("windows", ctypes.c_void_p), ("rest", ctypes.c_uint64),
-    ]  # fmt: skip
+        ("kind", ctypes.c_int),
+        ("handles", ctypes.c_int),
+        ("place", _Place),
+        ("windows", ctypes.c_void_p),
+        ("rest", ctypes.c_uint64),
+    ]
 
 
 class _Access(ctypes.Structure):
@@ -51,9 +54,11 @@ class ReadOnly:
         self._do("cuMemMap", self._address, self._room, zero, held, none)
         self._allow(READ_WRITE)
         self.__cuda_array_interface__ = {
-            "shape": (content.numel(),), "typestr": "|u1", "version": 3,
+            "shape": (content.numel(),),
+            "typestr": "|u1",
+            "version": 3,
             "data": (self._address.value, False),
-        }  # fmt: skip
+        }
         self.tensor = torch.as_tensor(self, device=f"cuda:{index}")
         self.tensor.copy_(content)
 

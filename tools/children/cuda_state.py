@@ -48,8 +48,11 @@ class _Bytes:
 
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {
-            "shape": (size,), "typestr": "|u1", "version": 3, "data": (address, False),
-        }  # fmt: skip
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+            "data": (address, False),
+        }
 
 
 def _bytes_at(address: int, size: int) -> torch.Tensor:

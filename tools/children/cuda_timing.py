@@ -75,9 +75,13 @@ class TimedCall:
     """Baseline and candidate on one case."""
 
     def __init__(
-        self, task: Task, call: CallRequest, sides: tuple[Side, Side], request: CudaRequest,
+        self,
+        task: Task,
+        call: CallRequest,
+        sides: tuple[Side, Side],
+        request: CudaRequest,
         dirt: Poison,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`sides`: baseline and candidate."""
         _settle()
         self._task, self._call, self._sides, self._dirt = task, call, sides, dirt
@@ -110,12 +114,15 @@ class TimedCall:
         baseline = self._cold(0)
         blocks, warm, events = self._blocks(baseline), self._warm(), self._events()
         times = RawTimes(
-            blocks=tuple(blocks), warm=tuple(warm), baseline_event_us=events[0],
-            candidate_event_us=events[1], spaced=self._spaced,
+            blocks=tuple(blocks),
+            warm=tuple(warm),
+            baseline_event_us=events[0],
+            candidate_event_us=events[1],
+            spaced=self._spaced,
             event_us=sum(event for event, _ in self._least_late.values()),
             host_us=sum(host for _, host in self._least_late.values()),
             other_processes=self._clock.others,
-        )  # fmt: skip
+        )
         if changed := self._sides[1].state.changed():
             return CaseReport(changed=changed[0])
         began = time.perf_counter()
@@ -143,11 +150,14 @@ class TimedCall:
                 self._perhaps_keep(which)
             blocks.append(
                 Block(
-                    candidate_first=bool(first), baseline=_pair(spent[0]),
-                    candidate=_pair(spent[1]), control=(control(), control()),
-                    spent_s=time.monotonic() - began, clock=self._clock.read(),
+                    candidate_first=bool(first),
+                    baseline=_pair(spent[0]),
+                    candidate=_pair(spent[1]),
+                    control=(control(), control()),
+                    spent_s=time.monotonic() - began,
+                    clock=self._clock.read(),
                 )
-            )  # fmt: skip
+            )
             if len(blocks) >= self._least_blocks and (
                 _known(blocks) or time.monotonic() > deadline
             ):

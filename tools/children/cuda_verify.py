@@ -52,9 +52,11 @@ def verified(task: Task, call: CallRequest, sets: BufferSets, draws: random.Rand
     for fetched in chosen:
         _hand_back(task, call, sets, fetched)
     return CaseReport(
-        sets=tuple(chosen), compared=len(shares), doubtful=len(doubtful),
+        sets=tuple(chosen),
+        compared=len(shares),
+        doubtful=len(doubtful),
         touched=tuple(sorted(sets.touched)),
-    )  # fmt: skip
+    )
 
 
 def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[float]:

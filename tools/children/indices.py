@@ -166,6 +166,10 @@ def _one_long(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Te
 _LENGTHS: tuple[Draw, ...] = (_any, _one_place, _least, _greatest, _often_ends, _one_long)
 """Of drawn cases."""
 _KINDS: dict[str, Draw] = {
-    "any": _any, "sorted": _any, "permutation": _permutation, "positions": _positions,
-    "slots": _slots, "lengths": _any,
-}  # fmt: skip
+    "any": _any,
+    "sorted": _any,
+    "permutation": _permutation,
+    "positions": _positions,
+    "slots": _slots,
+    "lengths": _any,
+}

@@ -25,8 +25,14 @@ SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
 BARE_BIT, BARE_ONE_IN = 4, 8
 """Of a seed: whether rows of one or two values are among the special ones, and how many."""
-BARE = ((0.0, math.nan), (math.inf, math.inf), (1.0, math.nan), (math.nan, math.nan),
-        (0.0, math.inf), (-0.0, 0.0))  # fmt: skip
+BARE = (
+    (0.0, math.nan),
+    (math.inf, math.inf),
+    (1.0, math.nan),
+    (math.nan, math.nan),
+    (0.0, math.inf),
+    (-0.0, 0.0),
+)
 """The value of such a row, and that of one of its elements."""
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
@@ -35,8 +41,14 @@ USUAL = 2.0**-14
 FAR = 100.0
 """So many times as large is far apart."""
 MIXED: tuple[AnyFamily, ...] = (
-    "special", "large", "zeros", "special", "tiny", "denormal", "row_magnitudes",
-)  # fmt: skip
+    "special",
+    "large",
+    "zeros",
+    "special",
+    "tiny",
+    "denormal",
+    "row_magnitudes",
+)
 MIXED_ONE_IN = 3
 """Rows of the family `mixed_rows`, of which the others are normal, and the families of those that
 are not."""

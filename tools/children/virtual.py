@@ -53,9 +53,11 @@ def main() -> None:
     request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
     task, ptx = load_task(request.task), request.ptx
     gpu = VirtualGpu(
-        spec(request.spec), counters=request.counters, engine=request.engine,
+        spec(request.spec),
+        counters=request.counters,
+        engine=request.engine,
         compiled=request.compiled,
-    )  # fmt: skip
+    )
     gpu.memory.descending = request.descending
     lock(reporter.pipe)
     kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
@@ -168,11 +170,12 @@ class _Run:
             report["estimate"] = judged(time_of, len(reports), copies_us(plan, gpu.spec))
             report["launches"] = tuple(
                 CountedLaunch(
-                    kernel=r.launch.kernel, scale=r.launch.grid.count / max(1, r.blocks_run),
+                    kernel=r.launch.kernel,
+                    scale=r.launch.grid.count / max(1, r.blocks_run),
                     counters=r.counters,
                 )
                 for r in reports
-            )  # fmt: skip
+            )
         return report
 
 
@@ -231,9 +234,11 @@ def fault_report(fault: Fault | PtxUnsupported | PtxSyntaxError) -> CaseReport:
         )
     else:  # nvcc wrote it, so it is the virtual GPU that lacks it
         lack = UnsupportedCall(
-            what=f"what this PTX says: {fault}", kernel="the whole file", opcode="no instruction",
+            what=f"what this PTX says: {fault}",
+            kernel="the whole file",
+            opcode="no instruction",
             line=0,
-        )  # fmt: skip
+        )
     return CaseReport(status=NOT_SUPPORTED, unsupported=lack)
 
 

@@ -47,9 +47,12 @@ def main() -> None:
     request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
     task = load_task(request.task)
     gpu = VirtualGpu(
-        spec(request.spec), counters=False, engine="numpy", sample_instructions=SAMPLE_INSTRUCTIONS,
+        spec(request.spec),
+        counters=False,
+        engine="numpy",
+        sample_instructions=SAMPLE_INSTRUCTIONS,
         endless_instructions=ENDLESS_INSTRUCTIONS,
-    )  # fmt: skip
+    )
     gpu.memory.track_writes(False)
     lock(reporter.pipe)
     kernels = {node.kernel for call in request.calls for node in call.launches.kernels}

@@ -71,9 +71,12 @@ def _mutant(source: str, fault: Fault) -> Mutant:
     changed = fault.edit.apply(source)
     line = source.count("\n", 0, fault.edit.start)
     return Mutant(
-        fault.operator, line + 1, source.splitlines()[line].strip(),
-        changed.splitlines()[line].strip(), changed,
-    )  # fmt: skip
+        fault.operator,
+        line + 1,
+        source.splitlines()[line].strip(),
+        changed.splitlines()[line].strip(),
+        changed,
+    )
 
 
 def _essence(source: str) -> str:

@@ -102,10 +102,13 @@ def together(own: CaseScores, other: CaseScores, name: str) -> CaseScores:
         kills, unjudged = (*one.kills, *named(also.kills)), one.unjudged or failed
         cases.append(one.model_copy(update={"kills": kills, "unjudged": unjudged}))
     return CaseScores(
-        asked=own.asked, mutants=(*own.mutants, *named(other.mutants)),
-        own=(*own.own, *named(other.own)), cases=tuple(cases),
-        harmless=(*own.harmless, *named(other.harmless)), also=name,
-    )  # fmt: skip
+        asked=own.asked,
+        mutants=(*own.mutants, *named(other.mutants)),
+        own=(*own.own, *named(other.own)),
+        cases=tuple(cases),
+        harmless=(*own.harmless, *named(other.harmless)),
+        also=name,
+    )
 
 
 class SuiteScore(Value):

@@ -136,9 +136,11 @@ class Scorer:
         survivors = [built.mutant for built in lived if built.mutant.name not in killed]
         unreached = self._unreached(survivors, cases)
         return SuiteScore(
-            mutants=tuple(name for name in own.mutants if name not in unreached), own=own.killed,
-            drawn=tuple(killed), unreached=tuple(unreached),
-        )  # fmt: skip
+            mutants=tuple(name for name in own.mutants if name not in unreached),
+            own=own.killed,
+            drawn=tuple(killed),
+            unreached=tuple(unreached),
+        )
 
     def _unreached(self, survivors: Sequence[Mutant], drawn: Sequence[OracleCase]) -> list[str]:
         """Those in code that neither the task's cases nor drawn ones reach. A probe that does not
@@ -170,9 +172,10 @@ class Scorer:
         killed = {one.mutant.name for one in built if one not in lived}
         names = [one.mutant.name for one in built if one.mutant.name not in self._unsupported]
         return _Own(
-            mutants=tuple(names), killed=tuple(name for name in names if name in killed),
+            mutants=tuple(names),
+            killed=tuple(name for name in names if name in killed),
             harmless=tuple(self._harmless(lived)),
-        )  # fmt: skip
+        )
 
     def _harmless(self, lived: Sequence[Built]) -> list[str]:
         """Those that write what the source writes, byte by byte, on each of many drawn cases."""

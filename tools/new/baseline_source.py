@@ -12,9 +12,11 @@ from astra_chat.tools.new.translation import FOREIGN, halves, needs_framework, w
 
 NEEDED = ("<cstdint>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<cuda_runtime.h>")
 USED = {
-    "<algorithm>": r"std::(min|max)\b", "<type_traits>": r"std::is_same_v",
-    "<string>": r"std::string\b", "<cuda_fp8.h>": r"__nv_fp8",
-}  # fmt: skip
+    "<algorithm>": r"std::(min|max)\b",
+    "<type_traits>": r"std::is_same_v",
+    "<string>": r"std::string\b",
+    "<cuda_fp8.h>": r"__nv_fp8",
+}
 CUT_BLOCKS = re.compile(r"(PYBIND11|TORCH_LIBRARY|TVM_FFI|TORCH_EXTENSION)\w*")
 _CHECKS = re.compile(
     r"\s*(TORCH_(INTERNAL_ASSERT|CHECK|WARN)\w*|CHECK\w*|AT_(ASSERT|CUDA_CHECK|ERROR)\w*"

@@ -73,17 +73,24 @@ def _launches(function: Function, pieces: Sequence[Piece]) -> bool:
 def _is_plain(function: Function) -> bool:
     kinds = [p.type.removeprefix("const ") for p in function.parameters]
     plain = [
-        kind in STREAMS or INTEGERS.fullmatch(kind) or kind in FLOATS or kind == "bool"
+        kind in STREAMS
+        or INTEGERS.fullmatch(kind)
+        or kind in FLOATS
+        or kind == "bool"
         or (kind.count("*") == 1 and "&" not in kind)
         for kind in kinds
-    ]  # fmt: skip
+    ]
     return all(plain) and any("*" in kind for kind in kinds)
 
 
 def draft_of(
-    function: Function, source: str, pieces: Sequence[Piece], entry: str,
-    headers: Mapping[str, str], shapes: Mapping[str, tuple[str, ...]],
-) -> Draft:  # fmt: skip
+    function: Function,
+    source: str,
+    pieces: Sequence[Piece],
+    entry: str,
+    headers: Mapping[str, str],
+    shapes: Mapping[str, tuple[str, ...]],
+) -> Draft:
     """Read a launcher. Raises BadSource where a parameter fits no contract."""
     letters = _letters(function)
     reading, tracer = _Reading(), Tracer([source, *headers.values()])
@@ -112,10 +119,15 @@ def draft_of(
         variables = {v: told if d == USUAL else d for v, d in variables.items()}
     dims = tuple(layout.dims)
     draft = Draft(
-        entry=entry, tensors=tuple(tensors), dims=dims, scalars=(*numbers, *reading.scalars),
-        variables=variables, variables_known=known, origin=_origin(function),
+        entry=entry,
+        tensors=tuple(tensors),
+        dims=dims,
+        scalars=(*numbers, *reading.scalars),
+        variables=variables,
+        variables_known=known,
+        origin=_origin(function),
         require=tuple(r for r in said.relations if set(re.findall(r"[a-z_]\w*", r)) <= set(dims)),
-    )  # fmt: skip
+    )
     if _fits(draft, function):
         return replace(draft, entry=function.name, baseline=source)
     adapter = _adapter(draft, function, reading)
@@ -148,9 +160,12 @@ def _letters(function: Function) -> dict[str, str]:
 
 
 def _read(
-    reading: _Reading, parameter: Parameter, function: Function, tracer: Tracer,
+    reading: _Reading,
+    parameter: Parameter,
+    function: Function,
+    tracer: Tracer,
     letters: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     kind, name = parameter.type, parameter.name
     if not name and INTEGERS.fullmatch(kind):
         reading.dtype = True  # nothing reads it: a dtype code that the launcher ignores

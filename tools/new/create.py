@@ -66,9 +66,12 @@ def _read(name: str, kernels: Sequence[Path], function: str | None) -> tuple[Dra
 
 
 def _triton(
-    name: str, paths: Sequence[Path], function: str | None,
-    launch: TritonLaunch | None, dtypes: Mapping[str, DTypeName] | None,
-) -> Draft:  # fmt: skip
+    name: str,
+    paths: Sequence[Path],
+    function: str | None,
+    launch: TritonLaunch | None,
+    dtypes: Mapping[str, DTypeName] | None,
+) -> Draft:
     if len(paths) > 1:
         raise BadInput("a Triton kernel is one file: name no other beside it")
     called = paths[0].name

@@ -19,8 +19,14 @@ from astra_chat.tools.new.reference_file import make_inputs, wide
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.types import DTYPES
 
-KINDS = {"float32": "float", "float16": "float", "bfloat16": "float", "int32": "int64_t",
-         "int64": "int64_t", "bool": "bool"}  # fmt: skip
+KINDS = {
+    "float32": "float",
+    "float16": "float",
+    "bfloat16": "float",
+    "int32": "int64_t",
+    "int64": "int64_t",
+    "bool": "bool",
+}
 """Of scalars by their dtype."""
 Shape = tuple[str, ...]
 
@@ -80,10 +86,13 @@ def read_definition(path: Path) -> Definition:
 def draft_of(definition: Definition, entry: str) -> Draft:
     """A contract without a kernel: the launcher is to be written."""
     tensors = [
-        *(Tensor(n, "read", s.dtype, _shape(s)) for n, s in definition.inputs.items()
-          if s.shape is not None),
+        *(
+            Tensor(n, "read", s.dtype, _shape(s))
+            for n, s in definition.inputs.items()
+            if s.shape is not None
+        ),
         *(Tensor(n, "write", s.dtype, _shape(s)) for n, s in definition.outputs.items()),
-    ]  # fmt: skip
+    ]
     scalars = [
         Scalar(name, KINDS.get(spec.dtype, "float"))
         for name, spec in definition.inputs.items()
@@ -91,17 +100,25 @@ def draft_of(definition: Definition, entry: str) -> Draft:
     ]
     found, variables, known = variables_of(tensors)
     draft = Draft(
-        entry=entry, tensors=found, dims=tuple(axis.lower() for axis in definition.axes),
-        scalars=tuple(scalars), variables=variables, variables_known=known,
+        entry=entry,
+        tensors=found,
+        dims=tuple(axis.lower() for axis in definition.axes),
+        scalars=tuple(scalars),
+        variables=variables,
+        variables_known=known,
         origin=f"the Definition {definition.name}",
-    )  # fmt: skip
+    )
     launcher = [
         f"// {MARK}: the kernel and its launcher; or give their file too: --from FILE.json --from"
         " FILE.cu",
-        "#include <cstdint>", "#include <cuda_runtime.h>", "",
+        "#include <cstdint>",
+        "#include <cuda_runtime.h>",
+        "",
         *head(f'extern "C" cudaError_t {entry}', draft.parameters, " {"),
-        "  return cudaErrorNotSupported;", "}", "",
-    ]  # fmt: skip
+        "  return cudaErrorNotSupported;",
+        "}",
+        "",
+    ]
     return with_definition(replace(draft, baseline="\n".join(launcher)), definition)
 
 
@@ -115,10 +132,12 @@ def with_definition(draft: Draft, definition: Definition) -> Draft:
     named = set(draft.dims)
     relations = [text for text in definition.constraints or () if _relation(text, named)]
     return replace(
-        draft, extents=extents, require=(*draft.require, *relations),
+        draft,
+        extents=extents,
+        require=(*draft.require, *relations),
         summary=" ".join(definition.description.split()),
         reference=_reference(draft, definition),
-    )  # fmt: skip
+    )
 
 
 def _shape(spec: Spec) -> Shape:
@@ -142,7 +161,12 @@ def _reference(draft: Draft, definition: Definition) -> str:
     names = ", ".join(f'"{name}"' for name in definition.outputs)
     made = make_inputs(draft, [t for t in read if not draft.is_index(t)])
     lines = [
-        definition.reference.strip(), "", "", *made, "", "",
+        definition.reference.strip(),
+        "",
+        "",
+        *made,
+        "",
+        "",
         "def reference(inputs):",
         '    """What run() of the Definition returns, by name."""',
         f"    # {MARK}: run() computes in dtypes of its own: make them float64.",
@@ -151,7 +175,10 @@ def _reference(draft: Draft, definition: Definition) -> str:
         "        several = found if isinstance(found, (tuple, list)) else (found,)",
         f"        found = dict(zip([{names}], several))",
         "    results = found",
-        "    return {", *results, "    }", "",
-    ]  # fmt: skip
+        "    return {",
+        *results,
+        "    }",
+        "",
+    ]
     text = "\n".join(lines)
     return text if re.search(r"^import torch\b", text, re.MULTILINE) else f"import torch\n\n{text}"

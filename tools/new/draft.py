@@ -26,11 +26,18 @@ _USUAL_NAMED: dict[DTypeName, re.Pattern[str]] = {
 }
 """How a source names an element type; "half" alone may be a number."""
 C_TYPES: dict[DTypeName, str] = {
-    "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16",
-    "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2", "int8": "int8_t",
-    "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t", "bool": "bool",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float8_e4m3fn": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "bool": "bool",
     "float8_e8m0fnu": "__nv_fp8_e8m0",
-}  # fmt: skip
+}
 ELEMENTS: dict[str, DTypeName] = {
     "float": "float32", "half": "float16", "__half": "float16", "nv_half": "float16",
     "Half": "float16", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
@@ -46,8 +53,10 @@ ELEMENTS: dict[str, DTypeName] = {
 """Element types of pointers that the contract knows, without their namespaces."""
 PER_COLUMN = ("weight", "weights", "gamma", "beta", "bias", "scale", "w", "b")
 """Names of tensors that usually have one element a column."""
-_INDEX_WORDS = re.compile(r"(^|_)(pos|positions?|slots?|slot_mapping|ind(ex|ices|ptr)?|idx|ids?|"
-                          r"tables?|pages?|maps?|mapping)($|_)")  # fmt: skip
+_INDEX_WORDS = re.compile(
+    r"(^|_)(pos|positions?|slots?|slot_mapping|ind(ex|ices|ptr)?|idx|ids?|"
+    r"tables?|pages?|maps?|mapping)($|_)"
+)
 
 
 _KEPT = re.compile(r"cache|buffer|pool|pages|state|table")

@@ -36,9 +36,17 @@ from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_
 TENSORS = ("Tensor", "TensorView", "DLTensor")
 _COPY = re.compile(r"((?:[\w:&]+[ \t]+&?)?\b(\w+)\s*=\s*(\w+)\.contiguous\(\)\s*;)")
 _INTEGERS = (
-    "int64_t", "int", "long", "int32_t", "size_t", "uint32_t", "uint64_t", "unsigned", "long long",
+    "int64_t",
+    "int",
+    "long",
+    "int32_t",
+    "size_t",
+    "uint32_t",
+    "uint64_t",
+    "unsigned",
+    "long long",
     "unsigned int",
-)  # fmt: skip
+)
 _FLOATS = ("double", "float")
 _TEXTS = ("string", "string_view", "String")
 _OPTIONAL = re.compile(r"(?:\w+::)*[oO]ptional<(?:const )?(.*?)(?: ?&)?>")
@@ -57,9 +65,13 @@ class _Reading:
 
 
 def draft_of(
-    export: Export, source: str, defined: Sequence[Function], entry: str,
-    headers: Mapping[str, str], shapes: Mapping[str, tuple[str, ...]],
-) -> Draft:  # fmt: skip
+    export: Export,
+    source: str,
+    defined: Sequence[Function],
+    entry: str,
+    headers: Mapping[str, str],
+    shapes: Mapping[str, tuple[str, ...]],
+) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
     known = {name: [shape] for name, shape in shapes.items()}
     for rewrite in (_without_copies, _with_named_sizes):
@@ -76,9 +88,13 @@ def draft_of(
     for name, found in uses.items():
         said.comments.setdefault(name, _kernel_comments(found, defined, source))
     layout = layout_of(
-        [t.name for t in reading.tensors], said, facts.sizes, facts.shapes, facts.dims,
+        [t.name for t in reading.tensors],
+        said,
+        facts.sizes,
+        facts.shapes,
+        facts.dims,
         [n.name for n in reading.integers],
-    )  # fmt: skip
+    )
     facts.letters = letters_of(facts.variables)
     tensors = [_tensor(t, export, facts, said, layout, uses[t.name]) for t in reading.tensors]
     if not any(t.written for t in tensors):
@@ -86,10 +102,16 @@ def draft_of(
     tensors, variables, told = variables_among(tensors, facts, said)
     dims, scalars = _sizes_and_scalars(reading, layout, tensors)
     draft = Draft(
-        entry=entry, tensors=tuple(tensors), dims=tuple(dims), scalars=tuple(scalars),
-        variables=variables, variables_known=told, multiples=_multiples(said, layout, dims),
-        require=_relations(said, dims), origin=f"{export.name} of the {export.kind} extension",
-    )  # fmt: skip
+        entry=entry,
+        tensors=tuple(tensors),
+        dims=tuple(dims),
+        scalars=tuple(scalars),
+        variables=variables,
+        variables_known=told,
+        multiples=_multiples(said, layout, dims),
+        require=_relations(said, dims),
+        origin=f"{export.name} of the {export.kind} extension",
+    )
     facts.constants += reading.constants
     draft = _with_other_sizes(draft, facts)
     text = baseline(draft, function, facts, source, all_pieces, defined)
@@ -206,10 +228,14 @@ def _tensor(
     elif strides.count("free") > len({a % len(shape) for a in asked}):
         doubts.append("are the outer strides free?")
     return replace(
-        tensor, access=access, dtype=dtype_of(tensor, facts, said, uses), shape=shape,
-        strides=strides, loose=uses.loose and access == "read",
+        tensor,
+        access=access,
+        dtype=dtype_of(tensor, facts, said, uses),
+        shape=shape,
+        strides=strides,
+        loose=uses.loose and access == "read",
         doubts=tuple(doubt for doubt in doubts if doubt),
-    )  # fmt: skip
+    )
 
 
 def _access(tensor: Tensor, export: Export, uses: Uses) -> tuple[str, str]:

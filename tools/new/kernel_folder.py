@@ -32,9 +32,11 @@ def kernel_files(folder: Path, function: str | None, *, required: bool = True) -
     BadInput where there is none, or where the choice is open; where none is required, the folder
     may be one of headers."""
     paths = sorted(
-        p for p in folder.rglob("*") if p.suffix in ENDINGS
+        p
+        for p in folder.rglob("*")
+        if p.suffix in ENDINGS
         and not any(part.startswith(".") for part in p.relative_to(folder).parts)
-    )  # fmt: skip
+    )
     if not paths and not required:
         return []
     if not paths:
@@ -69,11 +71,12 @@ def _offered(files: Sequence[_File]) -> dict[str, str]:
 def _needed(files: Sequence[_File], name: str, target: str) -> list[_File]:
     """The files that define or register it, and those that define what these name, in order."""
     chosen = [
-        f for f in files
+        f
+        for f in files
         if any(one.name == target for one in f.functions)
         or target in f.registered
         or (framework.TVM_EXPORT in f.names and name in f.names)
-    ]  # fmt: skip
+    ]
     grown = True
     while grown:
         grown = False

@@ -37,9 +37,13 @@ class Layout:
 
 
 def layout_of(
-    tensors: Sequence[str], stated: Stated, sizes: dict[tuple[str, int], str],
-    shapes: dict[str, Shape], dims: Sequence[str], integers: Sequence[str],
-) -> Layout:  # fmt: skip
+    tensors: Sequence[str],
+    stated: Stated,
+    sizes: dict[tuple[str, int], str],
+    shapes: dict[str, Shape],
+    dims: Sequence[str],
+    integers: Sequence[str],
+) -> Layout:
     """`sizes` and `shapes` are what the code states, `dims` its sizes, `integers` the parameters
     that may be sizes."""
     layout = Layout(shapes=dict(shapes), sizes=dict(sizes))

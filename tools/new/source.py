@@ -176,13 +176,17 @@ def _function(
     end = closing(pieces, name + 1)
     before = [p.text for p in pieces[head:name]]
     return Function(
-        name=pieces[name].text, returns=" ".join(before),
+        name=pieces[name].text,
+        returns=" ".join(before),
         parameters=tuple(_parameters(pieces[name + 2 : end])),
-        c_linkage=in_c or _has_linkage(before), line=pieces[name].token.line,
-        start=pieces[head].start, body=body, close=closing(pieces, body),
+        c_linkage=in_c or _has_linkage(before),
+        line=pieces[name].token.line,
+        start=pieces[head].start,
+        body=body,
+        close=closing(pieces, body),
         end=pieces[closing(pieces, body)].end,
         namespaces=tuple(name for name in spaces if name),
-    )  # fmt: skip
+    )
 
 
 def _name(pieces: Sequence[Piece], head: int, body: int) -> int | None:
@@ -225,8 +229,10 @@ def _parameters(inner: Sequence[Piece]) -> Iterator[Parameter]:
             yield Parameter(
                 type=spaced(words[:-1] if named else words),
                 name=words[-1] if named else "",
-                default=default, line=part[0].token.line, end=part[-1].end,
-            )  # fmt: skip
+                default=default,
+                line=part[0].token.line,
+                end=part[-1].end,
+            )
 
 
 def split(inner: Sequence[Piece]) -> Iterator[list[Piece]]:

@@ -71,8 +71,9 @@ def comment_shapes(function: Function, source: str) -> dict[str, list[Shape]]:
         if not (own := list(_shapes_in(text))) and parameter.name:
             named = re.search(
                 rf"\b{re.escape(parameter.name)}\b[`\"']?\s*(?:[:=\-]|is|has shape|of shape)?\s*"
-                r"(?:shape)?\s*:?\s*([\[(][^\n]*)", before,
-            )  # fmt: skip
+                r"(?:shape)?\s*:?\s*([\[(][^\n]*)",
+                before,
+            )
             own = list(_shapes_in(named[1]))[:1] if named else []
         if own:
             shapes[parameter.name] = own

@@ -103,9 +103,11 @@ def _types(draft: Draft) -> list[str]:
         return [f"dtypes = {json.dumps(draft.dtypes)}{mark}"]
     rows = [", ".join(f'{v} = "{d}"' for v, d in types.items()) for types in draft.types]
     return [
-        f"# {MARK}: the combinations of dtypes that the kernel takes.", "types = [",
-        *(f"    {{ {row} }}," for row in rows), "]",
-    ]  # fmt: skip
+        f"# {MARK}: the combinations of dtypes that the kernel takes.",
+        "types = [",
+        *(f"    {{ {row} }}," for row in rows),
+        "]",
+    ]
 
 
 def _args(draft: Draft) -> list[str]:
@@ -117,11 +119,13 @@ def _args(draft: Draft) -> list[str]:
     ]
     for tensor in draft.tensors:
         fields = [
-            f'name = "{tensor.name}"', f'dtype = "{tensor.dtype}"',
-            f"shape = {json.dumps(draft.shape_of(tensor))}", f'access = "{tensor.access}"',
+            f'name = "{tensor.name}"',
+            f'dtype = "{tensor.dtype}"',
+            f"shape = {json.dumps(draft.shape_of(tensor))}",
+            f'access = "{tensor.access}"',
             *([f"strides = {_strides(draft, tensor)}"] if tensor.strides else []),
             *(["optional = true"] if tensor.optional else []),
-        ]  # fmt: skip
+        ]
         doubts = list(tensor.doubts)
         if draft.is_index(tensor):
             fields.append(f"index = {_inline(index_of(draft, tensor))}")

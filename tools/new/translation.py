@@ -26,11 +26,19 @@ _DTYPE_TEST = re.compile(
     r"|Bool)\b"
 )
 _DTYPE_TYPES = {
-    "BFloat16": "__nv_bfloat16", "Half": "__half", "Float16": "__half",
-    "Float8_e4m3fn": "__nv_fp8_e4m3", "Float8_e5m2": "__nv_fp8_e5m2", "Char": "int8_t",
-    "Byte": "uint8_t", "Int": "int32_t", "Long": "int64_t", "Int32": "int32_t",
-    "Int64": "int64_t", "Bool": "bool",
-}  # fmt: skip
+    "BFloat16": "__nv_bfloat16",
+    "Half": "__half",
+    "Float16": "__half",
+    "Float8_e4m3fn": "__nv_fp8_e4m3",
+    "Float8_e5m2": "__nv_fp8_e5m2",
+    "Char": "int8_t",
+    "Byte": "uint8_t",
+    "Int": "int32_t",
+    "Long": "int64_t",
+    "Int32": "int32_t",
+    "Int64": "int64_t",
+    "Bool": "bool",
+}
 _HALVES = (
     (re.compile(r"\b(at|c10|torch)::Half\b"), "__half"),
     (re.compile(r"\b(at|c10|torch)::BFloat16\b"), "__nv_bfloat16"),
@@ -90,8 +98,9 @@ def _pointers(tensor: Tensor, text: str) -> str:
     if tensor.optional:
         text = re.sub(
             rf"\b{name}(?:(?:\.|->)(?:has_value|defined)\(\)|\.value\(\)\.defined\(\))",
-            f"({tensor.name} != nullptr)", text,
-        )  # fmt: skip
+            f"({tensor.name} != nullptr)",
+            text,
+        )
     return text
 
 

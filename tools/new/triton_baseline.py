@@ -91,14 +91,19 @@ class _Made:
 
 
 def baseline(
-    source: str, kernel: ast.FunctionDef, draft: Draft, parameters: Sequence[Parameter],
+    source: str,
+    kernel: ast.FunctionDef,
+    draft: Draft,
+    parameters: Sequence[Parameter],
     launch: TritonLaunch,
-) -> str:  # fmt: skip
+) -> str:
     """Text of baseline.cu. Raises BadInput, and MissingDependency without Triton."""
     constants = _with_defaults(kernel, launch)
     _require_names(draft, launch)
-    chosen = [dict(zip(constants, values, strict=True))
-              for values in itertools.product(*(c.values for c in constants.values()))]  # fmt: skip
+    chosen = [
+        dict(zip(constants, values, strict=True))
+        for values in itertools.product(*(c.values for c in constants.values()))
+    ]
     types = draft.types
     if 2 * len(types) * len(chosen) > MOST_VARIANTS:
         raise BadInput(
@@ -108,8 +113,9 @@ def baseline(
     order = [a.arg for a in [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]]
     each = [
         (of, values, _variant(order, draft, parameters, launch, of, values))
-        for values in chosen for of in types
-    ]  # fmt: skip
+        for values in chosen
+        for of in types
+    ]
     useful = _useful_hints(source, kernel.name, each[0][2])
     pairs = [(replace(variant, divisible=useful), variant) for *_, variant in each]
     code = iter(compiled(source, kernel.name, [variant for pair in pairs for variant in pair]))
@@ -124,17 +130,30 @@ def baseline(
     lines = [
         f"// {kernel.name}, a Triton kernel: the machine code that Triton makes of it for compute",
         f"// capability {ARCH // 10}.{ARCH % 10}.",
-        "//", *(f"// {line}".rstrip() for line in ast.unparse(kernel).splitlines()), "",
-        "#include <algorithm>", "#include <cstdint>", "#include <cuda_runtime.h>", "",
-        *(["extern __shared__ __align__(16) unsigned char " + SHARED + "[];", ""]
-          if any(k.entry.shared for k in kernels) else []),
-        "namespace {", "",
+        "//",
+        *(f"// {line}".rstrip() for line in ast.unparse(kernel).splitlines()),
+        "",
+        "#include <algorithm>",
+        "#include <cstdint>",
+        "#include <cuda_runtime.h>",
+        "",
+        *(
+            ["extern __shared__ __align__(16) unsigned char " + SHARED + "[];", ""]
+            if any(k.entry.shared for k in kernels)
+            else []
+        ),
+        "namespace {",
+        "",
         *itertools.chain.from_iterable(_defined(k, parameters, written) for k in kernels),
         HELPERS,
-        "}  // namespace", "",
+        "}  // namespace",
+        "",
         *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),
-        *_choices(draft, parameters, launch, constants, made), f"  return {INVALID};", "}", "",
-    ]  # fmt: skip
+        *_choices(draft, parameters, launch, constants, made),
+        f"  return {INVALID};",
+        "}",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -179,9 +198,13 @@ def _require_names(draft: Draft, launch: TritonLaunch) -> None:
 
 
 def _variant(
-    order: Sequence[str], draft: Draft, parameters: Sequence[Parameter], launch: TritonLaunch,
-    types: Mapping[str, DTypeName], constants: Mapping[str, Constant],
-) -> Variant:  # fmt: skip
+    order: Sequence[str],
+    draft: Draft,
+    parameters: Sequence[Parameter],
+    launch: TritonLaunch,
+    types: Mapping[str, DTypeName],
+    constants: Mapping[str, Constant],
+) -> Variant:
     by_name = {p.name: p for p in parameters}
     dtypes = {t.name: types.get(t.dtype, t.dtype) for t in draft.tensors}
     signature, fixed = dict[str, str](), dict(constants)
@@ -230,15 +253,21 @@ def _defined(kernel: _Kernel, parameters: Sequence[Parameter], written: Sequence
     declared = [f"{types.get(p.argument, types[p.kind])} {p.argument}" for p in given]
     threads = 32 * kernel.variant.warps
     return [
-        f"__global__ void __launch_bounds__({threads})", *head(kernel.name, declared, " {"),
-        *asm_statement(kernel.entry, [p.argument for p in given], "  "), "}", "",
-    ]  # fmt: skip
+        f"__global__ void __launch_bounds__({threads})",
+        *head(kernel.name, declared, " {"),
+        *asm_statement(kernel.entry, [p.argument for p in given], "  "),
+        "}",
+        "",
+    ]
 
 
 def _choices(
-    draft: Draft, parameters: Sequence[Parameter], launch: TritonLaunch,
-    constants: Mapping[str, Choice], made: Sequence[_Made],
-) -> list[str]:  # fmt: skip
+    draft: Draft,
+    parameters: Sequence[Parameter],
+    launch: TritonLaunch,
+    constants: Mapping[str, Choice],
+    made: Sequence[_Made],
+) -> list[str]:
     """The launcher's body: the first variant whose tests hold."""
     whole = [p.argument for p in parameters if p.kind == "int"]
     hints = {p.name: p.argument for p in parameters}
@@ -252,17 +281,22 @@ def _choices(
         tests = [f"{draft.code_name(v)} == {DTYPE_CODES[d]}" for v, d in one.types.items()]
         tests += [
             f"{_cpp(parse(c.bound).tree, {})} <= {one.constants[name]}"
-            for name, c in constants.items() if c.bound
-        ]  # fmt: skip
+            for name, c in constants.items()
+            if c.bound
+        ]
         numbers = {n: v for n, v in one.constants.items() if isinstance(v, int)}
         axes = [_cpp(parse(axis).tree, numbers) for axis in launch.grid]
         same = one.by_16.entry == one.any.entry
         kernel = one.any.name if same else f"multiples ? {one.by_16.name} : {one.any.name}"
         shared_bytes = max(one.by_16.shared_bytes, one.any.shared_bytes)
         call = [
-            kernel, f"{{{', '.join([*axes, '1', '1'][:3])}}}", str(32 * launch.warps),
-            str(shared_bytes), "stream", *given,
-        ]  # fmt: skip
+            kernel,
+            f"{{{', '.join([*axes, '1', '1'][:3])}}}",
+            str(32 * launch.warps),
+            str(shared_bytes),
+            "stream",
+            *given,
+        ]
         lines += [
             f"  if ({' && '.join(tests) or 'true'}) {{",
             *head("    return launch", call, ";"),

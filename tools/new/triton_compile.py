@@ -19,10 +19,17 @@ from astra_chat.tools.types import DTypeName
 CHILD = "astra_chat.tools.new.triton_child"
 TIMEOUT_S = 600.0
 TYPES: dict[DTypeName, str] = {
-    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
-    "float8_e5m2": "fp8e5", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5",
+    "int8": "i8",
+    "uint8": "u8",
+    "int32": "i32",
+    "int64": "i64",
     "bool": "i1",
-}  # fmt: skip
+}
 """Triton's names."""
 Constant = int | float | bool | str | None
 
@@ -91,9 +98,11 @@ def _asked(variant: Variant) -> dict[str, object]:
         {"num_stages": variant.stages} if variant.stages else {}
     )
     return {
-        "signature": dict(variant.signature), "constants": dict(variant.constants),
-        "divisible": list(variant.divisible), "options": options,
-    }  # fmt: skip
+        "signature": dict(variant.signature),
+        "constants": dict(variant.constants),
+        "divisible": list(variant.divisible),
+        "options": options,
+    }
 
 
 def jit_only(source: str) -> str:

@@ -75,9 +75,12 @@ def parameters_of(kernel: ast.FunctionDef) -> tuple[list[Parameter], list[Tensor
 
 
 def draft_of(
-    kernel: ast.FunctionDef, entry: str, source: str = "", launch: TritonLaunch | None = None,
+    kernel: ast.FunctionDef,
+    entry: str,
+    source: str = "",
+    launch: TritonLaunch | None = None,
     dtypes: Mapping[str, DTypeName] | None = None,
-) -> Draft:  # fmt: skip
+) -> Draft:
     """The contract's draft; with `launch`, its machine code as baseline, of the file's `source`.
     `dtypes`: of tensors that have not the case's. Raises BadInput, and MissingDependency without
     Triton."""
@@ -90,13 +93,18 @@ def draft_of(
     sizes = [p for p in others if p.kind == "int" and not is_no_size(p.argument)]
     named, variables, known = variables_of(tensors)
     draft = Draft(
-        entry=entry, tensors=named, dims=tuple(p.argument for p in sizes),
+        entry=entry,
+        tensors=named,
+        dims=tuple(p.argument for p in sizes),
         scalars=tuple(
             Scalar(p.argument, "float" if p.kind == "float" else "int64_t")
-            for p in others if p not in sizes
+            for p in others
+            if p not in sizes
         ),
-        variables=variables, variables_known=known, origin=f"the Triton kernel {kernel.name}",
-    )  # fmt: skip
+        variables=variables,
+        variables_known=known,
+        origin=f"the Triton kernel {kernel.name}",
+    )
     if launch is not None:
         return replace(draft, baseline=baseline(source, kernel, draft, parameters, launch))
     constants = constants_of(kernel)
@@ -104,10 +112,14 @@ def draft_of(
     lines = [
         f"// {MARK}: what {kernel.name} does, in CUDA{chosen}; or `astra-chat new` again:",
         f"// {HOW_TO_COMPILE}.",
-        "#include <cstdint>", "#include <cuda_runtime.h>", "",
+        "#include <cstdint>",
+        "#include <cuda_runtime.h>",
+        "",
         *head(f'extern "C" cudaError_t {entry}', draft.parameters, " {"),
-        "  return cudaErrorNotSupported;", "}", "",
-    ]  # fmt: skip
+        "  return cudaErrorNotSupported;",
+        "}",
+        "",
+    ]
     origin = f"{draft.origin}; {HOW_TO_COMPILE}"
     return replace(draft, baseline="\n".join(lines), origin=origin)
 

@@ -31,8 +31,9 @@ _WIDE = re.compile(r" %(triton_)?rd\d+")
 _REGISTER = re.compile(r"%([a-z]+(?=\d|<\d))")
 _DROPPED = re.compile(r"\.(loc|file|pragma)\b")
 _LABEL = re.compile(r"(?P<name>\$[\w$]+):")
-_ARRAY = re.compile(r"^\s*(?:\.visible |\.extern )?\.(?:global|const)\b.*? (?P<name>[\w$]+)\[",
-                    re.MULTILINE)  # fmt: skip
+_ARRAY = re.compile(
+    r"^\s*(?:\.visible |\.extern )?\.(?:global|const)\b.*? (?P<name>[\w$]+)\[", re.MULTILINE
+)
 OPERANDS = {"u64": "l", "u32": "r", "s32": "r", "b32": "r", "b64": "l", "f32": "f", "f64": "d"}
 """asm's letter for a parameter's type."""
 

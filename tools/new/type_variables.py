@@ -73,9 +73,10 @@ def variables_among(
     """The type variables that tensors have, and whether the source tells their dtypes."""
     used = {t.dtype for t in tensors}
     variables = {
-        facts.letters[name]: dtypes for name, dtypes in facts.variables.items()
+        facts.letters[name]: dtypes
+        for name, dtypes in facts.variables.items()
         if facts.letters[name] in used
-    }  # fmt: skip
+    }
     for name, letter in facts.letters.items():
         if letter != "T" and len(facts.variables[name]) == 1:
             (dtype,) = variables.pop(letter, facts.variables[name])

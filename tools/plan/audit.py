@@ -103,18 +103,24 @@ def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iter
     at_once = None
     if node.cooperative:
         at_once = blocks_per_sm(
-            spec, registers=kernel.registers, threads=prod(node.block),
+            spec,
+            registers=kernel.registers,
+            threads=prod(node.block),
             shared_bytes=kernel.static_shared_bytes + node.dynamic_shared_bytes,
-        )  # fmt: skip
+        )
         if node.cluster or kernel.cluster:
             at_once = min(at_once, MOST_CLUSTERED)
     error = launch_error(
-        spec, Dim3(*node.grid), Dim3(*node.block), registers=kernel.registers,
+        spec,
+        Dim3(*node.grid),
+        Dim3(*node.block),
+        registers=kernel.registers,
         static_shared_bytes=kernel.static_shared_bytes,
         dynamic_shared_bytes=node.dynamic_shared_bytes,
         max_dynamic_shared_bytes=spec.shared_per_block_optin - kernel.static_shared_bytes,
-        max_threads=kernel.max_threads or MAX_THREADS, at_once=at_once,
-    )  # fmt: skip
+        max_threads=kernel.max_threads or MAX_THREADS,
+        at_once=at_once,
+    )
     if error:
         sizes = f"grid {node.grid}, block {node.block}, {node.dynamic_shared_bytes:,} shared bytes"
         yield f"no GPU of this kind takes it: {sizes}, CUDA error {error}"

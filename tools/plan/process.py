@@ -112,9 +112,11 @@ class Recorder:
             try:
                 done = run_limited(
                     [ENV, "-i", *surroundings.pairs, str(program), "request", "report", "printed"],
-                    timeout_s=RECORD_TIMEOUT_S, cwd=folder, stop=stop,
+                    timeout_s=RECORD_TIMEOUT_S,
+                    cwd=folder,
+                    stop=stop,
                     sandbox=self._sandbox(folder),
-                )  # fmt: skip
+                )
             except StepMemory:
                 return Died(None, "the launcher held too much memory")
             return _read(folder, done, [call.index for call in calls])
@@ -143,18 +145,31 @@ class Recorder:
         for call in calls:
             reserved = [word for buffer in call.reserved for word in buffer]
             yield _words(
-                "call", call.index, call.pattern, call.state, call.stream,
-                len(call.reserved), *reserved, len(call.words), *call.words,
-            )  # fmt: skip
+                "call",
+                call.index,
+                call.pattern,
+                call.state,
+                call.stream,
+                len(call.reserved),
+                *reserved,
+                len(call.words),
+                *call.words,
+            )
 
 
 def _numbers(kernel: CubinKernel) -> list[int]:
     places = [number for p in kernel.parameters for number in (p.offset, p.bytes)]
     return [
-        kernel.registers, kernel.static_shared_bytes, kernel.max_threads, kernel.barriers,
-        *(kernel.cluster or (0, 0, 0)), kernel.max_cluster, kernel.parameter_bytes,
-        len(kernel.parameters), *places,
-    ]  # fmt: skip
+        kernel.registers,
+        kernel.static_shared_bytes,
+        kernel.max_threads,
+        kernel.barriers,
+        *(kernel.cluster or (0, 0, 0)),
+        kernel.max_cluster,
+        kernel.parameter_bytes,
+        len(kernel.parameters),
+        *places,
+    ]
 
 
 def _words(*parts: str | int) -> str:
@@ -197,10 +212,17 @@ def _died(report: Report, returncode: int, printed: str) -> Died:
 
 def _call_name(number: int) -> str:
     tables = (
-        seccomp.OTHERS, seccomp.MACHINE, seccomp.NETWORK, seccomp.PROGRAMS, seccomp.LASTING,
-        seccomp.PRIORITY, seccomp.ON_ITSELF, seccomp.ON_ITSELF_OR_0, seccomp.ON_A_FILE,
+        seccomp.OTHERS,
+        seccomp.MACHINE,
+        seccomp.NETWORK,
+        seccomp.PROGRAMS,
+        seccomp.LASTING,
+        seccomp.PRIORITY,
+        seccomp.ON_ITSELF,
+        seccomp.ON_ITSELF_OR_0,
+        seccomp.ON_A_FILE,
         SYSTEM_CALLS,
-    )  # fmt: skip
+    )
     found = next((name for table in tables for name, n in table.items() if n == number), None)
     return found or f"number {number}"
 

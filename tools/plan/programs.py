@@ -20,8 +20,14 @@ from astra_chat.tools.types import sha256_of
 COMPILE_TIMEOUT_S = 120.0
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-fvisibility=hidden")
 _RECORDER_FLAGS = (
-    *_FLAGS, "-Wl,--export-dynamic", "-Wl,--no-as-needed", "-ldl", "-lstdc++", "-lm", "-lgcc_s",
-)  # fmt: skip
+    *_FLAGS,
+    "-Wl,--export-dynamic",
+    "-Wl,--no-as-needed",
+    "-ldl",
+    "-lstdc++",
+    "-lm",
+    "-lgcc_s",
+)
 """--export-dynamic: the program's CUDA calls come before those of the fake runtime. Libraries that
 a candidate's needs are there before it is loaded."""
 _STUB_FLAGS = (*_FLAGS, "-fPIC", "-shared")
@@ -66,9 +72,17 @@ def stub_source(task: Task) -> str:
 def _compiled(toolkit: Toolkit, sources: dict[str, str], output: str, flags: Sequence[str]) -> Path:
     units = [word for name in sources if name.endswith(".c") for word in ("-x", "c", name)]
     command = [
-        str(toolkit.cxx), "-I", str(toolkit.include_dir), *units, "-x", "none",
-        "-fno-strict-aliasing", *flags, "-o", output,
-    ]  # fmt: skip
+        str(toolkit.cxx),
+        "-I",
+        str(toolkit.include_dir),
+        *units,
+        "-x",
+        "none",
+        "-fno-strict-aliasing",
+        *flags,
+        "-o",
+        output,
+    ]
     texts = [f"{name}\0{text}" for name, text in sorted(sources.items())]
     folder = cache_folder("plans")
     final = folder / sha256_of("\0".join([toolkit.version, *command, *texts]))[:32]
@@ -83,9 +97,14 @@ def _compiled(toolkit: Toolkit, sources: dict[str, str], output: str, flags: Seq
 def _run(command: list[str], folder: Path) -> None:
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace",
-            timeout=COMPILE_TIMEOUT_S, check=False,
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_TIMEOUT_S,
+            check=False,
+        )
     except FileNotFoundError:
         raise MissingDependency(
             f"no compiler {command[0]}: install one: apt-get install g++"

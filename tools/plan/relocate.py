@@ -166,18 +166,22 @@ def _node(
         case report.Memset() as fill:
             targets = [node.target for node in _all(report.Memset, nodes)]
             return MemsetNode(
-                target=places.required(targets, "the target of a memset"), value=fill.value,
-                width_bytes=fill.width_bytes, height=fill.height, pitch_bytes=fill.pitch_bytes,
-            )  # fmt: skip
+                target=places.required(targets, "the target of a memset"),
+                value=fill.value,
+                width_bytes=fill.width_bytes,
+                height=fill.height,
+                pitch_bytes=fill.pitch_bytes,
+            )
         case report.Copy() as copy:
             copies = _all(report.Copy, nodes)
             return CopyNode(
                 target=places.required([c.target for c in copies], "the target of a copy"),
                 source=places.required([c.source for c in copies], "the source of a copy"),
-                width_bytes=copy.width_bytes, height=copy.height,
+                width_bytes=copy.width_bytes,
+                height=copy.height,
                 target_pitch_bytes=copy.target_pitch_bytes,
                 source_pitch_bytes=copy.source_pitch_bytes,
-            )  # fmt: skip
+            )
 
 
 def _all(kind: type[M], nodes: Sequence[report.AnyNode]) -> list[M]:

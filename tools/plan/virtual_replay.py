@@ -123,15 +123,21 @@ class VirtualReplayer:
             return UNKNOWN_FUNCTION
         if node.cluster is not None:
             raise PlanUnsupported(
-                "a launch with a cluster", kernel=node.kernel,
+                "a launch with a cluster",
+                kernel=node.kernel,
                 call="cudaLaunchAttributeClusterDimension",
-            )  # fmt: skip
+            )
         params = self._parameters(node, addresses, rng)
         return self._calls.launch_packed(
-            self._loaded, node.kernel, Dim3(*node.grid), Dim3(*node.block),
-            node.dynamic_shared_bytes, params.ljust(kernel.param_bytes, b"\0"), node.cooperative,
+            self._loaded,
+            node.kernel,
+            Dim3(*node.grid),
+            Dim3(*node.block),
+            node.dynamic_shared_bytes,
+            params.ljust(kernel.param_bytes, b"\0"),
+            node.cooperative,
             node.programmatic,
-        )  # fmt: skip
+        )
 
     def _parameters(
         self, node: KernelNode, addresses: Mapping[str, int], rng: random.Random
@@ -142,9 +148,7 @@ class VirtualReplayer:
             filled[start : start + length] = rng.randbytes(length)
         for relocation in node.relocations:
             if not isinstance(relocation, PointerRelocation):
-                raise PlanUnsupported(
-                    "a tensor map", kernel=node.kernel, call="cuTensorMapEncode"
-                )  # fmt: skip
+                raise PlanUnsupported("a tensor map", kernel=node.kernel, call="cuTensorMapEncode")
             value = self._address(relocation.to, addresses)
             at = slice(relocation.at, relocation.at + POINTER_BYTES)
             filled[at] = value.to_bytes(POINTER_BYTES, "little")

@@ -31,9 +31,13 @@ from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 COUNTING_S = 20.0
 """For all cases of a profile; a case that is not done then has no counts."""
 BESIDE_MEASURED = (
-    m.LOAD_ROUNDS, m.MACHINE_PATH, m.CHAIN, m.CHAIN_BEFORE_LOAD, *m.CHAIN_BY_UNIT.values(),
+    m.LOAD_ROUNDS,
+    m.MACHINE_PATH,
+    m.CHAIN,
+    m.CHAIN_BEFORE_LOAD,
+    *m.CHAIN_BY_UNIT.values(),
     m.CONSTANT_WORDS,
-)  # fmt: skip
+)
 """Counts that stand beside what Nsight Compute measured: it has none of them."""
 WORDS = "counted on the virtual GPU: "
 _IN_SOURCE = f"{SOURCE}:"
@@ -85,14 +89,17 @@ def with_counts(
     return [
         profile.model_copy(
             update={
-                "metrics": (*profile.metrics, *_marked(
-                    one for one in counter_metrics(report) if one.name in BESIDE_MEASURED
-                )),
+                "metrics": (
+                    *profile.metrics,
+                    *_marked(one for one in counter_metrics(report) if one.name in BESIDE_MEASURED),
+                ),
                 "lines": source_lines(report.estimated, source),
             }
-        ) if report else profile
+        )
+        if report
+        else profile
         for profile, report in zip(profiles, reports, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _marked(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
@@ -104,12 +111,15 @@ def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
     virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
     figures = [metric for metric in counter_metrics(report) if metric.name != m.TIME]
     return Profile(
-        basis=time.basis, case=time.case, metrics=_marked(figures),
-        bottleneck=report.estimated.limiter, limit_us=time.limit_us,
+        basis=time.basis,
+        case=time.case,
+        metrics=_marked(figures),
+        bottleneck=report.estimated.limiter,
+        limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
         why=f"{reason}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's"
         f" counters and model {report.estimated.why}",
-    )  # fmt: skip
+    )
 
 
 def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
@@ -117,19 +127,21 @@ def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:
     where the machine code is unknown."""
     texts, waits = source.split("\n"), _waits(estimate)
     found = {
-        place: calls for place in (*estimate.chain_lines, *waits)
+        place: calls
+        for place in (*estimate.chain_lines, *waits)
         if (calls := _calls(place, len(texts)))
-    }  # fmt: skip
+    }
     return tuple(
         SourceLine(
-            line=calls[0], calls=tuple(calls[1:]),
+            line=calls[0],
+            calls=tuple(calls[1:]),
             text=texts[calls[0] - 1].strip()[:LONGEST_LINE] if calls[0] else NO_LINE,
             chain_cycles=estimate.chain_lines.get(place, 0.0),
             load_rounds=sum(waits.get(place, {}).values()),
             waited_at=_waited_at(waits.get(place, {}), len(texts)),
         )
         for place, calls in sorted(found.items(), key=lambda item: item[1][::-1])
-    )  # fmt: skip
+    )
 
 
 def _waits(estimate: Estimate) -> dict[str, dict[str, float]]:
@@ -163,9 +175,12 @@ def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
     before = "of the chain, before the warp first waits for global memory"
     return [
         (m.CHAIN_BEFORE_LOAD, estimate.chain_before_load, "cycle", before),
-        *((m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"of the chain: {UNITS[unit]}")
-          for unit, cycles in parts if unit in UNITS),
-    ]  # fmt: skip
+        *(
+            (m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"of the chain: {UNITS[unit]}")
+            for unit, cycles in parts
+            if unit in UNITS
+        ),
+    ]
 
 
 def _constant_words(totals: Mapping[str, float]) -> list[tuple[str, float, str, str]]:
@@ -206,36 +221,70 @@ def counter_metrics(report: CaseReport) -> list[Metric]:
         (m.OCCUPANCY_LIMIT, 100 * estimate.occupancy, "%", m.WORDS[m.OCCUPANCY_LIMIT]),
         (m.WAVES, estimate.waves, "", "waves of blocks"),
         (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
-        (m.MACHINE_PATH, round(estimate.machine_instructions), "inst",
-         "machine instructions of the longest warp"),
+        (
+            m.MACHINE_PATH,
+            round(estimate.machine_instructions),
+            "inst",
+            "machine instructions of the longest warp",
+        ),
         (m.PTX_PATH, estimate.warp_instructions, "inst", "PTX instructions of the longest warp"),
-        (m.CHAIN, estimate.chain_cycles, "cycle",
-         "the longest chain of results of that warp that wait for each other"),
+        (
+            m.CHAIN,
+            estimate.chain_cycles,
+            "cycle",
+            "the longest chain of results of that warp that wait for each other",
+        ),
         *_chain_parts(estimate),
         (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
         (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
         (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
-        *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
-          for unit, count in sorted(units.items(), key=lambda item: -item[1])),
-        (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
-         m.WORDS[m.LANES]),
+        *(
+            (m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
+            for unit, count in sorted(units.items(), key=lambda item: -item[1])
+        ),
+        (
+            m.LANES,
+            100 * totals["lane_instructions"] / max(1.0, 32 * instructions),
+            "%",
+            m.WORDS[m.LANES],
+        ),
         (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),
-        (m.LOAD_BYTES, totals["global_load_bytes"] / loads, "byte",
-         "bytes a warp asks for at once"),
+        (
+            m.LOAD_BYTES,
+            totals["global_load_bytes"] / loads,
+            "byte",
+            "bytes a warp asks for at once",
+        ),
         (m.LOAD_SECTORS, totals["global_load_sectors"] / loads, "sector", m.WORDS[m.LOAD_SECTORS]),
-        (m.STORE_SECTORS, totals["global_store_sectors"] / stores, "sector",
-         m.WORDS[m.STORE_SECTORS]),
-        (m.DRAM_READ, 32 * totals["unique_load_sectors"], "byte",
-         "different sectors read: what a cold L2 fetches"),
+        (
+            m.STORE_SECTORS,
+            totals["global_store_sectors"] / stores,
+            "sector",
+            m.WORDS[m.STORE_SECTORS],
+        ),
+        (
+            m.DRAM_READ,
+            32 * totals["unique_load_sectors"],
+            "byte",
+            "different sectors read: what a cold L2 fetches",
+        ),
         (m.DRAM_WRITE, 32 * totals["unique_store_sectors"], "byte", "different sectors written"),
         (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
-        (m.SHARED_WAVEFRONTS_EACH, totals["shared_wavefronts"] / shared, "",
-         "1 is free of bank conflicts"),
+        (
+            m.SHARED_WAVEFRONTS_EACH,
+            totals["shared_wavefronts"] / shared,
+            "",
+            "1 is free of bank conflicts",
+        ),
         *_constant_words(totals),
         ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
-        *((name, totals[counter], "sector", m.WORDS[name])
-          for name, counter in ((m.LOCAL_LOADS, "local_load_sectors"),
-                                (m.LOCAL_STORES, "local_store_sectors"))
-          if totals.get(counter)),
-    ]  # fmt: skip
+        *(
+            (name, totals[counter], "sector", m.WORDS[name])
+            for name, counter in (
+                (m.LOCAL_LOADS, "local_load_sectors"),
+                (m.LOCAL_STORES, "local_store_sectors"),
+            )
+            if totals.get(counter)
+        ),
+    ]
     return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]

@@ -62,8 +62,9 @@ WORDS: dict[str, str] = {
     "smsp__warps_eligible.avg.per_cycle_active": "warps that could issue, a scheduler and cycle",
     "smsp__warps_active.avg.per_cycle_active": "warps resident, a scheduler and cycle",
     SPECIAL: "special-function unit, of its peak",
-    "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active":
-        "load/store unit's instructions, of its peak",
+    "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": (
+        "load/store unit's instructions, of its peak"
+    ),
     SHARED_WAVEFRONTS: "passes through shared memory",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "bank conflicts of shared loads",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "bank conflicts of shared stores",
@@ -82,12 +83,15 @@ WORDS: dict[str, str] = {
     **{
         f"{_OP}{op}_pred_on.sum": f"{words} by single threads"
         for op, words in {
-            "fadd": "float additions", "fmul": "float multiplications",
-            "ffma": "float multiply-adds", "hadd": "half additions",
-            "hmul": "half multiplications", "hfma": "half multiply-adds",
+            "fadd": "float additions",
+            "fmul": "float multiplications",
+            "ffma": "float multiply-adds",
+            "hadd": "half additions",
+            "hmul": "half multiplications",
+            "hfma": "half multiply-adds",
         }.items()
     },
-}  # fmt: skip
+}
 """By Nsight Compute's name."""
 
 STALLS: dict[str, str] = {
@@ -119,14 +123,19 @@ TIME_PARTS = {part: f"time_{part}" for part in PARTS}
 REACHABLE, LEFT = "time_reachable", "time_left"
 """The floor that a kernel of the task can reach on the case, and what is left above it."""
 LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS, WARPS_HELD = (
-    "dependent_load_rounds", "longest_warp_ptx_instructions", "longest_warp_machine_instructions",
-    "longest_warp_chain_cycles", "block_turns", "warps_on_busiest_sm",
-)  # fmt: skip
+    "dependent_load_rounds",
+    "longest_warp_ptx_instructions",
+    "longest_warp_machine_instructions",
+    "longest_warp_chain_cycles",
+    "block_turns",
+    "warps_on_busiest_sm",
+)
 CHAIN_BEFORE_LOAD, OVER_LEAST = "chain_cycles_before_load", "dram_bytes_over_least"
 CONSTANT_WORDS = "constant_words_per_load"
 LOAD_BYTES, SHARED_WAVEFRONTS_EACH = (
-    "global_load_bytes_per_request", "shared_wavefronts_per_request"
-)  # fmt: skip
+    "global_load_bytes_per_request",
+    "shared_wavefronts_per_request",
+)
 OWN = (
     "barriers", LOAD_BYTES, SHARED_WAVEFRONTS_EACH,
     "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
@@ -141,9 +150,18 @@ CHAIN_BY_UNIT = {unit: f"chain_cycles_{unit}" for unit in UNITS}
 KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values(), *CHAIN_BY_UNIT.values()))
 """Every name that a profile may hold."""
 Bottleneck = Literal[
-    "dram", "l2", "issue", "special_functions", "lsu", "shared", "tensor", "constants", "atomics",
-    "latency", "block_start",
-]  # fmt: skip
+    "dram",
+    "l2",
+    "issue",
+    "special_functions",
+    "lsu",
+    "shared",
+    "tensor",
+    "constants",
+    "atomics",
+    "latency",
+    "block_start",
+]
 BOTTLENECKS = get_args(Bottleneck)
 
 NEEDED = (TIME, DRAM, L2, ISSUE)
@@ -187,9 +205,11 @@ def read(metrics: Mapping[str, Metric], spec: GpuSpec) -> Reading:
     microseconds = value(TIME) / 1e3
     stalls = _top_stalls(metrics)
     shares = {
-        "l2": value(L2), _l1_unit(value): value(L1), "special_functions": value(SPECIAL),
+        "l2": value(L2),
+        _l1_unit(value): value(L1),
+        "special_functions": value(SPECIAL),
         "issue": value(ISSUE),
-    }  # fmt: skip
+    }
     busiest = max(shares, key=lambda unit: shares[unit])
     if value(DRAM) >= BUSY_PERCENT and value(DRAM) >= DRAM_SHARE * value(L2):
         bottleneck = "dram"

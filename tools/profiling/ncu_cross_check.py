@@ -90,10 +90,12 @@ def cross_check(
         assert isinstance(time, MeasuredTime)
         time = time.model_copy(
             update={
-                "baseline_profiled_us": one.us, "baseline_launches": one.launches,
-                "profiled_us": other.us, "launches": other.launches,
+                "baseline_profiled_us": one.us,
+                "baseline_launches": one.launches,
+                "profiled_us": other.us,
+                "launches": other.launches,
             }
-        )  # fmt: skip
+        )
         if why := doubt(time):
             return Implausible(case=time.case, median_us=time.median_us, why=why), ""
         together[index] = replace(timed[index], time=time)
@@ -173,10 +175,16 @@ def _under_ncu(
     times: Sequence[int],
 ) -> Iterator[NvidiaToolRun | RunFailure]:
     with watched(
-        runner, build, oracle_cases, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S,
-        alone=True, child=CHILD,
+        runner,
+        build,
+        oracle_cases,
+        ncu_command([TIME]),
+        step="time",
+        timeout_s=TIMEOUT_S,
+        alone=True,
+        child=CHILD,
         ask=lambda run: run.extended(ProfiledRequest, marker=marker, times=tuple(times)),
-    ) as seen:  # fmt: skip
+    ) as seen:
         yield seen
 
 

@@ -70,9 +70,14 @@ def profile_cuda(
     Raises MissingDependency without ncu or its permission.
     """
     seen = run_watched(
-        runner, build, oracle_cases, ncu_command(m.ASKED), step="profile",
-        timeout_s=NCU_TIMEOUT_S + NCU_CASE_S * (len(oracle_cases) - 1), alone=True,
-    )  # fmt: skip
+        runner,
+        build,
+        oracle_cases,
+        ncu_command(m.ASKED),
+        step="profile",
+        timeout_s=NCU_TIMEOUT_S + NCU_CASE_S * (len(oracle_cases) - 1),
+        alone=True,
+    )
     if not isinstance(seen, NvidiaToolRun):
         return seen
     if NOT_PERMITTED in seen.log + seen.output:
@@ -105,10 +110,21 @@ def ncu_command(metrics: Sequence[str]) -> list[str]:
     """Nsight Compute on what stands between the profiler's start and stop: L2 cold, clocks as they
     are, one page of CSV. Raises MissingDependency."""
     return [
-        str(find_tool("ncu")), "--clock-control", "none", "--cache-control", "all",
-        "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base",
-        "--metrics", ",".join(metrics),
-    ]  # fmt: skip
+        str(find_tool("ncu")),
+        "--clock-control",
+        "none",
+        "--cache-control",
+        "all",
+        "--profile-from-start",
+        "off",
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--metrics",
+        ",".join(metrics),
+    ]
 
 
 def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
@@ -135,9 +151,11 @@ def _together(units: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> di
             whole = sum(value for value, _ in pairs)
             mean = sum(value * time for value, time in pairs) / sum(time for _, time in pairs)
             metrics[name] = Metric(
-                name=name, value=whole if name.endswith(".sum") else mean,
-                unit=units.get(name) or "", words=m.WORDS.get(name, ""),
-            )  # fmt: skip
+                name=name,
+                value=whole if name.endswith(".sum") else mean,
+                unit=units.get(name) or "",
+                words=m.WORDS.get(name, ""),
+            )
     return metrics
 
 
@@ -187,19 +205,24 @@ def _read_ncu(
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
     split = m.split_metrics(m.attributed(metrics, gpu, time_us), _reachable_us(runner, oracle_case))
     return Profile(
-        basis="measured", case=oracle_case.case,
+        basis="measured",
+        case=oracle_case.case,
         metrics=(*shown, *reading.derived, *split, *_over_least(runner, oracle_case, shown)),
-        bottleneck=reading.bottleneck, why=why, limit_us=floor,
+        bottleneck=reading.bottleneck,
+        why=why,
+        limit_us=floor,
         percent_of_limit=100 * floor / microseconds,
-    )  # fmt: skip
+    )
 
 
 def _reachable_us(runner: Runner, oracle_case: OracleCase) -> float:
     task, case = runner.task, oracle_case.case
     return reachable_us(
-        task.least_bytes(case), case_limit_us(runner, oracle_case), spec(runner.device.spec),
+        task.least_bytes(case),
+        case_limit_us(runner, oracle_case),
+        spec(runner.device.spec),
         rounds=_rounds(task, case),
-    )  # fmt: skip
+    )
 
 
 def _rounds(task: Task, case: Case) -> int:
@@ -217,10 +240,14 @@ def unprofiled(time: AnyTime, reason: str) -> Profile:
     """What the time over the limit alone says, where Nsight Compute cannot be used."""
     bottleneck = "dram" if time.percent_of_limit >= m.BUSY_PERCENT else "latency"
     return Profile(
-        basis=time.basis, case=time.case, metrics=(), bottleneck=bottleneck,
-        why=f"judged by the time over the limit alone: {reason}", limit_us=time.limit_us,
+        basis=time.basis,
+        case=time.case,
+        metrics=(),
+        bottleneck=bottleneck,
+        why=f"judged by the time over the limit alone: {reason}",
+        limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
-    )  # fmt: skip
+    )
 
 
 def profile_virtual(
@@ -230,13 +257,16 @@ def profile_virtual(
     estimate, counted_metrics = report.estimated, counter_metrics(report)
     floor = case_limit_us(runner, oracle_case)
     return Profile(
-        basis="estimated", case=oracle_case.case,
+        basis="estimated",
+        case=oracle_case.case,
         metrics=(
             *counted_metrics,
             *_over_least(runner, oracle_case, counted_metrics),
             *m.split_metrics(estimate.split, _reachable_us(runner, oracle_case)),
         ),
-        bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
+        bottleneck=estimate.limiter,
+        why=estimate.why,
+        limit_us=floor,
         percent_of_limit=100 * floor / estimate.us,
         lines=source_lines(estimate, candidate.source),
-    )  # fmt: skip
+    )

@@ -128,9 +128,12 @@ def prepare(
 
 
 def _policy(
-    runner: Runner, command: Sequence[str], oracle_cases: Sequence[OracleCase],
-    builds: Path, scratch: Path,
-) -> SandboxPolicy:  # fmt: skip
+    runner: Runner,
+    command: Sequence[str],
+    oracle_cases: Sequence[OracleCase],
+    builds: Path,
+    scratch: Path,
+) -> SandboxPolicy:
     return _sandbox(runner, command, runner.inputs(oracle_cases), builds, scratch)
 
 

@@ -210,9 +210,10 @@ class Oracle:
             for name, content in outputs.items():
                 content.tofile(folder / f"{name}.out")
             item = {
-                "case": oracle_case.case.model_dump(), "inputs": str(oracle_case.inputs),
+                "case": oracle_case.case.model_dump(),
+                "inputs": str(oracle_case.inputs),
                 "outputs": str(folder),
-            }  # fmt: skip
+            }
             served = False
             try:
                 reports = list(self._served([item], stop, folder, OUTPUTS_TIMEOUT_S))
@@ -340,8 +341,10 @@ def _answered(report: dict[str, Any], folder: Path) -> Answer:
     if report["kind"] == "failed":
         return Answer(why=f"reference.py cannot judge it: {report['message']}")
     return Answer(
-        why=report["why"], argument=report["argument"], index=tuple(report["place"]),
+        why=report["why"],
+        argument=report["argument"],
+        index=tuple(report["place"]),
         canonical={
             path.stem: np.fromfile(path, dtype=np.uint8) for path in folder.glob("*.canonical")
         },
-    )  # fmt: skip
+    )

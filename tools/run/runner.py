@@ -93,9 +93,11 @@ class Runner:
         """
         if self.device.kind == "cuda":
             self.pool.prepare(
-                child or self._module(), mode, count,
+                child or self._module(),
+                mode,
+                count,
                 lambda builds, scratch: self.policy((builds, inputs), scratch),
-            )  # fmt: skip
+            )
 
     def dismiss(self) -> None:
         """End the processes that were prepared and not used."""
@@ -104,9 +106,14 @@ class Runner:
     @property
     def _virtual(self) -> VirtualRequests:
         return VirtualRequests(
-            self.task, self.device, self.engine, self.stop, self._libraries,
-            self._long_running, self.descending,
-        )  # fmt: skip
+            self.task,
+            self.device,
+            self.engine,
+            self.stop,
+            self._libraries,
+            self._long_running,
+            self.descending,
+        )
 
     def _module(self) -> str:
         return f"astra_chat.tools.children.{self.device.kind}"
@@ -151,14 +158,18 @@ class Runner:
             return
         good = [(i, plan) for i, plan in enumerate(plans) if isinstance(plan, LaunchPlan)]
         batch = Batch(
-            build, [oracle_cases[i] for i, _ in good], mode, self.device.kind, baseline,
+            build,
+            [oracle_cases[i] for i, _ in good],
+            mode,
+            self.device.kind,
+            baseline,
             baseline_plans=[beside[i] for i, _ in good] if beside else None,
             hows=hows and [hows[i] for i, _ in good],
             turns=[(turns or range(len(plans)))[i] for i, _ in good],
             plans=[plan for _, plan in good],
             apart=bool(entries) and self.device.kind == "virtual",
             short=[self.task.least_bytes(oracle_cases[i].case) <= SHORT_BYTES for i, _ in good],
-        )  # fmt: skip
+        )
         runs = self._runs(batch)
         for plan in plans:
             found = next(runs, None) if isinstance(plan, LaunchPlan) else plan
@@ -270,9 +281,12 @@ class Runner:
         calls = self._calls(batch, process.scratch)
         if self.device.kind == "virtual":
             return self._virtual.request(
-                batch.build, batch.oracle_cases, calls, self._process_seed(batch.mode),
+                batch.build,
+                batch.oracle_cases,
+                calls,
+                self._process_seed(batch.mode),
                 counters=batch.mode == "time",
-            )  # fmt: skip
+            )
         cubin = process.put(batch.build.cubin)
         baseline = process.put(batch.baseline.cubin) if batch.baseline else None
         return self._cuda_request(batch, calls, cubin, baseline)
@@ -285,10 +299,15 @@ class Runner:
         baseline: Path | None = None,
     ) -> CudaRequest:
         return CudaRequest(
-            task=self.task.folder, mode=batch.mode, index=self.device.index, cubin=cubin,
-            seed=self._process_seed(batch.mode), calls=tuple(calls), baseline_cubin=baseline,
+            task=self.task.folder,
+            mode=batch.mode,
+            index=self.device.index,
+            cubin=cubin,
+            seed=self._process_seed(batch.mode),
+            calls=tuple(calls),
+            baseline_cubin=baseline,
             least_blocks=self.least_blocks,
-        )  # fmt: skip
+        )
 
     def _process_seed(self, mode: Mode) -> Seed:
         return self.seed.of("runner process", mode)

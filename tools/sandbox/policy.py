@@ -14,15 +14,35 @@ from astra_chat.tools.sandbox import landlock
 from astra_chat.tools.sandbox.isolation import bubblewrap, isolation
 
 SYSTEM = (
-    "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store", "/sys",
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
-    "/etc/localtime", "/etc/nvidia",
-)  # fmt: skip
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/nix/store",
+    "/sys",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/nvidia",
+)
 """Readable by every child: programs, libraries, the driver's; of /etc nothing about users."""
 PROC = (
-    "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/devices", "/proc/driver",
-    "/proc/filesystems", "/proc/modules", "/proc/sys", "/proc/version",
-)  # fmt: skip
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/devices",
+    "/proc/driver",
+    "/proc/filesystems",
+    "/proc/modules",
+    "/proc/sys",
+    "/proc/version",
+)
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 FILE_BYTES = 64 * 2**30
 

@@ -28,10 +28,18 @@ CLONE_THREAD = 0x00010000
 AF_UNIX = 1
 
 OTHERS = {
-    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
-    "pidfd_open": 434, "pidfd_getfd": 438, "pidfd_send_signal": 424, "process_madvise": 440,
-    "process_mrelease": 448, "tkill": 200, "perf_event_open": 298,
-}  # fmt: skip
+    "ptrace": 101,
+    "process_vm_readv": 310,
+    "process_vm_writev": 311,
+    "kcmp": 312,
+    "pidfd_open": 434,
+    "pidfd_getfd": 438,
+    "pidfd_send_signal": 424,
+    "process_madvise": 440,
+    "process_mrelease": 448,
+    "tkill": 200,
+    "perf_event_open": 298,
+}
 """Calls that reach into other processes."""
 MACHINE = {
     "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "setns": 308, "unshare": 272,
@@ -45,8 +53,15 @@ MACHINE = {
     "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
 }  # fmt: skip
 """Calls about the machine, and those that would go round this filter."""
-NETWORK = {"socket": 41, "socketpair": 53, "connect": 42, "bind": 49, "listen": 50,
-           "accept": 43, "accept4": 288}  # fmt: skip
+NETWORK = {
+    "socket": 41,
+    "socketpair": 53,
+    "connect": 42,
+    "bind": 49,
+    "listen": 50,
+    "accept": 43,
+    "accept4": 288,
+}
 PROGRAMS = {"fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "setsid": 112, "setpgid": 109}
 LASTING = {
     "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240,
@@ -57,16 +72,29 @@ LASTING = {
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466,
 }  # fmt: skip
 """What would outlive the process, or change files in ways that Landlock does not see."""
-PRIORITY = {"setpriority": 141, "sched_setscheduler": 144, "sched_setparam": 142,
-            "sched_setattr": 314, "ioprio_set": 251}  # fmt: skip
+PRIORITY = {
+    "setpriority": 141,
+    "sched_setscheduler": 144,
+    "sched_setparam": 142,
+    "sched_setattr": 314,
+    "ioprio_set": 251,
+}
 ON_ITSELF = {"kill": 62, "tgkill": 234, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297}
 """First argument a process: allowed on the calling process only."""
 ON_ITSELF_OR_0 = {"prlimit64": 302, "sched_setaffinity": 203}
 CLONE, CLONE3 = 56, 435
 ON_A_FILE = {
-    "write": 1, "pwrite64": 18, "pwritev": 296, "pwritev2": 328, "vmsplice": 278, "sendfile": 40,
-    "dup": 32, "dup2": 33, "dup3": 292, "fcntl": 72,
-}  # fmt: skip
+    "write": 1,
+    "pwrite64": 18,
+    "pwritev": 296,
+    "pwritev2": 328,
+    "vmsplice": 278,
+    "sendfile": 40,
+    "dup": 32,
+    "dup2": 33,
+    "dup3": 292,
+    "fcntl": 72,
+}
 """Calls on an open file that write to it or give it another number; writev is not among them."""
 
 

@@ -115,10 +115,15 @@ def _kernels(binary: Elf, sections: Mapping[str, Section]) -> Iterator[tuple[str
         if not symbol.other & elf.CUDA_ENTRY or symbol.kind != elf.FUNCTION:
             continue
         shared = sections.get(f".nv.shared.{symbol.name}")
-        yield symbol.name, _kernel(
-            symbol.name, registers.get(index, 0), max(0, shared.size - reserved) if shared else 0,
-            list(_attributes(sections.get(f".nv.info.{symbol.name}"))),
-        )  # fmt: skip
+        yield (
+            symbol.name,
+            _kernel(
+                symbol.name,
+                registers.get(index, 0),
+                max(0, shared.size - reserved) if shared else 0,
+                list(_attributes(sections.get(f".nv.info.{symbol.name}"))),
+            ),
+        )
 
 
 def _kernel(

@@ -114,9 +114,10 @@ class GpuClock:
             found, self._sum = self._sum, _Sum()
         busy = found.busy_s / found.watched_s if found.busy_s is not None else None
         use = GpuUse(
-            held_s=round(found.held_s, 4), energy_j=found.energy_j,
+            held_s=round(found.held_s, 4),
+            energy_j=found.energy_j,
             busy=None if busy is None else round(min(1.0, busy), 4),
-        )  # fmt: skip
+        )
         return round(found.waited_s, 4), use
 
     @contextmanager

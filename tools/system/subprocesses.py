@@ -26,10 +26,22 @@ from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
 from astra_chat.tools.system.process_tree import kill_family, processor_s
 
 PASSED_ON = (
-    "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "ASTRA_CACHE", "ASTRA_CACHE_LIMIT",
-    "XDG_CACHE_HOME", "HOME", "OMP_NUM_THREADS",
-)  # fmt: skip
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "ASTRA_CACHE",
+    "ASTRA_CACHE_LIMIT",
+    "XDG_CACHE_HOME",
+    "HOME",
+    "OMP_NUM_THREADS",
+)
 """Nothing else of our environment reaches a build or a runner: no API key above all."""
 CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """CUDA counts GPUs as NVML does: by itself it takes the fastest first."""
@@ -164,9 +176,11 @@ class Worker:
         reader, self._writer = os.pipe()
         try:
             self._child = _start(
-                [sys.executable, "-m", module], sandbox, stdin=subprocess.PIPE,
+                [sys.executable, "-m", module],
+                sandbox,
+                stdin=subprocess.PIPE,
                 pass_fds=(self._writer,),
-            )  # fmt: skip
+            )
         finally:
             os.close(self._writer)
         self._pipe, self._ready = reader, False

@@ -19,9 +19,11 @@ Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9_]*$")]
 Stride = Literal["free"] | Extent
 Access = Literal["read", "write", "readwrite", "workspace"]
 INTEGERS: dict[str, tuple[int, int]] = {
-    "int8": (-(2**7), 2**7 - 1), "uint8": (0, 2**8 - 1), "int32": (-(2**31), 2**31 - 1),
+    "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
+    "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
-}  # fmt: skip
+}
 """The least and the greatest number of each integer dtype."""
 ValueDomain = Literal["any", "no_nan", "minus_inf", "finite"]
 """Legal values beside finite numbers: all, both infinities, negative infinity (masks), or none."""
@@ -79,9 +81,11 @@ class Arg(Value):
     stride_alignment_bytes: int = Field(default=1, ge=1, le=2**20)
     """Every free stride is a multiple of this: what a caller's vectors need."""
     min_alignment_bytes: int = Field(
-        default=16, ge=1, le=256,
+        default=16,
+        ge=1,
+        le=256,
         validation_alias=AliasChoices("alignment_bytes", "min_alignment_bytes"),
-    )  # fmt: skip
+    )
     """A caller may pass any address that is a multiple of this and of the element's size."""
     largest: float | None = Field(default=None, gt=0, le=3e38)
     """Every number of at most this magnitude is legal here, besides what `values` says: drawn cases

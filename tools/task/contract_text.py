@@ -13,15 +13,19 @@ from astra_chat.tools.types import DTYPE_CODES, DTypeName
 EVENLY = ", drawn evenly while timed, in some checks from three numbers or one alone"
 """By children/indices.py."""
 INDEX_TEXT = {
-    "any": EVENLY, "sorted": f"{EVENLY}, ascending in each row",
+    "any": EVENLY,
+    "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
-    "positions": ", in runs that count up", "slots": ", no number twice",
+    "positions": ", in runs that count up",
+    "slots": ", no number twice",
     "lengths": ", lengths: in some checks all the least, all the greatest, or one long among short",
-}  # fmt: skip
+}
 JUDGED_TEXT = {
-    "close": "", "exact": ", compared exactly", "accept": ", judged by accept of reference.py",
+    "close": "",
+    "exact": ", compared exactly",
+    "accept": ", judged by accept of reference.py",
     "distribution": ", draws that are judged by their distribution",
-}  # fmt: skip
+}
 
 
 SPECIAL = {

@@ -220,9 +220,7 @@ def legal_points(
             continue
         legal = all(d.allows(dims[n], combination.dtype) for n, d in domain.dims.items())
         if not legal or broken(domain.require, {**scalars, **dims}):
-            found = settled(
-                domain.require, domain.dims, dims, combination.dtype, scalars=scalars
-            )  # fmt: skip
+            found = settled(domain.require, domain.dims, dims, combination.dtype, scalars=scalars)
         else:
             found = dict(dims)
         if found and (key := tuple(found[name] for name in domain.dims)) not in seen:

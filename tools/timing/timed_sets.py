@@ -108,7 +108,13 @@ def _wrong(task: Task, fetched: FetchedSet, run: CaseRun) -> Wrong | None:
 def _touched(run: CaseRun, argument: str) -> Wrong:
     """A timed launch changed what it may not."""
     return Wrong(
-        case=run.oracle_case.case, argument=argument, reason="write_outside", index=(),
-        expected=float("nan"), got=float("nan"), bad=1, total=max(1, run.report.compared),
+        case=run.oracle_case.case,
+        argument=argument,
+        reason="write_outside",
+        index=(),
+        expected=float("nan"),
+        got=float("nan"),
+        bad=1,
+        total=max(1, run.report.compared),
         note="bytes beside the argument, or in one that may only be read, changed while timed",
-    )  # fmt: skip
+    )

@@ -145,9 +145,13 @@ class _Results:
             found: CaseRun | Wrong = verdict if isinstance(verdict, Wrong) else run
         else:
             found = judged(
-                task, run, self.oracle, self.runner.stop, self.runner.known.right,
+                task,
+                run,
+                self.oracle,
+                self.runner.stop,
+                self.runner.known.right,
                 correct_baseline=self.correct_baseline,
-            )  # fmt: skip
+            )
         if isinstance(found, Wrong):
             return found
         some = pieces(task, found)
@@ -190,9 +194,14 @@ def timed_outcome(
     others = list(profiles)
     main = others.pop(heaviest if len(others) > 1 else 0)
     return Timed(
-        correct=correct, cases=tuple(cases), ratio=ratio, verdict=verdict, why=why, profile=main,
+        correct=correct,
+        cases=tuple(cases),
+        ratio=ratio,
+        verdict=verdict,
+        why=why,
+        profile=main,
         other_profiles=tuple(others),
-    )  # fmt: skip
+    )
 
 
 def _estimated_verdict(cases: Sequence[AnyTime]) -> tuple[Verdict, str]:

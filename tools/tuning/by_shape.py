@@ -45,9 +45,11 @@ def table_for(
     if split is None:
         return None, ""
     table = ShapeTable(
-        condition=split.condition, below=dict(points[split.below]),
-        above=dict(points[split.above]), tuned_gain=split.gain,
-    )  # fmt: skip
+        condition=split.condition,
+        below=dict(points[split.below]),
+        above=dict(points[split.above]),
+        tuned_gain=split.gain,
+    )
     source = merged(judge.task, sources[split.below], sources[split.above], split.condition)
     if len(others) < LEAST_HELD_OUT:
         return _refused(table, "too few shapes lie between the timed ones"), ""

@@ -59,10 +59,13 @@ def halved(
         left = ranked[:most]
         rounds.append(
             HalvingRound(
-                entered=entered, cases=until, timings=entered * (until - done),
-                seconds=time.monotonic() - began, dropped=(*slower, *failed),
+                entered=entered,
+                cases=until,
+                timings=entered * (until - done),
+                seconds=time.monotonic() - began,
+                dropped=(*slower, *failed),
             )
-        )  # fmt: skip
+        )
     return Halving(rounds=tuple(rounds), left=tuple(left))
 
 

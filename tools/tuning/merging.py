@@ -25,13 +25,16 @@ def merged(task: Task, below: str, above: str, condition: str) -> str | None:
     return "\n".join(
         [
             "// Two choices of the same constants: which of them is faster depends on the shape.",
-            *includes, "", *map(str, parts),
+            *includes,
+            "",
+            *map(str, parts),
             f"{prototype(task)} {{",
             f"  if ({condition}) return choice_0::{task.entry}_0({names});",
             f"  return choice_1::{task.entry}_1({names});",
-            "}", "",
+            "}",
+            "",
         ]
-    )  # fmt: skip
+    )
 
 
 def _part(task: Task, source: str, number: int) -> str | None:

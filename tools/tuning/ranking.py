@@ -38,9 +38,7 @@ def estimated_ratios(
 ) -> list[float | str]:
     """Of each source its speed over the baseline's on the virtual GPU `device`, or the kind of the
     outcome that ended it. Raises BadInput where the baseline does not build, and Cancelled."""
-    found = estimated_by_case(
-        task, device, baseline, sources, weighted, seed, stop, on_done
-    )  # fmt: skip
+    found = estimated_by_case(task, device, baseline, sources, weighted, seed, stop, on_done)
     return [one if isinstance(one, str) else judge_times(one)[0] for one in found]
 
 

@@ -96,10 +96,15 @@ def tune(
     sources = [space.at(point) for point in points]
     ranked = judge.task.demo if measured else judge.weighted
     estimates = estimated_by_case(
-        judge.task, virtual_device(judge.device.spec), judge.baseline, sources, ranked,
-        judge.entropy.cases.of("ranking"), judge.stop,
+        judge.task,
+        virtual_device(judge.device.spec),
+        judge.baseline,
+        sources,
+        ranked,
+        judge.entropy.cases.of("ranking"),
+        judge.stop,
         lambda done: tell("ranked on the virtual GPU", done, len(points)),
-    )  # fmt: skip
+    )
     ranks = [one if isinstance(one, str) else judge_times(one)[0] for one in estimates]
     order = sorted(range(len(points)), key=lambda i: (-_rank(ranks[i]), i))
     good = [i for i in order if isinstance(ranks[i], float)]
@@ -127,11 +132,19 @@ def tune(
         confirmed = judge.evaluate(source, fresh_seeds=True)
     judged_first = sorted(made.values(), key=lambda p: (-(p.ratio or 0.0), p.evaluation is None))
     return TuningReport(
-        schema="astra-chat/tuning/1", task=judge.task.name, device=judge.device.name,
-        combinations=space.combinations, points=tuple(judged_first), start=dict(points[0]),
-        start_ratio=made[0].ratio, halving=halves, best=dict(points[best]) if confirmed else {},
-        source=source if confirmed else "", by_shape=table, confirmation=confirmed,
-    )  # fmt: skip
+        schema="astra-chat/tuning/1",
+        task=judge.task.name,
+        device=judge.device.name,
+        combinations=space.combinations,
+        points=tuple(judged_first),
+        start=dict(points[0]),
+        start_ratio=made[0].ratio,
+        halving=halves,
+        best=dict(points[best]) if confirmed else {},
+        source=source if confirmed else "",
+        by_shape=table,
+        confirmation=confirmed,
+    )
 
 
 def _judged(
@@ -161,7 +174,9 @@ def _point(
     values: Point, source: str, rank: float | str, evaluation: Evaluation | None
 ) -> TunedPoint:
     return TunedPoint(
-        values=dict(values), candidate=candidate_id(source),
+        values=dict(values),
+        candidate=candidate_id(source),
         estimated_ratio=rank if isinstance(rank, float) else None,
-        failed="" if isinstance(rank, float) else rank, evaluation=evaluation,
-    )  # fmt: skip
+        failed="" if isinstance(rank, float) else rank,
+        evaluation=evaluation,
+    )

@@ -32,11 +32,15 @@ class TuningJudge(Judge):
         drawn = space.drawn(points, self.entropy.cases.of("tuning", source).random())
         sources = [space.at(point) for point in drawn]
         ranks = estimated_ratios(
-            self.task, virtual_device(self.device.spec), self.baseline, sources,
+            self.task,
+            virtual_device(self.device.spec),
+            self.baseline,
+            sources,
             self.task.demo if self.device.kind == "cuda" else self.weighted,
-            self.entropy.cases.of("ranking"), self.stop,
+            self.entropy.cases.of("ranking"),
+            self.stop,
             lambda done: self._tell("time", done, len(drawn), "points ranked"),
-        )  # fmt: skip
+        )
         good = {i: rank for i, rank in enumerate(ranks) if isinstance(rank, float)}
         order = sorted(range(len(drawn)), key=lambda i: (-good.get(i, 0.0), i))
         halves: Halving | None = None
@@ -48,15 +52,19 @@ class TuningJudge(Judge):
             names = [candidate_id(one) for one in sources]
             best = names.index(halves.left[0]) if halves.left else 0
         return Tuning(
-            candidate=candidate_id(source), combinations=space.combinations,
+            candidate=candidate_id(source),
+            combinations=space.combinations,
             points=tuple(
                 TriedPoint(
-                    values=dict(drawn[i]), estimated_ratio=good.get(i),
+                    values=dict(drawn[i]),
+                    estimated_ratio=good.get(i),
                     failed="" if i in good else str(ranks[i]),
                 )
                 for i in order
             ),
-            start=dict(drawn[0]), best=dict(drawn[best]), halving=halves,
+            start=dict(drawn[0]),
+            best=dict(drawn[best]),
+            halving=halves,
             seconds=time.monotonic() - began,
             gpu_s=sum(one.seconds for one in halves.rounds) if halves else 0.0,
-        )  # fmt: skip
+        )

@@ -84,9 +84,13 @@ class VirtualGpu:
         self.memory = Memory()
         self.memory.track_writes(True)
         self._engines = Engines(
-            engine, compiled, sample_instructions, prints=prints, adds_up=adds_up,
+            engine,
+            compiled,
+            sample_instructions,
+            prints=prints,
+            adds_up=adds_up,
             endless_instructions=endless_instructions,
-        )  # fmt: skip
+        )
         self._counters = counters
         self.left_there = NAN_BITS
         """Of the launches to come (Launch.left_there)."""
@@ -283,9 +287,14 @@ class VirtualGpu:
 
     def _run(self, loaded: Loaded, launch: Launch) -> None:
         report = self._engines.run(
-            loaded.module, launch, self.memory, loaded.addresses, counters=self._counters,
-            parts=self.parts, machine=loaded.machine,
-        )  # fmt: skip
+            loaded.module,
+            launch,
+            self.memory,
+            loaded.addresses,
+            counters=self._counters,
+            parts=self.parts,
+            machine=loaded.machine,
+        )
         if launch.meeting_place:
             self._see_meeting_place(launch)
         if whole := self.parts.completed:

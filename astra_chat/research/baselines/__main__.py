@@ -95,9 +95,10 @@ def _places(asked: argparse.Namespace) -> Places:
 
 def parser() -> argparse.ArgumentParser:
     told = argparse.ArgumentParser(
-        prog="python -m astra_chat.research.baselines", description=__doc__,
+        prog="python -m astra_chat.research.baselines",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     commands = told.add_subparsers(dest="command", required=True)
     extracts = commands.add_parser("extract")
     extracts.add_argument("library", type=Path)
@@ -112,9 +113,11 @@ def parser() -> argparse.ArgumentParser:
     measures.add_argument("-o", dest="out", type=Path, required=True)
     measures.add_argument("--device", default="cuda")
     measures.add_argument(
-        "--budget-s", type=float, default=math.inf,
+        "--budget-s",
+        type=float,
+        default=math.inf,
         help="end in time; FILE given again, only what it lacks is measured",
-    )  # fmt: skip
+    )
     for each in (checks, measures):
         each.add_argument("--task", action="append", help="one or more; else all shipped tasks")
         for option, words in PLACES.items():
@@ -131,9 +134,12 @@ def main() -> None:
         if path is not None and not path.exists():
             raise BadInput(f"{path} does not exist")
     commands = {
-        "extract": extract, "translate": translate, "check": check, "measure": measure,
+        "extract": extract,
+        "translate": translate,
+        "check": check,
+        "measure": measure,
         "show": show,
-    }  # fmt: skip
+    }
     commands[asked.command](asked)
 
 

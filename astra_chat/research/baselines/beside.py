@@ -145,10 +145,13 @@ class Beside:
         cases = found if isinstance(found, tuple) else ()
         streamed = cases if pair.stage == "streaming" else ()
         return Comparison(
-            task=self._task.name, first=first.kernel, second=second.kernel, cases=cases,
+            task=self._task.name,
+            first=first.kernel,
+            second=second.kernel,
+            cases=cases,
             first_bytes=tuple(streamed_bytes(self._task, case.case) for case in streamed),
             failure="" if isinstance(found, tuple) else found,
-        )  # fmt: skip
+        )
 
     def _built(self, side: Side) -> Build | str:
         """A side's kernels, or why there are none."""
@@ -190,9 +193,13 @@ class Beside:
         weights = [weight for _, weight in rows]
         pairs = list(zip(oracle_cases, weights, strict=True))
         timed = time_cases(
-            self._runner, self._oracle, builds[1], builds[0], pairs,
+            self._runner,
+            self._oracle,
+            builds[1],
+            builds[0],
+            pairs,
             correct_baseline=first.precise,
-        )  # fmt: skip
+        )
         if not isinstance(timed, list):
             return f"{timed.kind}: {timed}"[:FAILURE_CHARACTERS]
         return tuple(t.time for t in timed if isinstance(t.time, MeasuredTime))
@@ -226,17 +233,24 @@ def foreign_side(foreign: Foreign) -> Side:
         name=foreign.name, tier=foreign.tier, what=foreign.what, content=foreign.content
     )
     return Side(
-        kernel, foreign.source, foreign.task, foreign.headers, foreign.takes, foreign.precise,
+        kernel,
+        foreign.source,
+        foreign.task,
+        foreign.headers,
+        foreign.takes,
+        foreign.precise,
         foreign.cubin,
-    )  # fmt: skip
+    )
 
 
 def empty_side(task: Task) -> Side:
     source = empty_source(task)
     kernel = Kernel(
-        name="empty", tier="empty", what="one launch of a kernel that does nothing",
+        name="empty",
+        tier="empty",
+        what="one launch of a kernel that does nothing",
         content=candidate_id(source),
-    )  # fmt: skip
+    )
     return Side(kernel, source, task, precise=False)
 
 
@@ -244,7 +258,9 @@ def streaming_side(task: Task, index: int) -> Side:
     variant = VARIANTS[index]
     source = streaming_source(task, variant)
     kernel = Kernel(
-        name=f"streaming {variant.name}", tier="streaming",
-        what="the task's mix of reads and writes, nothing computed", content=candidate_id(source),
-    )  # fmt: skip
+        name=f"streaming {variant.name}",
+        tier="streaming",
+        what="the task's mix of reads and writes, nothing computed",
+        content=candidate_id(source),
+    )
     return Side(kernel, source, task, precise=False)

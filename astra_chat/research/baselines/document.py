@@ -218,9 +218,10 @@ def _nearness(comparison: Comparison) -> str:
     farthest = max(comparison.cases, key=lambda case: abs(math.log(case.ratio)))
     beyond = sum(abs(math.log(case.ratio)) > math.log(1 + WITHIN) for case in comparison.cases)
     within = (
-        f"beyond {WITHIN:.0%} in {beyond} of {len(comparison.cases)} cases" if beyond
+        f"beyond {WITHIN:.0%} in {beyond} of {len(comparison.cases)} cases"
+        if beyond
         else f"within {WITHIN:.0%} on every case"
-    )  # fmt: skip
+    )
     return (
         f"- {_title(comparison, second=True)} ({comparison.second.what},"
         f" `{comparison.second.content}`): {within}; farthest"

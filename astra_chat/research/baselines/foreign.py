@@ -43,7 +43,8 @@ IN_LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "iiifffii",
     ),
     "topk_softmax": (
-        "_Z7moeTopKILi256EEvPKfPKbPfPiiiiib", "_Z11moeTopKFastILi256EEvPfPKbS0_Piiiiib",
+        "_Z7moeTopKILi256EEvPKfPKbPfPiiiiib",
+        "_Z11moeTopKFastILi256EEvPfPKbS0_Piiiiib",
     ),
     "moe_align_block_size": (
         "_Z27moe_align_block_size_kernelIiEvPKT_PiS3_S3_iimS3_bi",
@@ -56,7 +57,7 @@ IN_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "rotary_embedding": (
         "_Z23rotary_embedding_kernelIN3c108BFloat16ES1_Lb1EEvPKlPT_S5_PKT0_illliii",
     ),
-}  # fmt: skip
+}
 """Kernels by which the cubin of a task is found in SGLang's compiled library: that of 2025 or of
 today holds one of them."""
 NOT_CORRECT = ("per_token_quant_fp8", "rotary_embedding")
@@ -121,10 +122,13 @@ AT_RUN_TIME = {
     # As of both; the sum is rounded before it is normed; and see the launcher. The flags are those
     # of the second kernel: upstream builds the first without fast maths.
     "fused_add_rmsnorm_quant_fp8": AtRunTime(
-        ("elementwise/fused_add_rmsnorm.cuh", "gemm/per_token_quant_fp8.cuh"), FAST,
-        longest_row=8192, of=("fused_add_rmsnorm", "per_token_quant_fp8"), precise=False,
+        ("elementwise/fused_add_rmsnorm.cuh", "gemm/per_token_quant_fp8.cuh"),
+        FAST,
+        longest_row=8192,
+        of=("fused_add_rmsnorm", "per_token_quant_fp8"),
+        precise=False,
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -230,9 +234,16 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
     what = "machine code out of SGLang's compiled library"
     some = SERVED_IN_2025.get(task.name) if tier == "sglang" else None
     return Foreign(
-        tier, "library", what, source, task, cubin=path, content=_short(cubin),
-        served=some or (lambda _: True), precise=task.name not in NOT_CORRECT,
-    )  # fmt: skip
+        tier,
+        "library",
+        what,
+        source,
+        task,
+        cubin=path,
+        content=_short(cubin),
+        served=some or (lambda _: True),
+        precise=task.name not in NOT_CORRECT,
+    )
 
 
 def _headers(task: Task, include: Path) -> Foreign:
@@ -260,9 +271,14 @@ def _of_headers(
     source = (LAUNCHERS / "programmatic.cu").read_text()
     source += (LAUNCHERS / f"{task.name}.headers.cu").read_text()
     return Foreign(
-        tier, "headers", what, source, _with(task, (*task.flags, *flags, *more)),
-        headers, content=_short(content),
-    )  # fmt: skip
+        tier,
+        "headers",
+        what,
+        source,
+        _with(task, (*task.flags, *flags, *more)),
+        headers,
+        content=_short(content),
+    )
 
 
 def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
@@ -276,9 +292,16 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
     source = "".join((LAUNCHERS / f"{part}.jit.cu").read_text() for part in parts)
     what = "compiled at run time by SGLang, with its flags"
     plain = Foreign(
-        "today", "jit", what, source, _with(task, flags), headers, content=_short(content),
-        longest_row=compiled.longest_row, precise=compiled.precise,
-    )  # fmt: skip
+        "today",
+        "jit",
+        what,
+        source,
+        _with(task, flags),
+        headers,
+        content=_short(content),
+        longest_row=compiled.longest_row,
+        precise=compiled.precise,
+    )
     if "kProgrammatic" not in source:
         yield plain
         return
@@ -292,9 +315,14 @@ def _triton(task: Task, folder: Path) -> Iterator[Foreign]:
     source += (LAUNCHERS / f"{task.name}.triton.cu").read_text()
     what = "a Triton kernel of SGLang, by Triton's machine code"
     plain = Foreign(
-        "today", "triton", what, source, task, content=_short(made),
+        "today",
+        "triton",
+        what,
+        source,
+        task,
+        content=_short(made),
         served=lambda case: kernel.served(case.dims),
-    )  # fmt: skip
+    )
     yield from _both_launches(plain, "SGLang")
 
 
@@ -303,9 +331,11 @@ def _both_launches(plain: Foreign, whose: str) -> Iterator[Foreign]:
         return _with(plain.task, (*plain.task.flags, f"-DPROGRAMMATIC={value}"))
 
     yield replace(
-        plain, name=f"{plain.name}-pdl", task=launched(1),
+        plain,
+        name=f"{plain.name}-pdl",
+        task=launched(1),
         what=f"{plain.what}, launched programmatically as {whose} does",
-    )  # fmt: skip
+    )
     yield replace(plain, task=launched(0), what=f"{plain.what}, launched plainly")
 
 

@@ -40,8 +40,11 @@ class Variant:
 
 
 VARIANTS = (
-    Variant(512, 1), Variant(256, 2, evict_first=True), Variant(256, 4), Variant(512, 2, True)
-)  # fmt: skip
+    Variant(512, 1),
+    Variant(256, 2, evict_first=True),
+    Variant(256, 4),
+    Variant(512, 2, True),
+)
 
 
 def streams(task: Task) -> bool:
@@ -64,9 +67,14 @@ def streaming_source(task: Task, variant: Variant) -> str:
         pieces += count
         ways += [f"{{{int(_read(task, arg))}, {int(arg.written)}}}"] * count
     return _TEMPLATE.format(
-        variant=variant, pieces=pieces, ways=", ".join(ways), prototype=prototype(task),
-        body="\n".join(lines), name=task.name, cs=".cs" if variant.evict_first else "",
-    )  # fmt: skip
+        variant=variant,
+        pieces=pieces,
+        ways=", ".join(ways),
+        prototype=prototype(task),
+        body="\n".join(lines),
+        name=task.name,
+        cs=".cs" if variant.evict_first else "",
+    )
 
 
 def empty_source(task: Task) -> str:

@@ -113,5 +113,6 @@ def _function(name: str, variant: Variant, made: Compiled) -> list[str]:
     return [
         f"__global__ void __launch_bounds__({threads}) {name}({', '.join(declared)}) {{",
         *[shared] * entry.shared,
-        *asm_statement(entry, variant.given, "  "), "}",
-    ]  # fmt: skip
+        *asm_statement(entry, variant.given, "  "),
+        "}",
+    ]

@@ -21,9 +21,14 @@ def test_every_block_prints_what_the_page_says() -> None:
     blocks = BLOCK.findall(PAGE)
     program = "".join(f"{text}\nprint({END!r})\n" for text, _ in blocks)
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     printed = done.stdout.split(f"{END}\n")[:-1]
     assert len(printed) == len(blocks) == 8

@@ -23,8 +23,12 @@ def test_a_rounds_gain_is_over_the_best_before() -> None:
 def test_turns_say_who_spoke_for_how_long() -> None:
     run = load_transcript(EXAMPLES / "virtual" / "silu_and_mul.jsonl")
     assert [row.role for row in run.turns[:5]] == [
-        "user", "tester", "executor", "executor", "planner",
-    ]  # fmt: skip
+        "user",
+        "tester",
+        "executor",
+        "executor",
+        "planner",
+    ]
     assert abs(sum(row.seconds for row in run.turns) - run.turns[-1].t) < 1e-6
     assert all(row.words for row in run.turns)
     assert {row.chosen_by for row in run.turns} == {"", "rule", "model"}

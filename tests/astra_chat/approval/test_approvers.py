@@ -176,8 +176,11 @@ def test_what_the_sanitizers_refuse_is_never_asked_about(task: Task, tmp_path: P
     result = run(task, tmp_path / "out", spec, Unsteady())
     assert len(human(result.transcript)) == 3, "to be run, never to be accepted"
     turns = turns_of(read(result.transcript).records)
-    place = next(i for i, turn in enumerate(turns) if isinstance(turn.payload, Evaluation)
-                 and turn.payload.confirms)  # fmt: skip
+    place = next(
+        i
+        for i, turn in enumerate(turns)
+        if isinstance(turn.payload, Evaluation) and turn.payload.confirms
+    )
     assert turns[place + 1].speaker == "fixer" and result.summary.best is None
     attempts = [attempt for one in result.summary.rounds for attempt in one.attempts]
     assert [a.verdict for a in attempts][-1] == "unsafe"

@@ -43,7 +43,7 @@ def written(folder: Path, text: str) -> Path:
         (GOOD + TOO_MANY, "it makes 12,000 runs, more than 10,000"),
         ("schema = ", "Invalid value"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(BadInput) as caught:
         read_campaign(written(tmp_path, text))

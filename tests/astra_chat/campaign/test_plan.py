@@ -10,10 +10,16 @@ from astra_chat.spending.budget import Budget, parse_budget
 
 FILE = CampaignFile.model_validate(
     {
-        "schema": 1, "tasks": ["silu_and_mul"], "models": ["replay:{task}-{repeat}.jsonl"],
-        "gpus": ["h100"], "devices": ["virtual"], "seed": "ab", "repeats": 2, "mutants": 0,
+        "schema": 1,
+        "tasks": ["silu_and_mul"],
+        "models": ["replay:{task}-{repeat}.jsonl"],
+        "gpus": ["h100"],
+        "devices": ["virtual"],
+        "seed": "ab",
+        "repeats": 2,
+        "mutants": 0,
     }
-)  # fmt: skip
+)
 
 
 def test_a_run_is_begun_in_its_folder_and_resumed_from_its_transcript(tmp_path: Path) -> None:
@@ -23,9 +29,14 @@ def test_a_run_is_begun_in_its_folder_and_resumed_from_its_transcript(tmp_path: 
     path = transcript_of(tmp_path, second)
     assert words[:2] == ["run", "silu_and_mul"] and "--trust" in words
     assert {
-        "--models=replay:silu_and_mul-2.jsonl", "--budget=tokens=9", "--device=virtual",
-        "--gpu=h100", f"--out={path.parent}", "--mutants=0", "--no-wait",
-    } <= set(words)  # fmt: skip
+        "--models=replay:silu_and_mul-2.jsonl",
+        "--budget=tokens=9",
+        "--device=virtual",
+        "--gpu=h100",
+        f"--out={path.parent}",
+        "--mutants=0",
+        "--no-wait",
+    } <= set(words)
     path.parent.mkdir(parents=True)
     path.write_text("x\n")
     again = run_arguments(second, FILE, tmp_path, Budget.model_validate({}), trust=False)

@@ -19,13 +19,23 @@ from tests.chat_samples import VECTOR, evaluation, timed
 
 def row(strategy: str, repeat: int, search: tuple[float, ...], **changes: Any) -> RunRow:
     plan = RunPlan(
-        id=f"{strategy}-{repeat}", task="t", strategy=strategy, model="m|n", start="sglang",
-        device="virtual", repeat=repeat,
-    )  # fmt: skip
+        id=f"{strategy}-{repeat}",
+        task="t",
+        strategy=strategy,
+        model="m|n",
+        start="sglang",
+        device="virtual",
+        repeat=repeat,
+    )
     values: dict[str, Any] = {
-        "state": "ended", "outcome": "rounds", "device": "virtual GPU", "basis": "estimated",
-        "search": search, "evaluations": len(search), **changes,
-    }  # fmt: skip
+        "state": "ended",
+        "outcome": "rounds",
+        "device": "virtual GPU",
+        "basis": "estimated",
+        "search": search,
+        "evaluations": len(search),
+        **changes,
+    }
     return RunRow(plan=plan, **values)
 
 
@@ -57,8 +67,10 @@ def test_measured_and_estimated_and_two_devices_are_never_in_one_mean() -> None:
     arms = arms_of(rows)
     assert [arm.runs for arm in arms] == [1, 1, 1]
     assert {arm.device for arm in arms} == {
-        "virtual GPU, estimated", "NVIDIA H200, measured", "NVIDIA H100, measured",
-    }  # fmt: skip
+        "virtual GPU, estimated",
+        "NVIDIA H200, measured",
+        "NVIDIA H100, measured",
+    }
 
 
 def test_runs_that_have_not_ended_or_timed_nothing_are_in_no_mean() -> None:
@@ -69,9 +81,14 @@ def test_runs_that_have_not_ended_or_timed_nothing_are_in_no_mean() -> None:
 def test_a_run_is_a_row_with_its_interval_and_results_are_markdown() -> None:
     found = evaluation(VECTOR, timed(1.9))
     best = Timing(
-        candidate=found.candidate, ratio=1.9, low=1.8, high=2.0, confirmed=False,
-        basis="estimated", cases=timed(1.9).cases,
-    )  # fmt: skip
+        candidate=found.candidate,
+        ratio=1.9,
+        low=1.8,
+        high=2.0,
+        confirmed=False,
+        basis="estimated",
+        cases=timed(1.9).cases,
+    )
     ended = row("best", 1, (1.0, 1.9), best=best, tokens=1234, usd=None)
     cells = run_cells(ended)
     assert "1.900x, unconfirmed" in cells and "1.800 to 2.000" in cells
@@ -86,8 +103,13 @@ def test_a_run_is_a_row_with_its_interval_and_results_are_markdown() -> None:
 
 def test_the_share_of_time_that_each_gpu_was_held() -> None:
     use = TimeUse(models_s=60.0, judge_s=40.0, device_s=30.0)
-    changes = {"basis": "measured", "device": "NVIDIA H200", "gpu_s": 30.0, "time_use": use,
-               "energy_j": 9000.0}  # fmt: skip
+    changes = {
+        "basis": "measured",
+        "device": "NVIDIA H200",
+        "gpu_s": 30.0,
+        "time_use": use,
+        "energy_j": 9000.0,
+    }
     file = CampaignFile.model_validate({"schema": 1, "tasks": ["t"], "models": ["m"]})
     rows = [row("best", n, (1.0,), **changes) for n in (1, 2)]
     totals = index_of(file, [*rows, row("best", 3, (1.0,))], 80.0).totals

@@ -26,9 +26,13 @@ QUICK = ("--device", "virtual", "--mutants", 0)
 def astra(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "astra_chat", *map(str, words)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
         env={**os.environ},  # what C code set, readline's COLUMNS above all, is not in there
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

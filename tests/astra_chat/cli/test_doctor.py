@@ -22,8 +22,11 @@ def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_this_machine_runs_the_virtual_loop() -> None:

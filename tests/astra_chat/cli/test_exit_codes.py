@@ -36,9 +36,13 @@ def small_files() -> None:
 def astra(folder: Path, limits: Callable[[], None], *words: object) -> tuple[int, list[str]]:
     """Exit code and stderr of the program in `folder`, under `limits`."""
     done = subprocess.run(
-        [sys.executable, "-m", "astra_chat", *map(str, words)], cwd=folder, preexec_fn=limits,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "astra_chat", *map(str, words)],
+        cwd=folder,
+        preexec_fn=limits,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
     return done.returncode, done.stderr.splitlines()
 
 
@@ -85,9 +89,12 @@ def test_a_disk_that_is_full_keeps_the_earlier_report(tmp_path: Path) -> None:
     ],
 )
 def test_every_failure_is_a_line_and_a_code(
-    error: BaseException, code: int, line: str, monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     def command() -> None:
         raise error
 

@@ -147,9 +147,14 @@ def test_a_kernel_is_read_from_stdin(command: Command, monkeypatch: pytest.Monke
     ],
 )
 def test_time_fails_where_a_ci_job_asks_for_it(
-    options: list[str], verdict: str, ratio: float, line: str, command: Command, task_folder: Path,
+    options: list[str],
+    verdict: str,
+    ratio: float,
+    line: str,
+    command: Command,
+    task_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """The judge's own verdicts are tested elsewhere: here it says what is to be told apart."""
     outcome = timed(ratio).model_copy(update={"verdict": verdict})
     judged = evaluation(KERNELS["vector.cu"], outcome)

@@ -60,8 +60,11 @@ def test_a_worker_needs_neither_autogen_nor_openai(task: Task, tmp_path: Path) -
     words = ["judge", "work", str(tmp_path), "--once", "--device", "virtual"]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_AUTOGEN, *words],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert result_of(folder, read_job(folder)) is not None
 
@@ -98,9 +101,13 @@ def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path
     assert (code, text) == (0, f"{file}: 1 open jobs, 0 results, 0 refusals\n")
     code, said = command("judge", "unpack", file, there, "--json")
     assert code == 0 and json.loads(said) == {
-        "schema": "astra-chat/carried/1", "file": str(file), "jobs": 1, "results": 0,
-        "refusals": 0, "left_out": [],
-    }  # fmt: skip
+        "schema": "astra-chat/carried/1",
+        "file": str(file),
+        "jobs": 1,
+        "results": 0,
+        "refusals": 0,
+        "left_out": [],
+    }
     assert work(there)[0] == 0
     code, text = command("judge", "pack", there, "-o", file)
     assert (code, text) == (0, f"{file}: 0 open jobs, 1 results, 0 refusals\n")

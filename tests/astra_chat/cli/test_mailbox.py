@@ -136,9 +136,14 @@ def test_a_run_stops_with_exit_code_4_and_goes_on(task: Task, tmp_path: Path, ho
     if how == "--no-wait":
         options.append(how)
     started = subprocess.Popen(
-        astra("run", task.folder, *options), cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ},
-    )  # fmt: skip
+        astra("run", task.folder, *options),
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ},
+    )
     deadline = time.monotonic() + 120
     while how == "ctrl-c" and not (box.is_dir() and list(waiting(box))):
         assert started.poll() is None and time.monotonic() < deadline, started.communicate()

@@ -70,9 +70,11 @@ def test_h_is_help_everywhere(command) -> None:  # type: ignore[no-untyped-def]
 
 def test_the_shell_completes_commands() -> None:
     environment = {
-        **os.environ, "_ASTRA_CHAT_COMPLETE": "complete_bash", "COMP_WORDS": "astra-chat re",
+        **os.environ,
+        "_ASTRA_CHAT_COMPLETE": "complete_bash",
+        "COMP_WORDS": "astra-chat re",
         "COMP_CWORD": "1",
-    }  # fmt: skip
+    }
     done = subprocess.run(
         [Path(sys.executable).with_name("astra-chat")],
         env=environment,
@@ -170,8 +172,11 @@ def test_no_compiler_is_exit_3(task_folder: Path, tmp_path: Path) -> None:
     environment |= {"PATH": str(tmp_path), "CXX": "no-such-compiler"}
     done = subprocess.run(
         [sys.executable, "-m", "astra_chat", "run", str(task_folder), "--device", "virtual"],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1 and "no-such-compiler" in done.stderr
     assert "Traceback" not in done.stderr

@@ -30,8 +30,12 @@ def command(
     env |= more
     return subprocess.run(
         [sys.executable, "-m", "astra_chat", *map(str, words)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, env=env,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=env,
+    )
 
 
 def check(answers: dict[str, Reply], models: str) -> tuple[int, list[str], str]:
@@ -50,8 +54,13 @@ def test_every_role_is_tried_and_says_what_came() -> None:
     code, lines, stderr = check(ANSWERS, "openai:o4-mini,selector=openai:chooser")
     assert code == 0 and stderr == ""
     assert [line.split()[0] for line in lines] == [
-        "tester", "planner", "coder", "fixer", "profiler", "selector",
-    ]  # fmt: skip
+        "tester",
+        "planner",
+        "coder",
+        "fixer",
+        "profiler",
+        "selector",
+    ]
     assert all(": ok: " in line and "100 tokens in, 20 out" in line for line in lines)
     assert "openai:chooser" in lines[-1] and "openai:o4-mini" in lines[0]
 
@@ -122,10 +131,21 @@ def test_a_live_run_leaves_nothing_of_the_key(task: Task, tmp_path: Path) -> Non
     out = tmp_path / "out"
     with serving(by_script(load_script(task))) as server:
         done = command(
-            "run", task.folder, "--models", "openai:o4-mini,reasoning_effort=low",
-            "--base-url", server.url, "--device", "virtual", "--rounds", 1, "-o", out, "--json",
+            "run",
+            task.folder,
+            "--models",
+            "openai:o4-mini,reasoning_effort=low",
+            "--base-url",
+            server.url,
+            "--device",
+            "virtual",
+            "--rounds",
+            1,
+            "-o",
+            out,
+            "--json",
             debug=True,
-        )  # fmt: skip
+        )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert [len(one["attempts"]) for one in document["rounds"]] == [3]
@@ -141,15 +161,34 @@ def test_a_recorded_run_plays_back_without_server_key_and_compiler(
     recording, runs = tmp_path / "tape.jsonl", tmp_path / "runs"
     with serving(by_script(load_script(task))) as server:
         live = command(
-            "run", task.folder, "--models", f"record:{recording}:openai:o4-mini",
-            "--base-url", server.url, "--device", "virtual", "--rounds", 1, "-o", runs / "live",
-        )  # fmt: skip
+            "run",
+            task.folder,
+            "--models",
+            f"record:{recording}:openai:o4-mini",
+            "--base-url",
+            server.url,
+            "--device",
+            "virtual",
+            "--rounds",
+            1,
+            "-o",
+            runs / "live",
+        )
     assert live.returncode == 0, live.stderr
     assert KEY not in recording.read_text()
     again = command(
-        "run", task.folder, "--models", f"replay:{recording}", "--rounds", 1, "-o", runs / "again",
-        key="", PATH="/usr/bin:/bin", CUDA_HOME="/nowhere",
-    )  # fmt: skip
+        "run",
+        task.folder,
+        "--models",
+        f"replay:{recording}",
+        "--rounds",
+        1,
+        "-o",
+        runs / "again",
+        key="",
+        PATH="/usr/bin:/bin",
+        CUDA_HOME="/nowhere",
+    )
     assert again.returncode == 0, again.stderr
     shown = [clockless(one.stdout) for one in (live, again)]
     assert shown[0] == shown[1] and "o4-mini: 100 tokens in (64 cached), 20 out" in again.stdout
@@ -168,8 +207,16 @@ def clockless(shown: str) -> str:
 def test_mistakes_cost_no_request(task: Task, tmp_path: Path) -> None:
     with serving(by_script(load_script(task))) as server:
         done = command(
-            "run", task.folder, "--models", "openai:m,reasoning_efort=low",
-            "--base-url", server.url, "--device", "virtual", "-o", tmp_path / "out",
-        )  # fmt: skip
+            "run",
+            task.folder,
+            "--models",
+            "openai:m,reasoning_efort=low",
+            "--base-url",
+            server.url,
+            "--device",
+            "virtual",
+            "-o",
+            tmp_path / "out",
+        )
     assert done.returncode == 2 and "there is no option 'reasoning_efort'" in done.stderr
     assert not server.asked and not (tmp_path / "out").exists()

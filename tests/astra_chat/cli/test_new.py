@@ -23,9 +23,14 @@ DEVICE = pick_device("virtual")
 
 def astra(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "astra_chat", *map(str, words)], cwd=folder, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "astra_chat", *map(str, words)],
+        cwd=folder,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def task(folder: Path, baseline: str = SCALAR, reference: str = REFERENCE) -> str:
@@ -95,9 +100,10 @@ def test_all_errors_of_a_contract_are_told_at_once(tmp_path: Path) -> None:
     folder = Path(task(tmp_path))
     text = (folder / "task.toml").read_text()
     for old, new in (
-        ('access = "write"', 'access = "wrote"'), ("max = 4096", "max = 0"),
+        ('access = "write"', 'access = "wrote"'),
+        ("max = 4096", "max = 0"),
         ('{ rows = 3, d = 20, dtype = "float32" }', '{ rows = 3, d = 21, dtype = "float32" }'),
-    ):  # fmt: skip
+    ):
         assert old in text
         text = text.replace(old, new, 1)
     (folder / "task.toml").write_text(text)

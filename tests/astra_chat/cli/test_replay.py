@@ -61,11 +61,12 @@ def test_what_does_not_go_together(path: Path, words: list[str], said: str) -> N
 @pytest.mark.parametrize(
     ("words", "numbers"),
     [
-        (["--turn", "4"], [4]), (["--round", "0"], [1, 2, 3]),
+        (["--turn", "4"], [4]),
+        (["--round", "0"], [1, 2, 3]),
         (["--round", "1", "--role", "executor"], [6, 7]),
         (["--role", "coder", "--role", "planner"], [4, 5]),
     ],
-)  # fmt: skip
+)
 def test_some_turns(path: Path, words: list[str], numbers: list[int]) -> None:
     """The chosen ones look as in the whole, under the same head, and nothing else is shown."""
     whole = replay(path).stdout

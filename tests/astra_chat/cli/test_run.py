@@ -22,9 +22,19 @@ def test_options_are_recorded_and_switched_off_on_resume(task_folder: Path, tmp_
     out = tmp_path / "out"
     given = ("--device", "virtual", "--mutants", "0", "--budget", "evaluations=2", "--quiet")
     code, text = command(
-        str(task_folder), *given, "-o", str(out), "--approver", "detached", "--stop-at", "90",
-        "--patience", "3", "--strategy", "beam:2",
-    )  # fmt: skip
+        str(task_folder),
+        *given,
+        "-o",
+        str(out),
+        "--approver",
+        "detached",
+        "--stop-at",
+        "90",
+        "--patience",
+        "3",
+        "--strategy",
+        "beam:2",
+    )
     assert code == WAITING, text
     options = read(out).options
     assert (options.approval, options.mutants, options.budget) == ("detached", 0, "evaluations=2")

@@ -18,9 +18,12 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A line of bash in which `astra` is the program; its exit status is the program's own."""
     script = f'astra() {{ "{sys.executable}" -m astra_chat "$@"; }}; set -o pipefail; {line}'
     return subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, env={**os.environ, **environment}, capture_output=True,
+        ["bash", "-c", script],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
         text=True,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

@@ -16,8 +16,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = "from astra_chat.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", program, "tune", *arguments],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,9 +39,20 @@ def test_what_cannot_be_tuned_is_one_line(arguments: tuple[str, ...], words: str
 def test_a_tuned_kernel_is_written_and_reported(tmp_path: Path) -> None:
     out = tmp_path / "best.cu"
     done = run(
-        "silu_and_mul", str(KERNEL), "--param", "kThreads=128,256", "--param", "kElements=1",
-        "--judged", "1", "--device", "virtual", "-o", str(out), "--json",
-    )  # fmt: skip
+        "silu_and_mul",
+        str(KERNEL),
+        "--param",
+        "kThreads=128,256",
+        "--param",
+        "kElements=1",
+        "--judged",
+        "1",
+        "--device",
+        "virtual",
+        "-o",
+        str(out),
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["schema"] == "astra-chat/tuning/1" and len(report["points"]) == 2

@@ -42,10 +42,12 @@ def test_jobs_go_in_and_results_come_out(task: Task, tmp_path: Path) -> None:
 def test_what_is_no_frame() -> None:
     assert read_framed(io.BytesIO(framed(b"abc") + b"more")) == b"abc"
     for given, words in (
-        (b"", "no jobs on stdin"), (b"astra-jobs x\n", "no jobs on stdin"),
-        (b"astra-jobs 3", "no jobs on stdin"), (b"astra-jobs 9\nabc", "cut off after 3 of 9"),
+        (b"", "no jobs on stdin"),
+        (b"astra-jobs x\n", "no jobs on stdin"),
+        (b"astra-jobs 3", "no jobs on stdin"),
+        (b"astra-jobs 9\nabc", "cut off after 3 of 9"),
         (b"astra-jobs 999999999999\n", "too much"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(BadInput, match=words):
             read_framed(io.BytesIO(given))
 
@@ -69,9 +71,13 @@ def test_the_command_leaves_nothing_behind_when_its_asker_is_gone(
     there = tmp_path / "there"
     there.mkdir()
     child = subprocess.Popen(
-        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(there)}, bufsize=0,
-    )  # fmt: skip
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(there)},
+        bufsize=0,
+    )
     assert child.stdin is not None and child.stdout is not None
     child.stdin.write(framed(jobs))
     while not list(there.glob("astra-job-*")):

@@ -98,13 +98,21 @@ def test_constants_are_tuned_where_the_gpu_is(task: Task, tmp_path: Path) -> Non
     folder, job = waits.value.folder, read_job(waits.value.folder)
     assert job.tune == TuneRequest(points=8, measured=4) and job.number == 3
     found = Tuning(
-        candidate=job.source[:12], combinations=4, points=(), start={}, best={"kBlocks": 256},
+        candidate=job.source[:12],
+        combinations=4,
+        points=(),
+        start={},
+        best={"kBlocks": 256},
         seconds=1.0,
-    )  # fmt: skip
+    )
     result = Result(
-        schema="astra-chat/job-result/2", job=job.sha256, judge_sha256=job.judge_sha256,
-        worker="gpu-box:7", versions={}, found=found,
-    )  # fmt: skip
+        schema="astra-chat/job-result/2",
+        job=job.sha256,
+        judge_sha256=job.judge_sha256,
+        worker="gpu-box:7",
+        versions={},
+        found=found,
+    )
     write_result(folder, result)
     assert judge.tune(SLOW, 8, 4) == found
     after = read_job(asked(judge, SLOW))

@@ -104,13 +104,17 @@ def test_the_hosts_refusal_comes_back(
 
 @pytest.mark.parametrize(
     ("first", "words"),
-    [("echo 'connect to host box port 22: Connection refused' >&2; exit 255",
-      r"^ssh:gpu@box: connect to host box port 22: Connection refused$"),
-     ("exit 7", r"^ssh:gpu@box: it ended with exit code 7$"),
-     ("kill -9 $$", r"^ssh:gpu@box: it was killed by signal 9$"),
-     ("echo Welcome; exit 0", "sent no results: .*no file of jobs"),
-     ("exit 0", "sent no results: .*no file of jobs")],
-)  # fmt: skip
+    [
+        (
+            "echo 'connect to host box port 22: Connection refused' >&2; exit 255",
+            r"^ssh:gpu@box: connect to host box port 22: Connection refused$",
+        ),
+        ("exit 7", r"^ssh:gpu@box: it ended with exit code 7$"),
+        ("kill -9 $$", r"^ssh:gpu@box: it was killed by signal 9$"),
+        ("echo Welcome; exit 0", "sent no results: .*no file of jobs"),
+        ("exit 0", "sent no results: .*no file of jobs"),
+    ],
+)
 def test_a_host_that_fails_leaves_the_job_open(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, words: str
 ) -> None:
@@ -123,11 +127,18 @@ def test_a_host_that_fails_leaves_the_job_open(
 
 @pytest.mark.parametrize(
     ("place", "told", "code", "words"),
-    [("ssh", "Warning\nastra-chat: no GPU\nbye\n", 3, "no GPU"), ("ssh", "a\nb\n\n", 255, "b"),
-     ("ray", "astra-chat: attempt 1 is lost\nastra-chat: no cluster\n", 3, "no cluster"),
-     ("ray", "astra-chat: attempt 1 is lost\nGCS\nwas killed\n", 1,
-      "the cluster is gone, or its client was killed (exit code 1)")],
-)  # fmt: skip
+    [
+        ("ssh", "Warning\nastra-chat: no GPU\nbye\n", 3, "no GPU"),
+        ("ssh", "a\nb\n\n", 255, "b"),
+        ("ray", "astra-chat: attempt 1 is lost\nastra-chat: no cluster\n", 3, "no cluster"),
+        (
+            "ray",
+            "astra-chat: attempt 1 is lost\nGCS\nwas killed\n",
+            1,
+            "the cluster is gone, or its client was killed (exit code 1)",
+        ),
+    ],
+)
 def test_why_it_failed_is_one_line(
     place: Literal["ssh", "ray"], told: str, code: int, words: str
 ) -> None:

@@ -42,11 +42,16 @@ def test_a_job_is_read_as_it_was_written(task: Task, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"number": 1}, {"fresh_seeds": True}, {"timed": "bench"}, {"engine": "c"},
-        {"seed": "0123456789ab-0000000000000000"}, {"judge_sha256": 64 * "0"}, {"run": "run-2"},
+        {"number": 1},
+        {"fresh_seeds": True},
+        {"timed": "bench"},
+        {"engine": "c"},
+        {"seed": "0123456789ab-0000000000000000"},
+        {"judge_sha256": 64 * "0"},
+        {"run": "run-2"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_whatever_decides_the_result_is_in_its_name(task: Task, changes: dict[str, Any]) -> None:
     one, other = job_of(task), job_of(task, **changes)
     assert one.sha256 != other.sha256

@@ -134,7 +134,7 @@ def other_seed(members: Members) -> None:
         (other_seed, "its hash is not the name of its folder"),
         (other_result, "is no result"),
     ],
-)  # fmt: skip
+)
 def test_what_pack_does_not_make_is_refused_whole(
     runs: Path, tmp_path: Path, change: Callable[[Members], None], why: str
 ) -> None:

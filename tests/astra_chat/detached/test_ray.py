@@ -60,8 +60,11 @@ class Raylets:
     @property
     def pids(self) -> dict[int, Any]:
         """Of the raylets, with their nodes."""
-        return {node.all_processes["raylet"][0].process.pid: node for node in self.nodes
-                if node.any_processes_alive()}  # fmt: skip
+        return {
+            node.all_processes["raylet"][0].process.pid: node
+            for node in self.nodes
+            if node.any_processes_alive()
+        }
 
     def add(self, kind: str) -> Any:
         node = self.cluster.add_node(num_cpus=1, num_gpus=1, labels={"astra-gpu": kind}, **STORE)
@@ -91,9 +94,11 @@ def raylets() -> Iterator[Raylets]:
     from ray.cluster_utils import Cluster as RayCluster
 
     settings = {
-        "health_check_initial_delay_ms": 0, "health_check_period_ms": 500,
-        "health_check_timeout_ms": 1000, "health_check_failure_threshold": 3,
-    }  # fmt: skip
+        "health_check_initial_delay_ms": 0,
+        "health_check_period_ms": 500,
+        "health_check_timeout_ms": 1000,
+        "health_check_failure_threshold": 3,
+    }
     head = {"num_cpus": 1, "num_gpus": 0, "include_dashboard": False, "_system_config": settings}
     cluster = RayCluster(initialize_head=True, head_node_args={**head, **STORE})
     found = Raylets(cluster)

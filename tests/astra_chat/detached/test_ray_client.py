@@ -13,10 +13,14 @@ from astra_chat.tools.errors import MissingDependency
 
 @pytest.mark.parametrize(
     ("labels", "kind"),
-    [({"astra-gpu": "h200"}, "h200"), ({"ray.io/accelerator-type": "H200"}, "h200"),
-     ({"astra-gpu": "virtual", "ray.io/accelerator-type": "A100"}, "virtual"),
-     ({}, "unknown"), (None, "unknown")],
-)  # fmt: skip
+    [
+        ({"astra-gpu": "h200"}, "h200"),
+        ({"ray.io/accelerator-type": "H200"}, "h200"),
+        ({"astra-gpu": "virtual", "ray.io/accelerator-type": "A100"}, "virtual"),
+        ({}, "unknown"),
+        (None, "unknown"),
+    ],
+)
 def test_a_nodes_gpus(labels: dict[str, str] | None, kind: str) -> None:
     assert gpus_of({"Labels": labels, "Resources": {"GPU": 2.0, "CPU": 8.0}}) == (kind, 2)
     assert gpus_of({"Labels": labels}) == (kind, 0)

@@ -34,8 +34,9 @@ def test_a_result_is_read_back(task: Task, tmp_path: Path) -> None:
     assert result_of(folder, job) is None
     write_refusal(folder, "no such\nGPU", "box:1")
     assert (refusal := refusal_of(folder)) and (refusal.why, refusal.worker) == (
-        "no such GPU", "box:1"
-    )  # fmt: skip
+        "no such GPU",
+        "box:1",
+    )
     result = result_for(job, SCALAR)
     write_result(folder, result)
     assert result_of(folder, job) == result and refusal_of(folder) is None

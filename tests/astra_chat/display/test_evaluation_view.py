@@ -27,10 +27,20 @@ LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 
 def measured(**more: Any) -> MeasuredTime:
     return MeasuredTime(
-        case=timed(1.9).cases[0].case, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2,
-        ratio_high=2, limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6,
-        sm_clock_mhz=1980, **more,
-    )  # fmt: skip
+        case=timed(1.9).cases[0].case,
+        weight=1,
+        baseline_us=4,
+        median_us=2,
+        ratio=2,
+        ratio_low=2,
+        ratio_high=2,
+        limit_us=1,
+        percent_of_limit=50,
+        baseline_event_us=8,
+        event_us=6,
+        sm_clock_mhz=1980,
+        **more,
+    )
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:
@@ -65,9 +75,12 @@ def test_a_profile_without_figures_is_words() -> None:
 
 
 def test_what_each_line_costs_stands_below_the_metrics() -> None:
-    lines = [SourceLine(line=4, calls=(9,), text="x[red]y", chain_cycles=30, load_rounds=1,
-                        waited_at="line 10"),
-             SourceLine(line=10, text="z", chain_cycles=7, load_rounds=0)]  # fmt: skip
+    lines = [
+        SourceLine(
+            line=4, calls=(9,), text="x[red]y", chain_cycles=30, load_rounds=1, waited_at="line 10"
+        ),
+        SourceLine(line=10, text="z", chain_cycles=7, load_rounds=0),
+    ]
     profile = timed(1.9).profile.model_copy(update={"lines": tuple(lines)})
     rows = [" ".join(row.split()) for row in shown(profile_text(profile)).splitlines()]
     assert (
@@ -101,9 +114,12 @@ def test_a_second_clock_stands_under_the_table() -> None:
 
 def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
     said = {
-        "sm_clock_mhz": (1980, 1965), "memory_clock_mhz": (3201, 3201), "temperature_c": (31, 44),
-        "power_w": (120, 480), "throttle_reasons": (0, 4),
-    }  # fmt: skip
+        "sm_clock_mhz": (1980, 1965),
+        "memory_clock_mhz": (3201, 3201),
+        "temperature_c": (31, 44),
+        "power_w": (120, 480),
+        "throttle_reasons": (0, 4),
+    }
     cases = (
         measured(baseline_warm_us=1.5, warm_us=1.25, gpu=said, note="spaced"),
         measured(note="2 other process(es) had work on the GPU"),
@@ -127,8 +143,11 @@ def test_the_table_of_cases_is_whole_at_80_columns(basis: str) -> None:
         first = measured(baseline_warm_us=12345.67, warm_us=12345.67)
     large = {
         "case": Case(dims={"tokens": 8192, "d": 14336}, dtype="bfloat16"),
-        "baseline_us": 12345.67, "median_us": 12345.67, "ratio_low": 0.912, "ratio_high": 1.123,
-    }  # fmt: skip
+        "baseline_us": 12345.67,
+        "median_us": 12345.67,
+        "ratio_low": 0.912,
+        "ratio_high": 1.123,
+    }
     cases = (first.model_copy(update=large),)
     found = evaluation(VECTOR, outcome.model_copy(update={"cases": cases}))
     lines = shown(case_table(found), width=80).splitlines()

@@ -37,10 +37,19 @@ def text(turns: list[Turn], device: Device | None = None) -> str:
 
 def measured() -> Timed:
     case = MeasuredTime(
-        case=CASE, weight=1.0, baseline_us=4.0, median_us=2.0, ratio=2.0, ratio_low=1.9,
-        ratio_high=2.1, limit_us=1.0, percent_of_limit=50.0, baseline_event_us=6.0, event_us=4.0,
+        case=CASE,
+        weight=1.0,
+        baseline_us=4.0,
+        median_us=2.0,
+        ratio=2.0,
+        ratio_low=1.9,
+        ratio_high=2.1,
+        limit_us=1.0,
+        percent_of_limit=50.0,
+        baseline_event_us=6.0,
+        event_us=4.0,
         sm_clock_mhz=1980,
-    )  # fmt: skip
+    )
     return timed(2.0).model_copy(update={"cases": (case,)})
 
 
@@ -70,8 +79,10 @@ def test_it_is_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     large = {
         "case": Case(dims={"tokens": 8192, "d": 18944}, dtype="bfloat16"),
-        "baseline_us": 12345.6, "median_us": 12345.6, "ratio_high": 10.25,
-    }  # fmt: skip
+        "baseline_us": 12345.6,
+        "median_us": 12345.6,
+        "ratio_high": 10.25,
+    }
     case = measured().cases[0].model_copy(update=large)
     found = evaluation(VECTOR, measured().model_copy(update={"cases": (case,)}))
     device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")

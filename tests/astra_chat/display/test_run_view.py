@@ -135,10 +135,14 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
     repeats = RepeatedRun(run="r-9", started="2026-11-22T10:00:00+00:00", models="mailbox:box")
     scripted = head.task.model_copy(update={"files": {"script/script.toml": "0" * 64}})
     for own, answered_by, words in (
-        ("transcript", "Ann", "live run r-9 of 2026-11-22 (Ann); every kernel is judged now, on"
-         " this machine; --models scripted plays the task's script"),
+        (
+            "transcript",
+            "Ann",
+            "live run r-9 of 2026-11-22 (Ann); every kernel is judged now, on"
+            " this machine; --models scripted plays the task's script",
+        ),
         ("transcript:f.jsonl", "", "replies recorded: run r-9 of 2026-11-22 (mailbox:box); every"),
-    ):  # fmt: skip
+    ):
         told = repeats.model_copy(update={"answered_by": answered_by})
         options = head.options.model_copy(update={"models": own})
         new = head.model_copy(update={"repeats": told, "options": options, "task": scripted})

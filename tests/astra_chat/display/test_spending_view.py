@@ -58,14 +58,16 @@ def test_evaluations_beside_the_budget() -> None:
 
 def test_the_ledger() -> None:
     spent = Spent(
-        tokens=ONE, evaluations=3,
+        tokens=ONE,
+        evaluations=3,
         roles=(
             RoleSpent(role="coder", answers=1, tokens=ONE),
             RoleSpent(role="selector", answers=2, tokens=ONE, unusable=1, unusable_tokens=ONE),
         ),
         steps=(StepSpent(step="build", seconds=4.25), StepSpent(step="time", seconds=1.0)),
-        gpu_s=1.0, rejected=(Rejected(reason="wrong", times=2), Rejected(reason="tie", times=1)),
-    )  # fmt: skip
+        gpu_s=1.0,
+        rejected=(Rejected(reason="wrong", times=2), Rejected(reason="tie", times=1)),
+    )
     lines = ledger_lines(spent, 12.34)
     assert lines[0].startswith("models: 3 answers, 3,100 tokens in")
     assert lines[1].startswith("  coder: 1 answer, ") and lines[1].endswith("$0.0042")

@@ -45,8 +45,11 @@ def test_duckdb_reads_it(file: Path) -> None:
             [str(file)],
         ).fetchone()
     assert [row[:2] for row in found] == [
-        ("accepted", 3), ("build_failed", 1), ("tie", 3), ("wrong", 1),
-    ]  # fmt: skip
+        ("accepted", 3),
+        ("build_failed", 1),
+        ("tie", 3),
+        ("wrong", 1),
+    ]
     assert nested is not None and nested[0] == 84
 
 

@@ -31,8 +31,11 @@ def test_what_is_changed_in_place_is_an_output_of_its_own() -> None:
     assert list(found["inputs"]) == ["input", "residual", "weight", "eps"]
     assert list(found["outputs"]) == ["input_out", "residual_out"]
     assert found["inputs"]["eps"] == {"shape": None, "dtype": "float32"}
-    run = next(node for node in ast.parse(found["reference"]).body
-               if isinstance(node, ast.FunctionDef) and node.name == "run")  # fmt: skip
+    run = next(
+        node
+        for node in ast.parse(found["reference"]).body
+        if isinstance(node, ast.FunctionDef) and node.name == "run"
+    )
     assert [argument.arg for argument in run.args.args] == list(found["inputs"])
 
 

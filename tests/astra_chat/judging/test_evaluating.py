@@ -19,9 +19,12 @@ def test_a_faster_kernel_is_timed_and_profiled(task_folder: Path, tmp_path: Path
     (tmp_path / "k.cu").write_text(VECTOR)
     seen: list[Progress] = []
     found = evaluate(
-        task_folder, tmp_path / "k.cu", device="virtual", on_progress=seen.append,
+        task_folder,
+        tmp_path / "k.cu",
+        device="virtual",
+        on_progress=seen.append,
         more_cases=['{ rows = 2, d = 8, dtype = "float32" }'],
-    )  # fmt: skip
+    )
     assert (found.task, found.verdict, found.passed) == ("doubled", "accepted", True)
     assert found.report == judge_report(found.evaluation)
     assert "estimated" in found.report and "time_reachable" in found.report

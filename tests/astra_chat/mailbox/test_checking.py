@@ -47,8 +47,12 @@ def test_a_tester_may_ask_for_legal_cases_only(task: Task, box: Path) -> None:
     assert "kind should be 'tests' or 'pass'" in refusal(
         question, PlannerReply(reply=plan()).model_dump_json()
     )
-    case = {"dims": [{"name": "rows", "value": 7}, {"name": "d", "value": 13}], "dtype": "float32",
-            "values": "normal", "why": ""}  # fmt: skip
+    case = {
+        "dims": [{"name": "rows", "value": 7}, {"name": "d", "value": 13}],
+        "dtype": "float32",
+        "values": "normal",
+        "why": "",
+    }
     suite = {"reply": {"kind": "tests", "words": "", "cases": [case]}}
     assert "the answer cannot be used: case 1" in refusal(question, json.dumps(suite))
     assert "asks the tester for no kernel" in refusal(question, VECTOR, words="Four.")
@@ -102,9 +106,13 @@ def test_facts_of_another_turn_are_none(task: Task, box: Path) -> None:
     """The run has gone on without this question, say because it was branched."""
     question = asked(task, box, "planner")
     late = meta(
-        "late", run=question.meta.run, role="planner", round=7, kernel=False,
+        "late",
+        run=question.meta.run,
+        role="planner",
+        round=7,
+        kernel=False,
         transcript=question.meta.transcript,
-    )  # fmt: skip
+    )
     passed = PlannerReply(reply=Pass(words="no plan")).model_dump_json()
     assert "so the run checks" in answer(ask(box, late, "", {}), passed)
     assert states(box).count("closed") == 2

@@ -40,8 +40,11 @@ def test_what_is_no_text_is_said(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name, said in {
-        "bytes": "not UTF-8", "long": "larger than", "link": "a link", "folder": "not a regular",
+        "bytes": "not UTF-8",
+        "long": "larger than",
+        "link": "a link",
+        "folder": "not a regular",
         "pipe": "not a regular",
-    }.items():  # fmt: skip
+    }.items():
         with pytest.raises(Unreadable, match=said):
             read_text(tmp_path / name)

@@ -28,8 +28,10 @@ def asked(box: Path, name: str = "run-1-coder-r1a1-0", **changes: object) -> Que
 def test_a_question_is_a_folder(tmp_path: Path) -> None:
     question = asked(tmp_path)
     assert sorted(path.name for path in question.folder.iterdir()) == [
-        "meta.json", "prompt.md", "schema.json",
-    ]  # fmt: skip
+        "meta.json",
+        "prompt.md",
+        "schema.json",
+    ]
     found = find(tmp_path, question.id)
     assert (found.prompt, found.schema) == ("Write a kernel.\n", {"type": "object"})
     assert found.state == "open" and found.meta == question.meta

@@ -62,9 +62,15 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
         async with Client(server()) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
             assert names >= {
-                "tasks", "task", "evaluate", "evaluation", "mailbox_next", "mailbox_answer",
-                "runs", "transcript",
-            }  # fmt: skip
+                "tasks",
+                "task",
+                "evaluate",
+                "evaluation",
+                "mailbox_next",
+                "mailbox_answer",
+                "runs",
+                "transcript",
+            }
             assert "silu_and_mul" in [one["name"] for one in await call(client, "tasks")]
             contract = await call(client, "task", name=str(task.folder))
             assert "doubled(" in contract["prototype"] and "__global__" in contract["baseline"]
@@ -87,15 +93,18 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
             assert "the answer cannot be used: it does not match the schema" in refused
             given = await call(client, "mailbox_answer", **about, reply=PASS, answered_by="a test")
             assert given == {
-                "id": question.id, "checked": "checked against the schema and the run's facts",
-            }  # fmt: skip
+                "id": question.id,
+                "checked": "checked against the schema and the run's facts",
+            }
             asked = await call(client, "mailbox_next", folder=str(box), wait_s=0)
             assert asked["id"] == ""
 
             (row,) = await call(client, "runs", folder=str(tmp_path / "runs"))
             assert (row["task"], row["state"], row["path"]) == (
-                "doubled", "waiting", "one/transcript.jsonl",
-            )  # fmt: skip
+                "doubled",
+                "waiting",
+                "one/transcript.jsonl",
+            )
             summary = await call(client, "transcript", path=str(tmp_path / "finished.jsonl"))
             assert summary["schema"] == "astra-chat/run/1" and summary["best"]["ratio"] == 1.9
 
@@ -129,9 +138,13 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
 def test_a_client_that_vanishes_leaves_nothing_running(task_folder: Path, how: str) -> None:
     """While an evaluation is under way: the server ends by itself, and its children with it."""
     client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, *COMMAND], cwd=ROOT, stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE, text=True, env={**os.environ, "TASK": str(task_folder)},
-    )  # fmt: skip
+        [sys.executable, "-c", CLIENT, *COMMAND],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TASK": str(task_folder)},
+    )
     assert client.stdout is not None and client.stdin is not None
     pid = int(client.stdout.readline())
     assert client.stdout.readline() == "an evaluation runs\n"

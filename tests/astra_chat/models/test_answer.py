@@ -38,7 +38,9 @@ def test_what_can_be_read_goes_through() -> None:
     require_usable(answer("no JSON, which others will say"))
     require_usable(answer('{"source": "```"}'))
     plain = CreateResult(
-        finish_reason="unknown", content="{}", cached=False,
+        finish_reason="unknown",
+        content="{}",
+        cached=False,
         usage=RequestUsage(prompt_tokens=0, completion_tokens=0),
-    )  # fmt: skip
+    )
     require_usable(plain)

@@ -77,8 +77,11 @@ def test_it_waits_until_somebody_answers(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 def test_a_prompt_holds_all_that_a_model_is_sent(tmp_path: Path) -> None:
-    repaired = [*ASKED, AssistantMessage(content="{}", source="coder"),
-                UserMessage(content="Answer again.", source="user")]  # fmt: skip
+    repaired = [
+        *ASKED,
+        AssistantMessage(content="{}", source="coder"),
+        UserMessage(content="Answer again.", source="user"),
+    ]
     asked = models(tmp_path)
     first = asked.question("coder", ASKED, KernelReply)
     second = asked.question("coder", repaired, KernelReply)
@@ -124,9 +127,12 @@ def test_stop_and_go_come_to_the_end_of_the_script(task: Task, tmp_path: Path) -
         answer(question, scripted(task, question), answered_by="the script")
         result = go_on(task, result.transcript, box)
     whole = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "whole",
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "whole",
         options=run_options(),
-    )  # fmt: skip
+    )
     path = run_request(whole, judge=FixedJudge()).transcript
     assert said(result.transcript) == said(path)
     calls = [r.event for r in read(result.transcript).records if isinstance(r.event, ModelCall)]

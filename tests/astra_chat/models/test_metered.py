@@ -22,9 +22,7 @@ PRICE = Price.model_validate({"in": 1000.0, "cached": 100.0, "out": 1000.0})
 def test_where_a_server_counts_nothing_it_is_estimated(
     usage: tuple[int, int], content: str, expected: tuple[int, int, int]
 ) -> None:
-    answer = Answer(
-        finish_reason="stop", content=content, usage=RequestUsage(*usage), cached=False
-    )  # fmt: skip
+    answer = Answer(finish_reason="stop", content=content, usage=RequestUsage(*usage), cached=False)
     found = tokens_of(answer, 99, PRICE)
     assert (found.prompt, found.completion, found.estimated) == expected
     assert (found.usd or 0) > 0 or not content

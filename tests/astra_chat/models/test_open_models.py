@@ -58,8 +58,9 @@ def test_kinds_mix(task: Task) -> None:
 
         live, scripted = asyncio.run(ask())  # type: ignore[misc]
     assert live == "hello" and "Leave the scalar loop" in scripted
-    foretold = models.expected(Kernel(words="", source=KERNELS["broken.cu"]),
-                               Position(round=1, attempt=0))  # fmt: skip
+    foretold = models.expected(
+        Kernel(words="", source=KERNELS["broken.cu"]), Position(round=1, attempt=0)
+    )
     assert foretold == "build_failed"
 
 

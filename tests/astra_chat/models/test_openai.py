@@ -124,8 +124,9 @@ def test_unusable_replies_are_repaired_in_words(task: Task, tmp_path: Path, kind
     roles = [message["role"] for message in third.body["messages"]]
     assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
     assert reason in third.messages[-1], "the model is told what was wrong"
-    plans = [t.payload for t in turns_of(read(result.transcript).records)
-             if isinstance(t.payload, Plan)]  # fmt: skip
+    plans = [
+        t.payload for t in turns_of(read(result.transcript).records) if isinstance(t.payload, Plan)
+    ]
     assert plans[0].title == "Leave the scalar loop", "and then it did better"
 
 
@@ -162,8 +163,11 @@ def test_the_selectors_bad_answers_too(task: Task, tmp_path: Path, kind: str) ->
     reply, reason = UNUSABLE[kind]
     with serving(badly({"selector": [reply]}, by_script(load_script(task)))) as server:
         result = run(task, "openai:m", tmp_path / "out", server.url)
-    chosen = [r.event.decision for r in read(result.transcript).records
-              if isinstance(r.event, Chosen) and len(r.event.decision.legal) > 1]  # fmt: skip
+    chosen = [
+        r.event.decision
+        for r in read(result.transcript).records
+        if isinstance(r.event, Chosen) and len(r.event.decision.legal) > 1
+    ]
     assert chosen[0].by == "model" and reason in chosen[0].rejected[0]
 
 

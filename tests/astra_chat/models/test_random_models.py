@@ -38,9 +38,12 @@ def test_the_parent_is_what_the_prompt_shows(task: Task) -> None:
     assert shown.split() == task.baseline.split(), "but for blanks before broken lines"
     fenced = VECTOR + "int last;  // ```\n"
     turns = [
-        *first, Turn("coder", Kernel(words="", source=fenced)), Turn("executor", build(fenced)),
-        Turn("executor", evaluation(fenced, timed(1.9))), Turn("planner", plan()),
-    ]  # fmt: skip
+        *first,
+        Turn("coder", Kernel(words="", source=fenced)),
+        Turn("executor", build(fenced)),
+        Turn("executor", evaluation(fenced, timed(1.9))),
+        Turn("planner", plan()),
+    ]
     assert parent_in(turn_prompt("coder", context, state_of(turns))).split() == fenced.split()
 
 

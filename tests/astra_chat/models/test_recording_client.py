@@ -31,9 +31,15 @@ ASKED: list[LLMMessage] = [
     UserMessage(content="well?\nTurn: round 1, attempt 1.", source="user"),
 ]
 ANSWER = Answer(
-    finish_reason="length", content="{", thought="hm", refusal="no", cached=False,
-    usage=RequestUsage(prompt_tokens=9, completion_tokens=3), cached_tokens=8, reasoning_tokens=2,
-)  # fmt: skip
+    finish_reason="length",
+    content="{",
+    thought="hm",
+    refusal="no",
+    cached=False,
+    usage=RequestUsage(prompt_tokens=9, completion_tokens=3),
+    cached_tokens=8,
+    reasoning_tokens=2,
+)
 
 
 class Says(OfflineClient):

@@ -120,10 +120,13 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
         ):
             asked = len(server.asked)
             request = Request(
-                task=task, device=DEVICE, models=open_models(spec, task, url),
-                folder=tmp_path / str(asked), approver=str(tmp_path / "d.toml"),
+                task=task,
+                device=DEVICE,
+                models=open_models(spec, task, url),
+                folder=tmp_path / str(asked),
+                approver=str(tmp_path / "d.toml"),
                 options=run_options(),
-            )  # fmt: skip
+            )
             found.append(run_request(request, judge=judge))
     assert len(server.asked) == asked, "a replay asks nobody"
     first, again = (read(result.transcript) for result in found)
@@ -204,9 +207,14 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
     models = open_models(f"auto:{recording}:scripted", task)  # what it is told names its limit
     request = Request(task, DEVICE, models, folder=live, options=run_options())
     whole = run_request(request, judge=judge, past=resumed(live))
-    ratios = [e.outcome.ratio for r in read(whole.transcript).records
-              if isinstance(r.event, Judged) and (e := r.event.evaluation)
-              and isinstance(e.outcome, Timed) and e.candidate == candidate_id(SCALAR)]  # fmt: skip
+    ratios = [
+        e.outcome.ratio
+        for r in read(whole.transcript).records
+        if isinstance(r.event, Judged)
+        and (e := r.event.evaluation)
+        and isinstance(e.outcome, Timed)
+        and e.candidate == candidate_id(SCALAR)
+    ]
     assert len(set(ratios)) == 2, "or this test shows nothing"
     models, folder = open_models(f"replay:{recording}", task), tmp_path / "again"
     request = Request(task, DEVICE, models, folder=folder, options=limited)
@@ -220,8 +228,10 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
     )
     again = run_request(request, judge=NoJudge(), past=resumed(folder))
     assert again.summary.ended == whole.summary.ended
-    said = [[r.event.model_dump_json() for r in finished(read(t).records)[1:]]
-            for t in (whole.transcript, again.transcript)]  # fmt: skip
+    said = [
+        [r.event.model_dump_json() for r in finished(read(t).records)[1:]]
+        for t in (whole.transcript, again.transcript)
+    ]
     assert said[0] == said[1]
 
 

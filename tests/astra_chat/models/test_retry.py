@@ -42,8 +42,10 @@ def attempt(failures: int, tries: int, asked_s: float | None = None) -> int:
 
 def test_it_comes_again_until_it_is_done(pauses: list[float]) -> None:
     assert attempt(failures=3, tries=4) == 4
-    assert [0.75 <= pause / middle <= 1.25 for pause, middle in zip(
-        pauses, (0.01, 0.02, 0.04), strict=True)] == [True] * 3  # fmt: skip
+    assert [
+        0.75 <= pause / middle <= 1.25
+        for pause, middle in zip(pauses, (0.01, 0.02, 0.04), strict=True)
+    ] == [True] * 3
 
 
 def test_the_last_failure_is_raised_as_it_is(pauses: list[float]) -> None:

@@ -142,9 +142,12 @@ def test_the_header_names_the_run_whose_replies_are_repeated(
     first = read(path)
     for number, source in enumerate([path, tmp_path / "0" / "transcript.jsonl"]):
         request = Request(
-            task=task, device=DEVICE, models=open_models(f"transcript:{source}", task),
-            folder=tmp_path / str(number), options=run_options(),
-        )  # fmt: skip
+            task=task,
+            device=DEVICE,
+            models=open_models(f"transcript:{source}", task),
+            folder=tmp_path / str(number),
+            options=run_options(),
+        )
         judge = FixedJudge({VECTOR: timed(1.0, "tie")})
         head = read(run_request(request, judge=judge).transcript).header
         assert head.repeats is not None, "also of a run that repeats one that repeats it"

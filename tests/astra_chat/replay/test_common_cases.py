@@ -17,11 +17,19 @@ GPU = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
 def case(rows: int, ratio: float, weight: float = 1.0, seed: int = 0) -> MeasuredTime:
     return MeasuredTime(
-        case=Case(dims={"rows": rows, "d": 64}, dtype="float32", seed=seed), weight=weight,
-        baseline_us=10.0, median_us=10.0 / ratio, ratio=ratio, ratio_low=ratio * 0.99,
-        ratio_high=ratio * 1.01, limit_us=1.0, percent_of_limit=10.0 * ratio,
-        baseline_event_us=20.0, event_us=20.0, sm_clock_mhz=1980,
-    )  # fmt: skip
+        case=Case(dims={"rows": rows, "d": 64}, dtype="float32", seed=seed),
+        weight=weight,
+        baseline_us=10.0,
+        median_us=10.0 / ratio,
+        ratio=ratio,
+        ratio_low=ratio * 0.99,
+        ratio_high=ratio * 1.01,
+        limit_us=1.0,
+        percent_of_limit=10.0 * ratio,
+        baseline_event_us=20.0,
+        event_us=20.0,
+        sm_clock_mhz=1980,
+    )
 
 
 def measured(*cases: MeasuredTime, verdict: str = "tie", ratio: float = 1.0) -> Timed:
@@ -31,12 +39,17 @@ def measured(*cases: MeasuredTime, verdict: str = "tie", ratio: float = 1.0) -> 
 def estimated(*cases: tuple[int, float], weight: float = 1.0) -> Timed:
     one = timed(1.5).cases[0]
     times: list[AnyTime] = [
-        one.model_copy(update={
-            "case": CASE.model_copy(update={"dims": {"rows": rows, "d": 64}, "seed": 7}),
-            "ratio": ratio, "ratio_low": ratio * 0.9, "ratio_high": ratio * 1.1, "weight": weight,
-        })
+        one.model_copy(
+            update={
+                "case": CASE.model_copy(update={"dims": {"rows": rows, "d": 64}, "seed": 7}),
+                "ratio": ratio,
+                "ratio_low": ratio * 0.9,
+                "ratio_high": ratio * 1.1,
+                "weight": weight,
+            }
+        )
         for rows, ratio in cases
-    ]  # fmt: skip
+    ]
     return timed(1.5).model_copy(update={"cases": tuple(times)})
 
 

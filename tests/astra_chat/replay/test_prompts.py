@@ -130,11 +130,12 @@ def long_chat(rounds: int) -> list[Turn]:
     for number in range(rounds):
         source = f"// {number}\n{VECTOR}" + "// a line as long as lines of kernels are\n" * 380
         turns += [
-            Turn("planner", plan(f"Idea {number}")), Turn("coder", Kernel(words="", source=source)),
+            Turn("planner", plan(f"Idea {number}")),
+            Turn("coder", Kernel(words="", source=source)),
             Turn("executor", build(source)),
             Turn("executor", evaluation(source, timed(1.1 + number / 10))),
             Turn("profiler", analysis()),
-        ]  # fmt: skip
+        ]
     return turns
 
 

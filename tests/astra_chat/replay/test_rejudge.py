@@ -63,8 +63,10 @@ def filled_in(path: Path) -> Lines:
     """The transcript with what the real judge says in the place of what a fixed one did."""
     found = rejudge(read(path), "virtual", trust=True)
     assert {(one.then.kind, one.now.kind) for one in found} == {
-        ("build_failed", "build_failed"), ("wrong", "wrong"), ("timed", "timed"),
-    }  # fmt: skip
+        ("build_failed", "build_failed"),
+        ("wrong", "wrong"),
+        ("timed", "timed"),
+    }
     real = {(one.candidate, one.confirms): one for one in found}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for told in judged(lines):

@@ -50,9 +50,13 @@ def no_winner() -> FixedJudge:
 def recorded(task: Task, out: Path, approver: str | None = None, kind: str = "best") -> Transcript:
     judge = no_winner() if approver is None else FixedJudge()
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=out,
-        approver=approver, options=run_options(strategy=kind),
-    )  # fmt: skip
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=out,
+        approver=approver,
+        options=run_options(strategy=kind),
+    )
     return read(run_request(request, judge=judge).transcript)
 
 

@@ -19,9 +19,14 @@ def speed(number: int, ratio: float) -> Speed:
 
 def attempt(verdict: str, made: Speed | None) -> AttemptSummary:
     return AttemptSummary(
-        speaker="coder", candidate=made.candidate if made else "f" * 12, verdict=verdict, words="",
-        ratio=made.ratio if made else None, speed=made, failed=made is None,
-    )  # fmt: skip
+        speaker="coder",
+        candidate=made.candidate if made else "f" * 12,
+        verdict=verdict,
+        words="",
+        ratio=made.ratio if made else None,
+        speed=made,
+        failed=made is None,
+    )
 
 
 def a_round(number: int, best: Speed | None, *attempts: AttemptSummary) -> RoundSummary:
@@ -35,16 +40,32 @@ def with_rounds(summary: RunSummary, *rounds: RoundSummary) -> RunSummary:
 
 
 def measured(baseline_us: float = 4.0, median_us: float = 2.0, **more: object) -> MeasuredTime:
-    return MeasuredTime.model_validate({
-        "case": CASE, "weight": 1.0, "baseline_us": baseline_us, "median_us": median_us,
-        "ratio": baseline_us / median_us, "ratio_low": 1.9, "ratio_high": 2.1, "limit_us": 1.0,
-        "percent_of_limit": 50.0, "baseline_event_us": 9.0, "event_us": 7.0, "sm_clock_mhz": 1980,
-        **more,
-    })  # fmt: skip
+    return MeasuredTime.model_validate(
+        {
+            "case": CASE,
+            "weight": 1.0,
+            "baseline_us": baseline_us,
+            "median_us": median_us,
+            "ratio": baseline_us / median_us,
+            "ratio_low": 1.9,
+            "ratio_high": 2.1,
+            "limit_us": 1.0,
+            "percent_of_limit": 50.0,
+            "baseline_event_us": 9.0,
+            "event_us": 7.0,
+            "sm_clock_mhz": 1980,
+            **more,
+        }
+    )
 
 
 def timing(*cases: MeasuredTime | EstimatedTime) -> Timing:
     return Timing(
-        candidate="a" * 12, ratio=2.0, low=1.9, high=2.1, confirmed=True, basis=cases[0].basis,
+        candidate="a" * 12,
+        ratio=2.0,
+        low=1.9,
+        high=2.1,
+        confirmed=True,
+        basis=cases[0].basis,
         cases=cases,
-    )  # fmt: skip
+    )

@@ -86,13 +86,18 @@ def bad_input(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("missing", "cannot read"), ("empty", "is empty"), ("binary", "not a transcript of Astra"),
+        ("missing", "cannot read"),
+        ("empty", "is empty"),
+        ("binary", "not a transcript of Astra"),
         ("another's", "not a transcript of Astra"),
         ("one line of nothing", "not a transcript of Astra"),
-        ("nested", "not a transcript of Astra"), ("folder", "cannot read"), ("loop", "cannot read"),
-        ("broken in the middle", "line 4"), ("lines missing", "line 4"),
+        ("nested", "not a transcript of Astra"),
+        ("folder", "cannot read"),
+        ("loop", "cannot read"),
+        ("broken in the middle", "line 4"),
+        ("lines missing", "line 4"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_writes_nothing(  # type: ignore[no-untyped-def]
     command, transcript: Path, tmp_path: Path, kind: str, words: str
 ) -> None:
@@ -151,9 +156,12 @@ main()
 @pytest.mark.parametrize("words", [["report", "-o", "out.html"], ["replay"], ["replay", "--json"]])
 def test_where_autogen_cannot_be_imported(transcript: Path, words: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ALONE, *words, str(transcript)], cwd=transcript.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", ALONE, *words, str(transcript)],
+        cwd=transcript.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert "doubled" in done.stdout + "".join(p.read_text() for p in transcript.parent.glob("*.h*"))
 
@@ -161,9 +169,12 @@ def test_where_autogen_cannot_be_imported(transcript: Path, words: list[str]) ->
 def test_without_autogen_a_run_cannot_start(transcript: Path) -> None:
     """What the test above takes away is really gone."""
     done = subprocess.run(
-        [sys.executable, "-c", ALONE, "run", "silu_and_mul"], cwd=transcript.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", ALONE, "run", "silu_and_mul"],
+        cwd=transcript.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode != 0 and "autogen" in done.stderr
 
 
@@ -188,9 +199,12 @@ def test_into_a_pipe(transcript: Path) -> None:
     """From which an earlier report cannot be read."""
     done = subprocess.run(
         [sys.executable, "-m", "astra_chat", "report", str(transcript), "-o", "/dev/stdout"],
-        cwd=transcript.parent, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
-        text=True, timeout=120,
-    )  # fmt: skip
+        cwd=transcript.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0 and done.stdout.startswith("<!doctype html>"), done.stderr
     assert done.stdout.rstrip().endswith("</html>")
 

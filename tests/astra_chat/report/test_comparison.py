@@ -18,9 +18,10 @@ ROOT = Path(__file__).parents[3]
 def test_by_task(tmp_path: Path) -> None:
     examples = ROOT / "transcripts/examples"
     paths = [
-        examples / "silu_and_mul-h200.jsonl", write_transcript(tmp_path / "t.jsonl"),
+        examples / "silu_and_mul-h200.jsonl",
+        write_transcript(tmp_path / "t.jsonl"),
         examples / "virtual/silu_and_mul.jsonl",
-    ]  # fmt: skip
+    ]
     runs = [run_page(read(path), f"run{n}") for n, path in enumerate(paths, 1)]
     first, second = groups_of(runs)
     assert (first.task, [run.id for run in first.runs]) == ("silu_and_mul", ["run1", "run3"])

@@ -159,13 +159,14 @@ def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
 def test_the_best_kernel_s_lines_tell_what_they_cost(tmp_path: Path) -> None:
     line = SourceLine(line=4, calls=(9,), text=EVIL, chain_cycles=30, load_rounds=1)
     one = timed(1.9)
-    known = one.model_copy(
-        update={"profile": one.profile.model_copy(update={"lines": (line,)})}
-    )  # fmt: skip
+    known = one.model_copy(update={"profile": one.profile.model_copy(update={"lines": (line,)})})
     turns = [
-        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR)),
-        Turn("executor", build(VECTOR)), Turn("executor", evaluation(VECTOR, known)),
-    ]  # fmt: skip
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="", source=VECTOR)),
+        Turn("executor", build(VECTOR)),
+        Turn("executor", evaluation(VECTOR, known)),
+    ]
     page = report([read(write_transcript(tmp_path / "t.jsonl", turns))])
     assert "by line of the best kernel" in page
     assert "<td>line 4, inlined at 9</td><td><code>&lt;script&gt;alert(1)" in page
@@ -176,9 +177,12 @@ def test_what_the_human_did_not_want_is_said(tmp_path: Path) -> None:
     kernel = Kernel(words="", source=VECTOR)
     no = Approval(candidate=kernel.candidate, decision="reject", reason="too <b>bold")
     turns = [
-        *asking_turns(), Turn("planner", plan()), Turn("coder", kernel),
-        Turn("executor", build(VECTOR)), Turn("human", no),
-    ]  # fmt: skip
+        *asking_turns(),
+        Turn("planner", plan()),
+        Turn("coder", kernel),
+        Turn("executor", build(VECTOR)),
+        Turn("human", no),
+    ]
     page = report([read(write_transcript(tmp_path / "t.jsonl", turns))])
     assert "Rejected by the human: too &lt;b&gt;bold</p>" in page
     elements(page)
@@ -210,15 +214,23 @@ def test_what_was_spent_by_role_by_step_and_why_not_taken(tmp_path: Path) -> Non
         RejectedReply(speaker="coder", reason="empty"),
         ModelCall(role="coder", model="m", tokens=one),
         ModelCall(role="selector", model="m", tokens=one),
-    ]  # fmt: skip
+    ]
     whole = Writer(tmp_path / "whole.jsonl", "run-1")
     whole.append(*(record.event for record in transcript.records[:-1]))
     whole.append(*spent)
     whole.close()
     page = report([read(tmp_path / "whole.jsonl")])
     assert row(page, "coder") == [
-        "2", "2,000", "600", "100", "40", "$0.5000", "1", "1,050", "$0.2500",
-    ]  # fmt: skip
+        "2",
+        "2,000",
+        "600",
+        "100",
+        "40",
+        "$0.5000",
+        "1",
+        "1,050",
+        "$0.2500",
+    ]
     assert row(page, "selector")[0] == "1" and row(page, "selector")[6:] == ["0", "0", "$0.0000"]
     assert row(page, "all")[1] == "3,000" and row(page, "all")[6] == "1"
     assert row(page, "check") == ["0.2", "0.0"] and row(page, "build") == ["1.5", "0.0"]

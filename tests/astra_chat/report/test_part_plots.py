@@ -48,10 +48,13 @@ def test_by_a_cold_and_a_warm_l2() -> None:
     drawing = measured_parts("r", timing(measured(warm_us=1.5, baseline_warm_us=3.0)), True)
     assert drawing is not None
     for words in (
-        "baseline: physical limit 1.00 us", "baseline: above it, data in the L2 2.00 us",
-        "baseline: data from memory 1.00 us", "best: physical limit 1.00 us",
-        "best: above it, data in the L2 0.50 us", "best: data from memory 0.50 us",
-    ):  # fmt: skip
+        "baseline: physical limit 1.00 us",
+        "baseline: above it, data in the L2 2.00 us",
+        "baseline: data from memory 1.00 us",
+        "best: physical limit 1.00 us",
+        "best: above it, data in the L2 0.50 us",
+        "best: data from memory 0.50 us",
+    ):
         assert words in drawing.svg
     assert measured_parts("r", timing(measured()), True) is None, "not measured warm"
     assert measured_parts("r", timing(*timed(2.0).cases), True) is None, "estimated"

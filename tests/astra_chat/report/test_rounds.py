@@ -34,8 +34,9 @@ def kernel(speaker: str, source: str) -> Turn:
 
 def judged(source: str, ratio: float) -> list[Turn]:
     return [
-        Turn("executor", build(source)), Turn("executor", evaluation(source, timed(ratio))),
-    ]  # fmt: skip
+        Turn("executor", build(source)),
+        Turn("executor", evaluation(source, timed(ratio))),
+    ]
 
 
 def told(found: list[Round]) -> list[tuple[int, str, str, str, str]]:
@@ -43,16 +44,22 @@ def told(found: list[Round]) -> list[tuple[int, str, str, str, str]]:
         (one.number, c.name, c.speaker, c.against, c.verdict)
         for one in found
         for c in one.candidates
-    ]  # fmt: skip
+    ]
 
 
 def test_parents_results_and_turns() -> None:
     turns = [
         *baseline_turns(),
-        Turn("planner", plan()), kernel("coder", BROKEN), Turn("executor", build(BROKEN)),
-        kernel("fixer", VECTOR), *judged(VECTOR, 1.5), Turn("profiler", analysis()),
-        Turn("planner", plan()), kernel("coder", FASTER), *judged(FASTER, 1.9),
-    ]  # fmt: skip
+        Turn("planner", plan()),
+        kernel("coder", BROKEN),
+        Turn("executor", build(BROKEN)),
+        kernel("fixer", VECTOR),
+        *judged(VECTOR, 1.5),
+        Turn("profiler", analysis()),
+        Turn("planner", plan()),
+        kernel("coder", FASTER),
+        *judged(FASTER, 1.9),
+    ]
     broken, vector, faster = (candidate_id(text) for text in (BROKEN, VECTOR, FASTER))
     found = rounds_of(turns, SCALAR)
     assert told(found) == [
@@ -72,9 +79,11 @@ def test_parents_results_and_turns() -> None:
 def test_what_the_human_does() -> None:
     name = candidate_id(VECTOR)
     asked = [
-        *asking_turns(), Turn("planner", plan()), kernel("coder", VECTOR),
+        *asking_turns(),
+        Turn("planner", plan()),
+        kernel("coder", VECTOR),
         Turn("executor", build(VECTOR)),
-    ]  # fmt: skip
+    ]
     edited = rounds_of([*asked, kernel("human", FASTER)], SCALAR)
     assert told(edited)[-1] == (1, candidate_id(FASTER), "human", name, "not judged")
     refusal = Approval(candidate=name, decision="reject", reason="too wide")

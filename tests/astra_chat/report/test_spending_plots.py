@@ -20,9 +20,10 @@ def test_steps_on_the_gpu_and_elsewhere() -> None:
 
 def test_tokens() -> None:
     role = RoleSpent(
-        role="coder", answers=1,
+        role="coder",
+        answers=1,
         tokens=Tokens(prompt=100, cached=30, completion=50, reasoning=20),
-    )  # fmt: skip
+    )
     drawing = tokens_by_role("r", NOTHING.model_copy(update={"roles": (role,)}))
     assert drawing is not None
     for words in (

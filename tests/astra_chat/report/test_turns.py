@@ -19,8 +19,12 @@ def test_of_a_recorded_run() -> None:
     found = texts_of(transcript.records)
     assert [one.number for one in found.turns] == list(range(1, len(found.turns) + 1))
     assert [one.speaker for one in found.turns[:5]] == [
-        "user", "tester", "executor", "executor", "planner",
-    ]  # fmt: skip
+        "user",
+        "tester",
+        "executor",
+        "executor",
+        "planner",
+    ]
     assert found.turns[0].chosen == "opens the chat" and found.turns[4].chosen == "chosen by rule"
     assert found.turns[4].round == 1 and found.turns[3].round == 0
     assert all(one.lines and one.title for one in found.turns) and not found.after
@@ -43,6 +47,7 @@ def test_what_is_recorded_between_turns(tmp_path: Path) -> None:
     writer.close()
     found = texts_of(read(tmp_path / "whole.jsonl").records)
     assert found.turns[1].before == [
-        "tester asked m: 10 tokens in, 2 out", "tester's reply was sent back: empty",
-    ]  # fmt: skip
+        "tester asked m: 10 tokens in, 2 out",
+        "tester's reply was sent back: empty",
+    ]
     assert len(found.after) == 2 and "expected: tie of abc" in found.after[1]

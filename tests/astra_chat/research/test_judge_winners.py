@@ -37,9 +37,11 @@ def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
     confirmed, estimated, timed = (
         further / f"{name}.jsonl.gz"
         for name in (
-            "rmsnorm-sglang-team-1", "moe_sum_reduce-sglang-team-2", "topk_softmax-sglang-team-1",
+            "rmsnorm-sglang-team-1",
+            "moe_sum_reduce-sglang-team-2",
+            "topk_softmax-sglang-team-1",
         )
-    )  # fmt: skip
+    )
     topk = read_evaluation(further / "topk_softmax-d35cef595bc2-h200.json.gz")
     said = [further / RMSNORM, said_of(topk, tmp_path / "timed.json", confirms=False)]
     runs = load([confirmed, timed, estimated, *said])
@@ -53,8 +55,10 @@ def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
 def test_winners_of_one_task_and_start_stand_together() -> None:
     found = to_judge(load(sorted((LIVE / "paper-table").glob("merge*.jsonl.gz"))), H200)
     assert sorted((some[0].tier, len(some)) for some in found) == [("paper", 4), ("sglang", 2)]
-    assert all({(one.task, one.tier) for one in some} == {("merge_state_v2", some[0].tier)}
-               for some in found)  # fmt: skip
+    assert all(
+        {(one.task, one.tier) for one in some} == {("merge_state_v2", some[0].tier)}
+        for some in found
+    )
 
 
 def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:

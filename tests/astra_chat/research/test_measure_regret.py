@@ -33,9 +33,18 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 def test_a_space_is_studied_kept_and_not_measured_again(tmp_path: Path) -> None:
     out = str(tmp_path / "regret.json")
     command = (
-        "silu_and_mul/winner", "-o", out, "--device", "virtual", "--points", "4",
-        "--measurements", "3", "--budget-s", "600",
-    )  # fmt: skip
+        "silu_and_mul/winner",
+        "-o",
+        out,
+        "--device",
+        "virtual",
+        "--points",
+        "4",
+        "--measurements",
+        "3",
+        "--budget-s",
+        "600",
+    )
     ranked = run(*command[:3], *command[5:9], "--rank", "h200")
     assert ranked.returncode == 0 and "4 points ranked" in ranked.stderr, ranked.stderr
     (before,) = read(Path(out)).spaces

@@ -15,9 +15,11 @@ from astra_chat.tools.types import candidate_id
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "transcripts" / "examples"
 FILES = (
-    "h200/baselines.json", "h200/baselines-decode.json",
-    "h100/baselines-h100.json", "h100/baselines-decode-h100.json",
-)  # fmt: skip
+    "h200/baselines.json",
+    "h200/baselines-decode.json",
+    "h100/baselines-h100.json",
+    "h100/baselines-decode-h100.json",
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +41,11 @@ def test_a_kernel_that_misses_the_contract_stands_first_in_its_comparison(
     """And its ratio is turned round."""
     now = candidate_id(find_task("rotary_embedding").baseline)
     (found,) = (
-        c for one in evidence for c in one.comparisons
+        c
+        for one in evidence
+        for c in one.comparisons
         if one.device.spec == "h100" and c.first.name == "library" and c.task == "rotary_embedding"
-    )  # fmt: skip
+    )
     assert found.second.name == "sglang"
     best = fastest_today([found], now)
     assert best == {case.case.label: (1 / case.ratio, "library") for case in found.cases}

@@ -26,10 +26,15 @@ def study(chosen: int, again: tuple[tuple[float, float], ...]) -> SpaceStudy:
         for n in range(10)
     )
     return SpaceStudy(
-        space="silu_and_mul/winner", device="a GPU", basis="measured", cases=("a", "b"),
-        points=points, measurements=4, halving=Halving(rounds=(), left=(f"{chosen:012x}",)),
+        space="silu_and_mul/winner",
+        device="a GPU",
+        basis="measured",
+        cases=("a", "b"),
+        points=points,
+        measurements=4,
+        halving=Halving(rounds=(), left=(f"{chosen:012x}",)),
         again=again,
-    )  # fmt: skip
+    )
 
 
 def test_regret_is_what_the_choice_loses_on_fresh_seeds() -> None:

@@ -35,18 +35,29 @@ LARGE = Case(dims={"tokens": 8192, "d": 14336}, dtype="bfloat16")
 
 def case_time(case: Case, ratio: float) -> MeasuredTime:
     return MeasuredTime(
-        case=case, weight=1, baseline_us=ratio, median_us=1, ratio=ratio, ratio_low=ratio,
-        ratio_high=ratio, limit_us=1, percent_of_limit=100, baseline_event_us=1, event_us=1,
+        case=case,
+        weight=1,
+        baseline_us=ratio,
+        median_us=1,
+        ratio=ratio,
+        ratio_low=ratio,
+        ratio_high=ratio,
+        limit_us=1,
+        percent_of_limit=100,
+        baseline_event_us=1,
+        event_us=1,
         sm_clock_mhz=1,
-    )  # fmt: skip
+    )
 
 
 def comparison(first: str, tier: str, *cases: MeasuredTime, moved: int = 0) -> Comparison:
     return Comparison(
-        task=TASK.name, first=Kernel(name=first, tier=tier, what="", content=""),
-        second=Kernel(name="best", tier="best", what="", content=""), cases=cases,
+        task=TASK.name,
+        first=Kernel(name=first, tier=tier, what="", content=""),
+        second=Kernel(name="best", tier="best", what="", content=""),
+        cases=cases,
         first_bytes=tuple(moved or TASK.least_bytes(c.case) for c in cases),
-    )  # fmt: skip
+    )
 
 
 def test_of_todays_kernels_the_run_time_one_comes_first() -> None:
@@ -58,8 +69,10 @@ def test_of_todays_kernels_the_run_time_one_comes_first() -> None:
 
 
 def test_the_fastest_streaming_kernel_is_the_ceiling() -> None:
-    slow, fast = (comparison(name, "streaming", case_time(LARGE, r)) for name, r in
-                  (("streaming 1", 1.05), ("streaming 2", 0.96)))  # fmt: skip
+    slow, fast = (
+        comparison(name, "streaming", case_time(LARGE, r))
+        for name, r in (("streaming 1", 1.05), ("streaming 2", 0.96))
+    )
     assert of_streaming(TASK.name, [slow, fast])[LARGE.label] == pytest.approx(96)
     half = comparison("s", "streaming", case_time(LARGE, 0.5), moved=TASK.least_bytes(LARGE) // 2)
     assert of_streaming(TASK.name, [half])[LARGE.label] == pytest.approx(100)
@@ -72,20 +85,41 @@ def test_large_is_what_the_l2_does_not_hold() -> None:
 
 def estimated(case: Case, ratio: float) -> EstimatedTime:
     return EstimatedTime(
-        case=case, weight=1, baseline_us=ratio, median_us=1, ratio=ratio, ratio_low=ratio,
-        ratio_high=ratio, limit_us=1, percent_of_limit=100, limiter="dram",
-    )  # fmt: skip
+        case=case,
+        weight=1,
+        baseline_us=ratio,
+        median_us=1,
+        ratio=ratio,
+        ratio_low=ratio,
+        ratio_high=ratio,
+        limit_us=1,
+        percent_of_limit=100,
+        limiter="dram",
+    )
 
 
 def test_inverted_pairs_are_named() -> None:
-    profile = Profile(basis="measured", case=SMALL, metrics=(), bottleneck="dram", why="",
-                      limit_us=1, percent_of_limit=1)  # fmt: skip
+    profile = Profile(
+        basis="measured",
+        case=SMALL,
+        metrics=(),
+        bottleneck="dram",
+        why="",
+        limit_us=1,
+        percent_of_limit=1,
+    )
     correct = Correct(cases=1, worst=0)
     measured = {
-        name: Timed(correct=correct, cases=(case_time(SMALL, r), case_time(LARGE, 50)),
-                    ratio=r, verdict="tie", why="", profile=profile)
+        name: Timed(
+            correct=correct,
+            cases=(case_time(SMALL, r), case_time(LARGE, 50)),
+            ratio=r,
+            verdict="tie",
+            why="",
+            profile=profile,
+        )
         for name, r in (("a", 1.1), ("b", 1.2), ("c", 1.3))
-    }  # fmt: skip
+    }
     guesses = Estimates(
         device=virtual_device("h200"),
         estimates=tuple(

@@ -21,10 +21,12 @@ def evidence() -> list[Evidence]:
     return [
         read_evidence(EXAMPLES / name)
         for name in (
-            "h200/baselines.json", "h200/baselines-decode.json",
-            "h100/baselines-h100.json", "h100/baselines-decode-h100.json",
+            "h200/baselines.json",
+            "h200/baselines-decode.json",
+            "h100/baselines-h100.json",
+            "h100/baselines-decode-h100.json",
         )
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +51,11 @@ def test_floors_are_the_fastest_of_each_case(evidence: list[Evidence]) -> None:
     label = "8192x8192 bfloat16"
     rates = [
         moved / case.baseline_us
-        for one in found if one.first.tier == "streaming"
+        for one in found
+        if one.first.tier == "streaming"
         for case, moved in zip(one.cases, one.first_bytes, strict=True)
         if case.case.label == label
-    ]  # fmt: skip
+    ]
     assert len(rates) > 1 and known.bytes_per_us[label] == max(rates)
     assert 0.5 < known.empty_us[label] < 2 and known.today[label] > 1
 

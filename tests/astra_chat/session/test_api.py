@@ -25,9 +25,15 @@ def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None
             seen.append(record)
 
     result = run(
-        task_folder, device="virtual", out=tmp_path / "out", mutants=0, budget="evaluations=1",
-        patience=3, stop_at=90.0, events=Hearing(),
-    )  # fmt: skip
+        task_folder,
+        device="virtual",
+        out=tmp_path / "out",
+        mutants=0,
+        budget="evaluations=1",
+        patience=3,
+        stop_at=90.0,
+        events=Hearing(),
+    )
     transcript = read(result.transcript)
     options = transcript.options
     assert (options.mutants, options.patience, options.stop_at_percent) == (0, 3, 90.0)

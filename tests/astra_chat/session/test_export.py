@@ -48,8 +48,12 @@ def test_the_folder_is_complete(best: Path) -> None:
 def test_the_module_loads_in_a_bare_process(best: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CALL_ON_THE_HOST, str(best / "silu_and_mul.so")],
-        cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.strip() == "out must be a CUDA tensor", done.stderr
 
 

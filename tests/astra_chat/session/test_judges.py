@@ -41,9 +41,12 @@ def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
 
 def test_the_judge_can_be_switched_on_resume(task: Task, tmp_path: Path) -> None:
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path,
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path,
         options=run_options(judge="detached"),
-    )  # fmt: skip
+    )
     job = run_request(request).job
     assert job is not None
     past = resumed(tmp_path)

@@ -98,9 +98,12 @@ def test_a_branch_of_a_branch(task: Task, path: Path, tmp_path: Path) -> None:
 def test_a_run_of_one_agent_has_rounds_too(task: Task, tmp_path: Path, rounds: int) -> None:
     """In the strategy `single` nobody is called planner."""
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "whole",
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "whole",
         options=run_options(strategy="single"),
-    )  # fmt: skip
+    )
     path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
     past = branched(path, rounds)
     assert len(past.state().rounds) == rounds
@@ -169,9 +172,12 @@ def test_what_was_recorded_is_taken(task: Task, path: Path) -> None:
 def test_every_limit_can_be_switched_off(task: Task, tmp_path: Path) -> None:
     options = run_options(stop_at_percent=90.0, patience=1, budget="evaluations=2")
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "out",
         options=options,
-    )  # fmt: skip
+    )
     path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
     kept = request_on(resumed(path), task, RunOptions(budget="evaluations=9"))
     assert (kept.limits.stop_at_percent, kept.limits.patience) == (90.0, 1)

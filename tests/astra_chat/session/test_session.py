@@ -164,8 +164,11 @@ def test_another_outcome_than_scripted_is_said_and_the_run_goes_on(
     assert found == deviations
     assert (result.summary.best.ratio if result.summary.best else None) == best
     assert result.summary.ended is not None and result.summary.ended.reason == "no_plan"
-    words = [t.payload.words for t in turns_of(read(result.transcript).records)
-             if isinstance(t.payload, Pass)]  # fmt: skip
+    words = [
+        t.payload.words
+        for t in turns_of(read(result.transcript).records)
+        if isinstance(t.payload, Pass)
+    ]
     assert any(said in word for word in words)
     if best is None:
         assert "no candidate was faster" in result.summary.ended.words.lower()
@@ -404,9 +407,12 @@ def test_every_strategy_holds_a_whole_chat(
     task: Task, tmp_path: Path, fixed_judge: FixedJudge, words: str
 ) -> None:
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "out",
         options=run_options(strategy=words),
-    )  # fmt: skip
+    )
     result = run_request(request, judge=fixed_judge)
     assert result.summary.best is not None and result.summary.best.confirmed
     assert str(result.summary.options.strategy) == words

@@ -69,15 +69,22 @@ def test_mistakes_are_named(words: str, said: str) -> None:
 
 
 def run(
-    task: Task, out: Path, budget: str, server: FakeOpenAI | None, past: Past | None = None,
+    task: Task,
+    out: Path,
+    budget: str,
+    server: FakeOpenAI | None,
+    past: Past | None = None,
     judge: FixedJudge | None = None,
-) -> RunResult:  # fmt: skip
+) -> RunResult:
     """With live models where there is a server, else scripted ones."""
     spec, url = (f"openai:m,{PRICED}", server.url) if server else ("scripted", None)
     request = Request(
-        task=task, device=DEVICE, models=open_models(spec, task, url), folder=out,
+        task=task,
+        device=DEVICE,
+        models=open_models(spec, task, url),
+        folder=out,
         options=run_options(budget=budget),
-    )  # fmt: skip
+    )
     tied = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
     return run_request(request, judge=judge or tied, past=past)
 

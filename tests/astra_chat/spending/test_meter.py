@@ -64,8 +64,11 @@ def test_time_is_looked_at_before_anything() -> None:
     judge.build(SCALAR)
     judge.evaluate(SCALAR)
     now = 10.0
-    for step in (lambda: judge.build(SCALAR), lambda: judge.evaluate(SCALAR),
-                 lambda: meter.before_asking(0, None)):  # fmt: skip
+    for step in (
+        lambda: judge.build(SCALAR),
+        lambda: judge.evaluate(SCALAR),
+        lambda: meter.before_asking(0, None),
+    ):
         with pytest.raises(BudgetSpent, match="10 s have passed"):
             step()
 
@@ -122,9 +125,15 @@ def test_points_that_a_gpu_measures_count_as_evaluations() -> None:
     """One evaluation is kept for the point that is found, one for its confirmation."""
     rounds = (HalvingRound(entered=4, cases=2, timings=8, seconds=3.0, dropped=()),)
     found = Tuning(
-        candidate="c", combinations=9, points=(), start={}, best={}, seconds=5.0, gpu_s=3.0,
+        candidate="c",
+        combinations=9,
+        points=(),
+        start={},
+        best={},
+        seconds=5.0,
+        gpu_s=3.0,
         halving=Halving(rounds=rounds, left=("c",)),
-    )  # fmt: skip
+    )
     meter = Meter(Budget(evaluations=7, gpu_s=4))
     assert meter.before_tuning(16) == 5 and Meter(Budget()).before_tuning(16) == 16
     meter.tuned(found)

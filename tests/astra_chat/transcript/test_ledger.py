@@ -44,11 +44,15 @@ def test_what_was_turned_down() -> None:
 
 
 def test_answers_by_role() -> None:
-    found = ledger([
-        record(ModelCall(role="coder", model="m", tokens=Tokens(prompt=10, cached=4, usd=0.5))),
-        record(ModelCall(role="selector", model="m", tokens=Tokens(completion=3, usd=0.25))),
-        record(ModelCall(role="coder", model="m", tokens=Tokens(prompt=1, reasoning=2, usd=0.5))),
-    ])  # fmt: skip
+    found = ledger(
+        [
+            record(ModelCall(role="coder", model="m", tokens=Tokens(prompt=10, cached=4, usd=0.5))),
+            record(ModelCall(role="selector", model="m", tokens=Tokens(completion=3, usd=0.25))),
+            record(
+                ModelCall(role="coder", model="m", tokens=Tokens(prompt=1, reasoning=2, usd=0.5))
+            ),
+        ]
+    )
     assert found.tokens == Tokens(prompt=11, cached=4, completion=3, reasoning=2, usd=1.25)
     coder, selector = found.roles
     assert (coder.role, coder.answers, coder.tokens.usd) == ("coder", 2, 1.0)
@@ -57,11 +61,14 @@ def test_answers_by_role() -> None:
 
 def test_replies_that_were_sent_back() -> None:
     decision = Decision(speaker="tester", by="model", legal=("tester",), rejected=("a", "b"))
-    found = ledger([
-        record(RejectedReply(speaker="coder", reason="empty")), record(Chosen(decision=decision)),
-        record(Contradiction(speaker="planner", reason="no such line", stands=False)),
-        record(Contradiction(speaker="planner", reason="no such line", stands=True)),
-    ])  # fmt: skip
+    found = ledger(
+        [
+            record(RejectedReply(speaker="coder", reason="empty")),
+            record(Chosen(decision=decision)),
+            record(Contradiction(speaker="planner", reason="no such line", stands=False)),
+            record(Contradiction(speaker="planner", reason="no such line", stands=True)),
+        ]
+    )
     told = [(one.reason, one.times) for one in found.rejected]
     assert (
         told == [("unusable reply", 3), ("reply contradicts the facts", 1)]
@@ -82,21 +89,28 @@ def test_what_unusable_answers_cost() -> None:
         ModelCall(role=role, model="m", tokens=Tokens(prompt=tokens))
         for role, tokens in (("coder", 10), ("coder", 20), ("selector", 3), ("selector", 4))
     ]
-    found = ledger([
-        record(asked[0]), record(RejectedReply(speaker="coder", reason="empty")), record(asked[1]),
-        record(ChatMessage(speaker="coder", payload=Pass(words="no"))),
-        record(asked[2]), record(asked[3]), record(Chosen(decision=decision)),
-        record(RejectedReply(speaker="coder", reason="a scripted one, nobody was asked")),
-    ])  # fmt: skip
+    found = ledger(
+        [
+            record(asked[0]),
+            record(RejectedReply(speaker="coder", reason="empty")),
+            record(asked[1]),
+            record(ChatMessage(speaker="coder", payload=Pass(words="no"))),
+            record(asked[2]),
+            record(asked[3]),
+            record(Chosen(decision=decision)),
+            record(RejectedReply(speaker="coder", reason="a scripted one, nobody was asked")),
+        ]
+    )
     told = [(one.role, one.answers, one.unusable, one.unusable_tokens.total) for one in found.roles]
     assert told == [("coder", 2, 1, 10), ("selector", 2, 1, 3)]
 
 
 def test_gpu_seconds_leave_out_the_build() -> None:
     steps = (
-        Step(name="build", seconds=9.0), Step(name="check", seconds=1.5),
+        Step(name="build", seconds=9.0),
+        Step(name="check", seconds=1.5),
         Step(name="sanitize", seconds=4.0),
-    )  # fmt: skip
+    )
     found = evaluation(SCALAR, timed(1.0)).model_copy(update={"steps": steps})
     assert gpu_seconds(found) == 0.0
     cuda = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
@@ -108,11 +122,16 @@ def test_the_wait_for_a_gpu_is_no_use_of_it() -> None:
     cuda = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     steps = (
         Step(name="build", seconds=9.0, gpu=GpuUse(held_s=0.5)),
-        Step(name="check", seconds=7.0, waited_s=4.0,
-             gpu=GpuUse(held_s=2.0, energy_j=900.0, busy=0.5)),
-        Step(name="time", seconds=3.0, waited_s=1.0,
-             gpu=GpuUse(held_s=1.0, energy_j=600.0, busy=0.8)),
-    )  # fmt: skip
+        Step(
+            name="check",
+            seconds=7.0,
+            waited_s=4.0,
+            gpu=GpuUse(held_s=2.0, energy_j=900.0, busy=0.5),
+        ),
+        Step(
+            name="time", seconds=3.0, waited_s=1.0, gpu=GpuUse(held_s=1.0, energy_j=600.0, busy=0.8)
+        ),
+    )
     changes = {"device": cuda, "steps": steps}
     found = evaluation(SCALAR, timed(1.0)).model_copy(update=changes)
     assert gpu_seconds(found) == 3.5 and gpu_wait_s(found) == 5.0

@@ -32,9 +32,10 @@ EVENTS: list[Event] = [
         speaker="profiler",
         payload=analysis().model_copy(update={"bottleneck": "block_start"}),
     ),
-    Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0, rejected=(),
-          contradictions=2),
-]  # fmt: skip
+    Spent(
+        tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0, rejected=(), contradictions=2
+    ),
+]
 """All that has another name in version 1."""
 
 
@@ -92,8 +93,10 @@ def test_the_word_launch_stays_where_it_names_no_limiter(path: Path) -> None:
     profile = {"bottleneck": "launch", "why": "launch", "metrics": [{"limiter": "launch"}]}
     line = migrated({"v": 1, "event": {"kind": "judged", "evaluation": {"profile": profile}}})
     assert line["event"]["evaluation"]["profile"] == {
-        "bottleneck": "block_start", "why": "launch", "metrics": [{"limiter": "block_start"}],
-    }  # fmt: skip
+        "bottleneck": "block_start",
+        "why": "launch",
+        "metrics": [{"limiter": "block_start"}],
+    }
 
 
 @pytest.mark.parametrize("line", [{"v": 1}, {"v": 1, "event": 3}, {"v": 2, "event": {}}, [1], None])

@@ -24,9 +24,16 @@ def test_what_is_not_given_has_its_default() -> None:
 
 def test_they_are_recorded_and_read_back_as_they_are() -> None:
     options = RunOptions.given(
-        models="openai:o4-mini", tier="paper", cases="bench", budget="usd=5", strategy="beam:4",
-        stop_at_percent=90, patience=2, mutants=0, trust=True,
-    )  # fmt: skip
+        models="openai:o4-mini",
+        tier="paper",
+        cases="bench",
+        budget="usd=5",
+        strategy="beam:4",
+        stop_at_percent=90,
+        patience=2,
+        mutants=0,
+        trust=True,
+    )
     text = options.model_dump_json()
     assert '"strategy":"beam:4"' in text
     assert FILE.validate_json(text) == options

@@ -64,20 +64,26 @@ def test_nothing_faster(tmp_path: Path) -> None:
 
 def one_round(source: str, outcome: Outcome) -> list[Turn]:
     return [
-        Turn("planner", plan()), Turn("coder", Kernel(words="", source=source)),
-        Turn("executor", build(source)), Turn("executor", evaluation(source, outcome)),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="", source=source)),
+        Turn("executor", build(source)),
+        Turn("executor", evaluation(source, outcome)),
         Turn("profiler", analysis()),
-    ]  # fmt: skip
+    ]
 
 
 def search() -> list[Turn]:
     """Wrong; 1.9 times as fast; 1.2 times; and a fourth round whose kernel does not build."""
     broken = Kernel(words="", source=BROKEN)
     return [
-        *baseline_turns(), *one_round(KERNELS["wrong.cu"], WRONG_OUTCOME),
-        *one_round(VECTOR, timed(1.9)), *one_round(KERNELS["scalar.cu"], timed(1.2)),
-        Turn("planner", plan()), Turn("coder", broken), Turn("executor", build(BROKEN)),
-    ]  # fmt: skip
+        *baseline_turns(),
+        *one_round(KERNELS["wrong.cu"], WRONG_OUTCOME),
+        *one_round(VECTOR, timed(1.9)),
+        *one_round(KERNELS["scalar.cu"], timed(1.2)),
+        Turn("planner", plan()),
+        Turn("coder", broken),
+        Turn("executor", build(BROKEN)),
+    ]
 
 
 def test_of_a_search(tmp_path: Path) -> None:
@@ -88,8 +94,11 @@ def test_of_a_search(tmp_path: Path) -> None:
     tried = [attempt for one in found.rounds for attempt in one.attempts]
     assert [attempt.speed and attempt.speed.ratio for attempt in tried] == [None, 1.9, 1.2, None]
     assert [(a.verdict, a.failed) for a in tried] == [
-        ("wrong", True), ("accepted", False), ("accepted", False), ("build_failed", True),
-    ]  # fmt: skip
+        ("wrong", True),
+        ("accepted", False),
+        ("accepted", False),
+        ("build_failed", True),
+    ]
     assert found.best is not None and not found.best.confirmed
 
 

@@ -45,9 +45,14 @@ def test_every_second_is_counted_once() -> None:
         )
     )
     assert used == TimeUse(
-        other_s=0.5, models_s=5.0, build_s=2.0, judge_s=3.0, human_s=7.0,
-        device_s=0.3, outside_steps_s=2.7,
-    )  # fmt: skip
+        other_s=0.5,
+        models_s=5.0,
+        build_s=2.0,
+        judge_s=3.0,
+        human_s=7.0,
+        device_s=0.3,
+        outside_steps_s=2.7,
+    )
     assert used.whole_s == 17.5 and used.device_share == pytest.approx(0.3 / 17.5)
     assert sum_of([used, used]).models_s == 10.0 and TimeUse().device_share == 0.0
 

@@ -36,10 +36,11 @@ def test_a_run_holds_a_lock_on_its_transcript(path: Path) -> None:
 @pytest.mark.parametrize(
     ("speaker", "words"),
     [
-        ("executor", "the judge works"), ("human", "waits for the human's decision"),
+        ("executor", "the judge works"),
+        ("human", "waits for the human's decision"),
         ("coder", "waits for the reply of the coder"),
     ],
-)  # fmt: skip
+)
 def test_what_a_run_waits_for(path: Path, speaker: str, words: str) -> None:
     other = path.parent / "b.jsonl"
     writer = Writer(other, "run-2")

@@ -42,20 +42,34 @@ def last(events: list[Json], kind: str) -> Json:
 def samples(candidate_us: float = 2.0) -> RawTimes:
     """Of a candidate beside a baseline of 3 us."""
     reading = ClockReading(
-        sm_clock_mhz=1980, memory_clock_mhz=3201, temperature_c=41, power_w=310,
-        throttle_reasons=0, throttled=False,
-    )  # fmt: skip
+        sm_clock_mhz=1980,
+        memory_clock_mhz=3201,
+        temperature_c=41,
+        power_w=310,
+        throttle_reasons=0,
+        throttled=False,
+    )
     times = [candidate_us + 0.001 * i for i in range(9)]
     blocks = [
-        Block(candidate_first=bool(i % 2), baseline=(2.9, 3.1), candidate=(us, us),
-              control=(3.0, 3.0 + 0.001 * i), spent_s=0.1 * i, clock=reading)
+        Block(
+            candidate_first=bool(i % 2),
+            baseline=(2.9, 3.1),
+            candidate=(us, us),
+            control=(3.0, 3.0 + 0.001 * i),
+            spent_s=0.1 * i,
+            clock=reading,
+        )
         for i, us in enumerate(times)
-    ]  # fmt: skip
+    ]
     return RawTimes(
-        blocks=tuple(blocks), warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
-        baseline_event_us=(7.0, 7.1), candidate_event_us=(6.0, 6.2), spaced=False, event_us=900.0,
+        blocks=tuple(blocks),
+        warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
+        baseline_event_us=(7.0, 7.1),
+        candidate_event_us=(6.0, 6.2),
+        spaced=False,
+        event_us=900.0,
         host_us=1000.0,
-    )  # fmt: skip
+    )
 
 
 def with_samples(events: list[Json]) -> None:

@@ -12,8 +12,11 @@ def test_numbers_agree_to_nine_digits() -> None:
 
 
 def test_a_verification_counts() -> None:
-    claims = (claim("one", "x", True, "why"), claim("one", "y", False, "why"),
-              unchecked("two", "z", "no samples"))  # fmt: skip
+    claims = (
+        claim("one", "x", True, "why"),
+        claim("one", "y", False, "why"),
+        unchecked("two", "z", "no samples"),
+    )
     found = Verification(schema="astra-chat/verified/1", run="r", claims=claims)
     assert not found.stands and found.share == 1 / 3 and claims[0].why == ""
     assert {name: len(some) for name, some in by_name(claims).items()} == {"one": 2, "two": 1}

@@ -17,14 +17,25 @@ KNOWN = KnownNumbers(sizes=(333,), values=(3.140625,))
 
 def evaluation(known: KnownNumbers, *, confirms: bool = False) -> Evaluation:
     record = CheckRecord(
-        visible=(), hidden=(), calls=0, how={}, elements=0, guard_bytes=0, read_bytes=0,
-        repeats=0, known=known,
-    )  # fmt: skip
+        visible=(),
+        hidden=(),
+        calls=0,
+        how={},
+        elements=0,
+        guard_bytes=0,
+        read_bytes=0,
+        repeats=0,
+        known=known,
+    )
     device = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
     return Evaluation(
-        candidate="0" * 12, device=device, outcome=Correct(cases=1, worst=0.0), check=record,
-        seed=SEED, confirms=confirms,
-    )  # fmt: skip
+        candidate="0" * 12,
+        device=device,
+        outcome=Correct(cases=1, worst=0.0),
+        check=record,
+        seed=SEED,
+        confirms=confirms,
+    )
 
 
 def test_cases_of_the_recorded_numbers_follow_from_the_seed() -> None:

@@ -15,8 +15,9 @@ def test_a_winner_repeats_on_the_virtual_gpu() -> None:
     with opened(read(VIRTUAL)) as run:
         found = {one.name: one for one in measured_again(run, "", trust=False)}
     assert {name: one.status for name, one in found.items()} == {
-        VERDICT_AGAIN: "stands", REPEATS: "stands",
-    }, found  # fmt: skip
+        VERDICT_AGAIN: "stands",
+        REPEATS: "stands",
+    }, found
 
 
 def test_times_of_two_devices_are_not_compared() -> None:

@@ -24,10 +24,11 @@ def key_file(path: Path) -> Path:
     private = Ed25519PrivateKey.generate()
     path.write_bytes(
         private.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-    )  # fmt: skip
+    )
     return path
 
 
@@ -70,8 +71,9 @@ def test_packing_again_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.second_tier
 def test_another_key_and_a_changed_member_fail(signed: Path, tmp_path: Path) -> None:
     other = public_key(key_file(tmp_path / "other.pem"))
-    failing = [c.name for c in verify_bundle(read_bundle(signed), key=other).claims
-               if c.status == "fails"]  # fmt: skip
+    failing = [
+        c.name for c in verify_bundle(read_bundle(signed), key=other).claims if c.status == "fails"
+    ]
     assert failing == [SIGNED]
     changed = rewritten(signed, tmp_path / "c.zip", "README.md", b"Trust me.")
     found = verify_bundle(read_bundle(changed))

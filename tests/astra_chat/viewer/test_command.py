@@ -50,9 +50,11 @@ def test_nothing_there(tmp_path: Path) -> None:
 @pytest.mark.second_tier
 def test_served_until_it_is_ended(folder: Path) -> None:
     viewer = subprocess.Popen(
-        [sys.executable, "-m", "astra_chat", "view", str(folder)], text=True,
-        stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-m", "astra_chat", "view", str(folder)],
+        text=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
     try:
         assert viewer.stdout is not None
         url = viewer.stdout.readline().strip()

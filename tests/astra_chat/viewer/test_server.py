@@ -73,11 +73,23 @@ def test_pages(get: Get, root: Path, server: Server) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/wrong/", "/{token}", "/{token}x/", "nothing", "run/", "run/0000/",
-        "run/../secret.jsonl/", "run/%2e%2e/", "../secret.jsonl", "run/{key}/since/x",
-        "run/{key}/since/-1", "run/{key}/../../", "compare", "compare?run=/etc/passwd",
+        "/",
+        "/wrong/",
+        "/{token}",
+        "/{token}x/",
+        "nothing",
+        "run/",
+        "run/0000/",
+        "run/../secret.jsonl/",
+        "run/%2e%2e/",
+        "../secret.jsonl",
+        "run/{key}/since/x",
+        "run/{key}/since/-1",
+        "run/{key}/../../",
+        "compare",
+        "compare?run=/etc/passwd",
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there(get: Get, root: Path, server: Server, path: str) -> None:
     status, body, _ = get(path.format(token=server.token, key=key(root)))
     assert status == 404 and "doubled" not in body and server.token not in body

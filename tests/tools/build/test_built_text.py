@@ -148,8 +148,11 @@ PIECES = st.sampled_from(
 def preprocessed(source: str, *options: str) -> list[str] | None:
     done = subprocess.run(
         [find_compiler(), "-E", "-P", "-std=c++17", *options, "-x", "c++", "-"],
-        input=source, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return None if done.returncode or "warning" in done.stderr else done.stdout.split("\n")
 
 

@@ -163,9 +163,13 @@ def test_a_lower_limit_of_the_machine_stays(own_cache: Path) -> None:
         "print(type(build(TASK, KERNEL + '// limited', H200)).__name__)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", build_one], capture_output=True, text=True, check=True, timeout=120,
+        [sys.executable, "-c", build_one],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
         cwd=Path(__file__).parents[3],
-    )  # fmt: skip
+    )
     assert done.stdout.strip() == "Build"
 
 

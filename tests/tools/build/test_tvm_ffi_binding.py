@@ -49,11 +49,20 @@ def seen(script: str, task: Task, folder: Path) -> Any:
     link_module(objects, module, toolkit, [f"-L{fake}", "-lvcudart"])
     resources = {r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources}
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "tools" / script),
-         str(module), str(built.ptx), json.dumps(resources)],
-        cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        [
+            sys.executable,
+            str(ROOT / "tests" / "tools" / script),
+            str(module),
+            str(built.ptx),
+            json.dumps(resources),
+        ],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
@@ -96,12 +105,14 @@ def test_a_module_of_schema_2_computes_what_the_kernel_computes(scattered: Any) 
         ("bias dtype", "TypeError: bias has the wrong dtype: 32 bits are needed"),
         ("index dtype", "TypeError: dtype must be one of: int64, int32"),
         ("combination", "ValueError: one of the combinations of dtypes: does not hold"),
-        ("scratch extent", "ValueError: scratch: axis 0 must be ceil_div(tokens, 64) * 256 = 256,"
-         " got shape [128]"),
+        (
+            "scratch extent",
+            "ValueError: scratch: axis 0 must be ceil_div(tokens, 64) * 256 = 256, got shape [128]",
+        ),
         ("scratch dtype", "TypeError: scratch has the wrong dtype: 8 bits are needed"),
         ("relation", "ValueError: rot_dim <= head_size: does not hold"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_tensor_of_schema_2_is_refused_in_words(
     scattered: Any, name: str, words: str
 ) -> None:

@@ -47,9 +47,12 @@ def test_repeats_are_compared_bit_by_bit(
 def test_the_error_nearest_to_its_limit_is_kept(oracle_case: OracleCase) -> None:
     def norm(candidate: float, limit: float) -> ErrorNorm:
         return ErrorNorm(
-            case=CASE, argument="out", candidate_ulps=candidate, baseline_ulps=0.5,
+            case=CASE,
+            argument="out",
+            candidate_ulps=candidate,
+            baseline_ulps=0.5,
             limit_ulps=limit,
-        )  # fmt: skip
+        )
 
     seen = CheckProgress()
     for error in (norm(0.4, 1.0), None, norm(0.6, 1.0), norm(0.9, 2.0)):

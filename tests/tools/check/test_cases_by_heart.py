@@ -142,5 +142,8 @@ def test_an_index_holds_the_number_in_a_table_that_is_large_enough() -> None:
     held = {n for case in found for n in case.planted.get("positions", ())}
     assert {4711.0, 77.0} <= held
     # Legal numbers only: each case was checked above by require_legal.
-    assert all(case.dims["max_position"] > max(case.planted["positions"])
-               for case in found if "positions" in case.planted)  # fmt: skip
+    assert all(
+        case.dims["max_position"] > max(case.planted["positions"])
+        for case in found
+        if "positions" in case.planted
+    )

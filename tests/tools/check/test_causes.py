@@ -125,15 +125,22 @@ def test_a_dtype_is_the_cause(tmp_path: Path, device: Device) -> None:
 def test_changes_are_legal_and_single(tmp_path: Path) -> None:
     task = folder(tmp_path, KERNEL)
     case = Case(
-        dims={"rows": 3, "d": 33}, dtype="float32", values="tiny", pads={"x": 5}, offset=2,
+        dims={"rows": 3, "d": 33},
+        dtype="float32",
+        values="tiny",
+        pads={"x": 5},
+        offset=2,
         scalars={"scale": 0.5, "negative": 1.0},
-    )  # fmt: skip
+    )
     found = {change.back: change for change in changes(task, case, task.check)}
     assert list(found) == [
-        "scale = 2 instead of 0.5", "negative = 0 instead of 1", "d = 20 instead of 33",
-        "contiguous arguments instead of padded ones", "aligned arguments instead of shifted ones",
+        "scale = 2 instead of 0.5",
+        "negative = 0 instead of 1",
+        "d = 20 instead of 33",
+        "contiguous arguments instead of padded ones",
+        "aligned arguments instead of shifted ones",
         "normal values instead of tiny",
-    ]  # fmt: skip
+    ]
     assert [change.values for change in found.values()] == [False] * 5 + [True]
     assert found["d = 20 instead of 33"].case == case.model_copy(
         update={"dims": {"rows": 3, "d": 20}}

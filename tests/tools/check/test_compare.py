@@ -226,9 +226,11 @@ def test_what_stays_as_it_was_need_not_be_written_by_a_sample_of_blocks(tmp_path
         if arg.written:
             after.astype(np.float64).tofile(tmp_path / f"{arg.name}.expected")
     run = CaseRun(
-        OracleCase(case, tmp_path, tmp_path), tmp_path,
-        CaseReport(sampled="2 of 4 blocks", sampled_share=0.5), PATTERN,
-    )  # fmt: skip
+        OracleCase(case, tmp_path, tmp_path),
+        tmp_path,
+        CaseReport(sampled="2 of 4 blocks", sampled_share=0.5),
+        PATTERN,
+    )
     for arg in task.args[1:3]:
         ran.repeat(2).tofile(tmp_path / f"{arg.name}.written")
     assert compare(task, run) == 0.0

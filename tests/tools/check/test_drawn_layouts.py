@@ -11,8 +11,13 @@ from astra_chat.tools.types import ITEM_BYTES, Case
 
 ROTARY = find_task("rotary_embedding")
 DIMS = {
-    "tokens": 4, "heads": 2, "kv_heads": 2, "head_size": 64, "rot_dim": 64, "max_position": 8,
-}  # fmt: skip
+    "tokens": 4,
+    "heads": 2,
+    "kv_heads": 2,
+    "head_size": 64,
+    "rot_dim": 64,
+    "max_position": 8,
+}
 
 
 def test_one_argument_alone_is_not_aligned() -> None:

@@ -33,9 +33,10 @@ def test_half_of_a_packed_task_s_cases_lie_in_one_buffer() -> None:
     assert 0.2 < share < 0.55 and min(kinds["rows"], kinds["tensors"]) > 20
     assert 0 < kinds["apart"] < kinds["rows"] / 2 and kinds["neighbours"] > 40
     exact = [
-        case for case in draw_swept(ROTARY, random.Random(2), 400)
+        case
+        for case in draw_swept(ROTARY, random.Random(2), 400)
         if case.packed == "rows" and _stride(case) == _packed_stride(case)
-    ]  # fmt: skip
+    ]
     assert len(exact) > 10
 
 

@@ -18,18 +18,17 @@ from astra_chat.tools.types import Case, Unsafe
 DEVICE = pick_device("virtual", "h200")
 EDITS = {
     "gelu_tanh_and_mul": (
-        "input + token * 2 * d;", "input + static_cast<int>(static_cast<unsigned>(token) * 2u * d);"
+        "input + token * 2 * d;",
+        "input + static_cast<int>(static_cast<unsigned>(token) * 2u * d);",
     ),
-    "rmsnorm": (
-        "blockIdx.x * input_stride", "static_cast<int>(blockIdx.x * input_stride)"
-    ),
+    "rmsnorm": ("blockIdx.x * input_stride", "static_cast<int>(blockIdx.x * input_stride)"),
     # Wrong only where it sums eight experts, as timed calls do.
     "moe_sum_reduce": (
         "const __nv_bfloat16* first = input + token * experts * hidden + column;",
         "const __nv_bfloat16* first = input + column + (experts == 8 ? "
         "int(unsigned(token) * 8u * unsigned(hidden)) : token * experts * hidden);",
     ),
-}  # fmt: skip
+}
 OF_ONE_KERNEL = (
     """  const T* first = input + token * experts * hidden + column;
   output[token * hidden + column] =
@@ -70,8 +69,9 @@ def test_each_is_legal_and_has_an_element_beyond(name: str) -> None:
         assert sum(buffer_bytes(arg, case) for arg in task.args) <= MOST_BYTES
         last = [
             sum((n - 1) * s for n, s in zip(a.shape_of(case), a.strides_of(case), strict=True))
-            for a in task.args if math.prod(a.shape_of(case))
-        ]  # fmt: skip
+            for a in task.args
+            if math.prod(a.shape_of(case))
+        ]
         assert max(last) >= FAR, case.label
 
 
@@ -96,8 +96,9 @@ def test_a_kernel_that_no_shared_call_launches_gets_one_of_its_own() -> None:
     runner = Runner(task, DEVICE)
     far, seed = FarCalls(runner), Entropy().evaluation("far")
     sizes: list[dict[str, int]] = [
-        {"tokens": 384, "experts": 9, "hidden": 8}, {"tokens": 300, "experts": 8, "hidden": 24},
-    ]  # fmt: skip
+        {"tokens": 384, "experts": 9, "hidden": 8},
+        {"tokens": 300, "experts": 8, "hidden": 24},
+    ]
     checked = [Case(dims=dims, dtype="float16") for dims in sizes]
     for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Unsafe)):
         built = build(task, source, DEVICE)

@@ -144,11 +144,12 @@ def test_large_cases_reach_the_path_of_wide_vectors() -> None:
         cases, _ = draw_confirming(task, Seed(str(seed)))
         large = [c for c in cases if c.dims["tokens"] >= 256 and c.dims["h"] >= 256]
         wide = [
-            c for c in large
+            c
+            for c in large
             if not (c.offset or c.offsets)
             and all(arg.stride_of(c) % 8 == 0 for arg in task.args)
             and c.dims["h"] % 8 == 0
-        ]  # fmt: skip
+        ]
         assert len(large) > len(wide) >= 3
         assert {c.dims["tokens"] % 2 for c in wide} == {0, 1}
 
@@ -262,8 +263,10 @@ def test_every_combination_and_every_absence_is_drawn(tmp_path: Path) -> None:
     for case in cases:
         task.require_legal(case)
     assert {(c.dtype, c.types["I"]) for c in cases} == {
-        ("float16", "int64"), ("float16", "int32"), ("float32", "int64"),
-    }  # fmt: skip
+        ("float16", "int64"),
+        ("float16", "int32"),
+        ("float32", "int64"),
+    }
     assert {case.absent for case in cases} == {(), ("bias",)}
     assert {name for case in cases for name in case.families} == {"key", "bias"}
     of_bias = {case.families["bias"] for case in cases if "bias" in case.families}

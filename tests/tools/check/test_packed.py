@@ -28,8 +28,9 @@ DEVICE = virtual_device("h200")
 ROTARY = find_task("rotary_embedding")
 CASE = Case(
     dims={"tokens": 3, "heads": 4, "kv_heads": 2, "head_size": 8, "rot_dim": 8, "max_position": 9},
-    dtype="bfloat16", seed=1,
-)  # fmt: skip
+    dtype="bfloat16",
+    seed=1,
+)
 CASES = [
     CASE.model_copy(update={"packed": "apart"}),
     packed_pads(ROTARY, CASE, [16]),

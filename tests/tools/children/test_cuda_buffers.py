@@ -49,10 +49,14 @@ def index_arg(kind: str | None, shape: tuple[str, ...] = ("n",)) -> Arg:
 @pytest.mark.parametrize(
     ("kind", "moves", "changes"),
     [
-        ("any", True, True), ("slots", True, False), ("permutation", True, False),
-        ("sorted", False, False), ("positions", False, False), (None, False, False),
+        ("any", True, True),
+        ("slots", True, False),
+        ("permutation", True, False),
+        ("sorted", False, False),
+        ("positions", False, False),
+        (None, False, False),
     ],
-)  # fmt: skip
+)
 def test_integers_of_another_set_stay_legal(kind: str | None, moves: bool, changes: bool) -> None:
     case = Case(dims={"n": 100}, dtype="float16")
     call = CallRequest(case=case, inputs=Path(), after=Path())
@@ -73,8 +77,9 @@ def test_integers_of_another_set_stay_legal(kind: str | None, moves: bool, chang
 
 
 def test_heads_that_lie_apart_change_in_every_row() -> None:
-    arg = Arg(name="q", dtype="T", shape=("n", "h", "d"), access="read",
-              strides=("free", "free", "1"))  # fmt: skip
+    arg = Arg(
+        name="q", dtype="T", shape=("n", "h", "d"), access="read", strides=("free", "free", "1")
+    )
     case = Case(dims={"n": 4, "h": 3, "d": 64}, dtype="float16", pads={"q": (10, 6)})
     call = CallRequest(case=case, inputs=Path(), after=Path())
     values = np.arange(4 * 3 * 64, dtype=np.uint16)

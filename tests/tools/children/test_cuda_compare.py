@@ -65,9 +65,18 @@ def codes(*bits: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("got", "beside", "apart"),
-    [(0x31, 0x31, 0), (0x32, 0x31, 1), (0x33, 0x31, INF), (0x80, 0x00, 0), (0x81, 0x00, 1),
-     (0x81, 0x01, INF), (0x7F, 0xFF, 0), (0x7E, 0x7F, INF), (0xFE, 0x7E, INF)],
-)  # fmt: skip
+    [
+        (0x31, 0x31, 0),
+        (0x32, 0x31, 1),
+        (0x33, 0x31, INF),
+        (0x80, 0x00, 0),
+        (0x81, 0x00, 1),
+        (0x81, 0x01, INF),
+        (0x7F, 0xFF, 0),
+        (0x7E, 0x7F, INF),
+        (0xFE, 0x7E, INF),
+    ],
+)
 def test_codes_are_apart_in_steps(got: int, beside: int, apart: float) -> None:
     """Zeros are one, numbers that are none are one, and the largest is far from them."""
     found = float(codes_apart(codes(got), codes(beside), FP8, 1.0)[0])
@@ -147,8 +156,13 @@ def test_all_of_an_argument_that_may_only_be_read_counts() -> None:
 
 
 def test_heads_that_lie_apart_are_elements_and_the_rest_is_not() -> None:
-    arg = Arg(name="q", dtype="T", shape=("n", "h", "d"), access="readwrite",
-              strides=("free", "free", "1"))  # fmt: skip
+    arg = Arg(
+        name="q",
+        dtype="T",
+        shape=("n", "h", "d"),
+        access="readwrite",
+        strides=("free", "free", "1"),
+    )
     case = Case(dims={"n": 2, "h": 3, "d": 5}, dtype="float8_e4m3fn", pads={"q": (4, 1)})
     buffers = torch.zeros(2, 61, dtype=torch.uint8)
     inside = elements(arg, case, buffers)
@@ -187,8 +201,9 @@ def test_results_without_a_tolerance_are_for_the_oracle_where_a_byte_differs(
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "bool"])
 def test_elements_of_one_byte_that_lie_apart(dtype: str) -> None:
-    arg = Arg(name="q", dtype="T", shape=("n", "h", "d"), access="write",
-              strides=("free", "free", "1"))  # fmt: skip
+    arg = Arg(
+        name="q", dtype="T", shape=("n", "h", "d"), access="write", strides=("free", "free", "1")
+    )
     case = Case.model_validate(
         {"dims": {"n": 2, "h": 3, "d": 4}, "dtype": dtype, "pads": {"q": (5, 2)}}
     )

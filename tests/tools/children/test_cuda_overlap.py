@@ -14,7 +14,8 @@ from astra_chat.tools.types import Case, Correct, Wrong
 from tests.tools.children.test_virtual import HEAD, TASK
 
 SHARED = (
-    HEAD + """
+    HEAD
+    + """
 __device__ unsigned long long owner;
 __global__ void sums(float* out, const float* x, int64_t n) {
   if (threadIdx.x) return;
@@ -31,7 +32,7 @@ extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t n
   return cudaGetLastError();
 }
 """
-)  # fmt: skip
+)
 """Each call names itself in a module variable for 0.4 ms at least, and sets it back."""
 CASES = [
     Case(dims={"rows": 1, "n": 40}, dtype="float32"),

@@ -24,8 +24,9 @@ TASK = find_task("rotary_embedding")
 PATTERN = 0x7FA5
 PLAIN = Case(
     dims={"tokens": 5, "heads": 4, "kv_heads": 2, "head_size": 8, "rot_dim": 8, "max_position": 9},
-    dtype="bfloat16", seed=1,
-)  # fmt: skip
+    dtype="bfloat16",
+    seed=1,
+)
 CASES = [
     packed_pads(TASK, PLAIN, [16]),
     PLAIN.model_copy(update={"packed": "tensors"}),

@@ -133,15 +133,20 @@ def test_memset_copy_and_their_rows(run: Any) -> None:
             CopyNode(
                 target=ArgumentAddress(name="target", offset=8),
                 source=ArgumentAddress(name="source", offset=0),
-                width_bytes=16, height=64, target_pitch_bytes=32, source_pitch_bytes=16,
+                width_bytes=16,
+                height=64,
+                target_pitch_bytes=32,
+                source_pitch_bytes=16,
             ),
             CopyNode(
                 target=ArgumentAddress(name="target", offset=28),
-                source=ArgumentAddress(name="source", offset=1), width_bytes=4,
+                source=ArgumentAddress(name="source", offset=1),
+                width_bytes=4,
             ),
         ),
-        target=target, source=source,
-    )  # fmt: skip
+        target=target,
+        source=source,
+    )
     rows = target.view(64, 32)
     assert bool((rows[:, :4] == 5).all()) and bool((rows[:, 4:8] == 9).all())
     assert torch.equal(rows[:, 8:24], source.view(64, 16))
@@ -192,19 +197,29 @@ def test_tensor_map(cubin: Any, run: Any) -> None:
     given = torch.randn(64, 96, device="cuda")
     out = torch.zeros(16, 32, device="cuda")
     tiled = TiledTensorMap(
-        data_type=FLOAT32, address=ArgumentAddress(name="given", offset=0), global_dim=(96, 64),
-        global_strides=(96 * 4,), box_dim=(32, 16), element_strides=(1, 1), interleave=0,
-        swizzle=NO_SWIZZLE, l2_promotion=L2_128, oob_fill=0,
-    )  # fmt: skip
+        data_type=FLOAT32,
+        address=ArgumentAddress(name="given", offset=0),
+        global_dim=(96, 64),
+        global_strides=(96 * 4,),
+        box_dim=(32, 16),
+        element_strides=(1, 1),
+        interleave=0,
+        swizzle=NO_SWIZZLE,
+        l2_promotion=L2_128,
+        oob_fill=0,
+    )
     from astra_chat.tools.children.cuda_plans import call
 
     (map_at, _), (out_at, _) = (
         call("cuFuncGetParamInfo", cubin.function("tile"), index) for index in range(2)
     )
     node = KernelNode(
-        kernel="tile", grid=(1, 1, 1), block=(64, 1, 1), parameters=bytes(out_at + 8),
+        kernel="tile",
+        grid=(1, 1, 1),
+        block=(64, 1, 1),
+        parameters=bytes(out_at + 8),
         relocations=(TensorMapRelocation(at=map_at, map=tiled), pointer(out_at, "out", 0)),
-    )  # fmt: skip
+    )
     run((node,), given=given, out=out)
     assert torch.equal(out, given[8:24, 32:64])
 

@@ -65,8 +65,14 @@ def test_only_what_the_range_allows_is_planted(number: float, legal: bool) -> No
 def test_an_argument_without_a_domain_holds_only_what_lies_between_the_drawn() -> None:
     shape = (40, 2, 16)
     query = torch.randn(shape, generator=torch.Generator().manual_seed(2))
-    dims = {"tokens": 40, "heads": 2, "kv_heads": 1, "head_size": 16, "rot_dim": 8,
-            "max_position": 50}  # fmt: skip
+    dims = {
+        "tokens": 40,
+        "heads": 2,
+        "kv_heads": 1,
+        "head_size": 16,
+        "rot_dim": 8,
+        "max_position": 50,
+    }
     case = Case(dims=dims, dtype="float32", planted={"query": (1.25, 1e6)})
     found = planted(ROTARY, case, {"query": query})["query"]
     assert bool((found == 1.25).any()) and float(found.abs().max()) < 10
@@ -84,8 +90,14 @@ def test_an_index_stays_of_its_kind(kind: str) -> None:
         for arg in ROTARY.args
     )
     task = ROTARY.model_copy(update={"args": args})
-    dims = {"tokens": 40, "heads": 2, "kv_heads": 1, "head_size": 16, "rot_dim": 8,
-            "max_position": 50}  # fmt: skip
+    dims = {
+        "tokens": 40,
+        "heads": 2,
+        "kv_heads": 1,
+        "head_size": 16,
+        "rot_dim": 8,
+        "max_position": 50,
+    }
     case = Case(dims=dims, dtype="float32", planted={"positions": (31.0, 7.0)})
     drawn = torch.arange(40) if kind in ("permutation", "slots") else torch.full((40,), 20)
     found = planted(task, case, {"positions": drawn})["positions"].tolist()

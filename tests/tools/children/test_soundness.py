@@ -92,12 +92,19 @@ def test_a_sound_reference(task: Task) -> None:
         ("x.argsort()", "x.argsort(descending=True)", "accept refuses what reference", 8),
         (
             '"order": outputs["order"].sort().values',
-            '"order": outputs["order"].roll(1)', "canonical changes 'order'", 11,
+            '"order": outputs["order"].roll(1)',
+            "canonical changes 'order'",
+            11,
         ),
-        ("    return {**outputs, \"order", "    SEEN.append(1)\n    return {**outputs, \"codes\": "
-         "outputs[\"codes\"] * 0 + len(SEEN), \"order", "canonical changes 'codes'", 11),
+        (
+            '    return {**outputs, "order',
+            '    SEEN.append(1)\n    return {**outputs, "codes": '
+            'outputs["codes"] * 0 + len(SEEN), "order',
+            "canonical changes 'codes'",
+            11,
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_fault_is_named_with_the_line_of_its_function(
     task: Task, old: str, new: str, words: str, line: int
 ) -> None:

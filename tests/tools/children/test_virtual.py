@@ -67,8 +67,9 @@ def test_the_runner_s_process_never_loads_the_library(oracle: Oracle, tmp_path: 
     source = (
         HEAD + "#include <fcntl.h>\n__global__ void nothing() {}\n"
         f'__attribute__((constructor)) static void mark() {{ open("{mark}", O_CREAT, 0600); }}\n'
-        + SIGNATURE + "{ nothing<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
-    )  # fmt: skip
+        + SIGNATURE
+        + "{ nothing<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
+    )
     (found,) = outcomes(oracle, source, [SMALL])
     assert not isinstance(found, CaseRun) and not mark.exists()
 
@@ -76,17 +77,21 @@ def test_the_runner_s_process_never_loads_the_library(oracle: Oracle, tmp_path: 
 def test_arguments_are_aligned_as_the_plan_was_recorded(oracle: Oracle) -> None:
     """What a launcher knows of an address, its remainder by 1,024, holds for the kernel too."""
     source = (
-        HEAD + """
+        HEAD
+        + """
     __global__ void compare(float* out, const float* x, unsigned seen, int64_t rows) {
       const unsigned here = unsigned(size_t(x) % 1024) | unsigned(size_t(out) % 1024) << 16;
       for (int64_t i = threadIdx.x; i < rows; i += 32) out[i] = here == seen ? 1.f : 2.f;
     }
-    """ + SIGNATURE + """{
+    """
+        + SIGNATURE
+        + """{
       const unsigned seen = unsigned(size_t(x) % 1024) | unsigned(size_t(out) % 1024) << 16;
       compare<<<1, 32, 0, stream>>>((float*)out, (const float*)x, seen, rows);
       return cudaGetLastError();
     }
-    """)  # fmt: skip
+    """
+    )
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
     for run in Runner(TASK, DEVICE).run(
@@ -163,9 +168,11 @@ def test_what_is_done_with_is_given_back(oracle: Oracle, monkeypatch: pytest.Mon
     """A process that may hold 1 GiB makes ten calls that hold 64 MiB each, three times over."""
     monkeypatch.setattr(module, "VIRTUAL_MEMORY_BYTES", 2**30)
     source = (
-        HEAD + "__global__ void nothing() {}\n"
-        + SIGNATURE + "{ nothing<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
-    )  # fmt: skip
+        HEAD
+        + "__global__ void nothing() {}\n"
+        + SIGNATURE
+        + "{ nothing<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
+    )
     found = outcomes(oracle, source, 10 * [LARGE])
     assert [type(one) for one in found] == 10 * [CaseRun]
 
@@ -188,27 +195,33 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 def test_a_module_variable_that_a_call_writes_is_named(oracle: Oracle, name: str) -> None:
     source = (
-        HEAD + WRITES[name] + "\n__global__ void k() { note(); }\n" + SIGNATURE
+        HEAD
+        + WRITES[name]
+        + "\n__global__ void k() { note(); }\n"
+        + SIGNATURE
         + "{ k<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
-    )  # fmt: skip
+    )
     (found,) = outcomes(oracle, source, [SMALL])
     assert isinstance(found, Refused) and found.gate == "plan"
     assert f"writes to module variable {name}, whatever" in found.findings[0].what
 
 
 ADDS = (
-    HEAD + """
+    HEAD
+    + """
     __global__ void k(float* out, int turns) {
       if (threadIdx.x == 0) atomicAdd(&out[blockIdx.x / 2], 1.f);
       for (int i = 0; i < turns; ++i) __syncthreads();
     }
-    """ + SIGNATURE + """{
+    """
+    + SIGNATURE
+    + """{
       cudaMemsetAsync(out, 0, rows * 4, stream);
       k<<<unsigned(rows), 256, 0, stream>>>((float*)out, TURNS);
       return cudaGetLastError();
     }
     """
-)  # fmt: skip
+)
 """Blocks add to one another's results."""
 MIDDLE = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
 
@@ -236,7 +249,8 @@ def test_sums_of_too_many_blocks_are_unsupported_not_wrong(oracle: Oracle) -> No
 def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle) -> None:
     """Nor does it make the sample the first blocks, of which nobody would see the last rows."""
     source = (
-        HEAD + """
+        HEAD
+        + """
     __global__ void k(float* out, const float* x, int64_t n) {
       if (n < 0) while (*(const volatile float*)x == 1.f) {}
       __shared__ float sum;
@@ -249,12 +263,14 @@ def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle)
       __syncthreads();
       if (threadIdx.x == 0) out[blockIdx.x] = blockIdx.x < gridDim.x - 1 ? sum : sum + 1;
     }
-    """ + SIGNATURE.replace("int64_t,", "int64_t n,") + """{
+    """
+        + SIGNATURE.replace("int64_t,", "int64_t n,")
+        + """{
       k<<<unsigned(rows), 1024, 0, stream>>>((float*)out, (const float*)x, n);
       return cudaGetLastError();
     }
     """
-    )  # fmt: skip
+    )
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
     runner = Runner(TASK, DEVICE, engine="numpy")
@@ -269,17 +285,20 @@ def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle)
 def test_all_blocks_run_where_their_results_are_judged_together(oracle: Oracle) -> None:
     middle = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
     source = (
-        HEAD + """
+        HEAD
+        + """
     __global__ void k(float* out) {
       if (threadIdx.x == 0) out[blockIdx.x] = 1.f;
       for (int i = 0; i < 1024; ++i) __syncthreads();
     }
-    """ + SIGNATURE + """{
+    """
+        + SIGNATURE
+        + """{
       k<<<unsigned(rows), 256, 0, stream>>>((float*)out);
       return cudaGetLastError();
     }
     """
-    )  # fmt: skip
+    )
     (run,) = outcomes(oracle, source, [middle])
     assert isinstance(run, CaseRun) and not run.report.sampled, "on the C engine"
     (run,) = outcomes(oracle, source, [middle], "numpy")

@@ -25,10 +25,14 @@ __global__ void kernel(float* out, int n) {
 @pytest.mark.parametrize(
     ("old", "before"),
     [
-        ("n + 1", "if (n > 3) {"), ("n + 2", "float* out, int n) {"), ("n + 3", "case 7:"),
-        ("n + 4", "default: {"), ("n + 5", "[&] {"), ("{1, 2}", "float* out, int n) {"),
+        ("n + 1", "if (n > 3) {"),
+        ("n + 2", "float* out, int n) {"),
+        ("n + 3", "case 7:"),
+        ("n + 4", "default: {"),
+        ("n + 5", "[&] {"),
+        ("{1, 2}", "float* out, int n) {"),
     ],
-)  # fmt: skip
+)
 def test_places(old: str, before: str) -> None:
     changed = SOURCE.replace(old, old.replace("n", "m").replace("1, 2", "9, 2"))
     found = probe(SOURCE, changed)

@@ -45,10 +45,16 @@ def test_without_mutants_all_cases_are_kept() -> None:
 
 def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
     other = CaseScores(
-        asked=12, mutants=("a", "d"), own=(), harmless=("e",),
-        cases=(CaseScore(case=CASE), CaseScore(case=OTHER, kills=("d",)),
-               CaseScore(case=THIRD, unjudged="the source itself fails it")),
-    )  # fmt: skip
+        asked=12,
+        mutants=("a", "d"),
+        own=(),
+        harmless=("e",),
+        cases=(
+            CaseScore(case=CASE),
+            CaseScore(case=OTHER, kills=("d",)),
+            CaseScore(case=THIRD, unjudged="the source itself fails it"),
+        ),
+    )
     both = together(SCORES, other, "0123")
     assert both.mutants == ("a", "b", "c", "0123: a", "0123: d") and both.own == ("a",)
     assert both.dropped == (), "the case that only the candidate's bug dies of is kept"

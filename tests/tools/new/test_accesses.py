@@ -17,10 +17,14 @@ from astra_chat.tools.new.accesses import (
 @pytest.mark.parametrize(
     ("after", "reads", "writes"),
     [
-        (["=", "1"], False, True), (["=", "=", "1"], True, False), (["+", "=", "1"], True, True),
-        (["+", "1"], True, False), (["-", "-"], True, True), ([";"], True, False),
+        (["=", "1"], False, True),
+        (["=", "=", "1"], True, False),
+        (["+", "=", "1"], True, True),
+        (["+", "1"], True, False),
+        (["-", "-"], True, True),
+        ([";"], True, False),
     ],
-)  # fmt: skip
+)
 def test_what_follows_an_element(after: list[str], reads: bool, writes: bool) -> None:
     uses = Uses()
     record_access(uses, [";", "x", "[", "0", "]", *after, ";"], 1, 5)

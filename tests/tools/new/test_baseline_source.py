@@ -41,8 +41,10 @@ def test_what_is_left_is_plain_and_compiles(file: str, tmp_path: Path) -> None:
     source.write_text(found.baseline)
     done = subprocess.run(
         ["nvcc", "-std=c++17", "-arch=sm_90", "--ptx", "-o", "/dev/null", str(source)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -56,23 +58,35 @@ def test_checks_allocations_and_returns_are_cut() -> None:
     ("statement", "left"),
     [
         ("auto y = torch::zeros_like(x); if (n == 0) return y;", "if (n == 0) return cudaSuccess;"),
-        ("auto y = torch::empty_like(x); for (int i = 0; i < n; ++i) { n += i; }",
-         "for (int i = 0; i < n; ++i) {"),
+        (
+            "auto y = torch::empty_like(x); for (int i = 0; i < n; ++i) { n += i; }",
+            "for (int i = 0; i < n; ++i) {",
+        ),
         ("auto y = torch::empty_like(x); y.fill_(torch::ones(1));", "// y.fill_(torch::ones(1));"),
-        ("auto y = torch::empty_like(x); int d = helper(x.get_device());",
-         "COMPLETE: this needs the framework"),
-        ("auto y = torch::empty_like(x); auto d = x.storage(); int e = d + 1; n = e + 2; n = 1;",
-         "  // int e = d + 1;\n  // COMPLETE: this needs the framework; say it in plain CUDA:\n"
-         "  // n = e + 2;\n  n = 1;"),
-        ("auto options = x.options(); auto y = torch::empty_like(x, options); LAST(x)",
-         "\n  LAST(x)\n"),
-        ("auto y = torch::empty_like(x); if (x.dtype() == torch::kHalf) { n = 1; }",
-         "if (std::is_same_v<scalar_t, __half>) {"),
-        ("auto y = torch::empty_like(x); if (x.device().index() > 0) { n = 1; }",
-         "COMPLETE: before this block stood if (x.device().index() > 0)"),
+        (
+            "auto y = torch::empty_like(x); int d = helper(x.get_device());",
+            "COMPLETE: this needs the framework",
+        ),
+        (
+            "auto y = torch::empty_like(x); auto d = x.storage(); int e = d + 1; n = e + 2; n = 1;",
+            "  // int e = d + 1;\n  // COMPLETE: this needs the framework; say it in plain CUDA:\n"
+            "  // n = e + 2;\n  n = 1;",
+        ),
+        (
+            "auto options = x.options(); auto y = torch::empty_like(x, options); LAST(x)",
+            "\n  LAST(x)\n",
+        ),
+        (
+            "auto y = torch::empty_like(x); if (x.dtype() == torch::kHalf) { n = 1; }",
+            "if (std::is_same_v<scalar_t, __half>) {",
+        ),
+        (
+            "auto y = torch::empty_like(x); if (x.device().index() > 0) { n = 1; }",
+            "COMPLETE: before this block stood if (x.device().index() > 0)",
+        ),
         ("auto y = torch::empty_like(x); n = x.numel() / 4;", "n = (n) / 4;"),
     ],
-)  # fmt: skip
+)
 def test_statements(statement: str, left: str) -> None:
     assert left in body(statement)
 
@@ -92,7 +106,8 @@ def test_a_helper_that_was_cut_is_named_where_it_is_called() -> None:
 def test_directives_in_what_is_cut_stay() -> None:
     source = EXTENSION % "auto y = torch::empty_like(x);"
     guarded = "#ifndef ONCE\n#define ONCE\nMADE_BY(TORCH_EXTENSION_NAME)\n#endif\n"
-    text = draft_of(source.replace("using namespace torch;", f"{guarded}using namespace torch;"),
-                    "mine", None).baseline  # fmt: skip
+    text = draft_of(
+        source.replace("using namespace torch;", f"{guarded}using namespace torch;"), "mine", None
+    ).baseline
     assert "MADE_BY" not in text and text.count("#ifndef") == text.count("#endif") == 1
     assert text.index("#ifndef ONCE") < text.index("#endif")

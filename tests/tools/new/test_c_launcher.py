@@ -17,8 +17,10 @@ def test_pointers_sizes_and_scalars_become_the_contract() -> None:
     )
     found = draft_of(source, "mine", None)
     assert [(t.name, t.access, t.dtype) for t in found.tensors] == [
-        ("x", "read", "T"), ("w", "read", "float32"), ("y", "write", "T"),
-    ]  # fmt: skip
+        ("x", "read", "T"),
+        ("w", "read", "float32"),
+        ("y", "write", "T"),
+    ]
     assert found.dims == ("rows", "d") and found.dtypes == ("float16",)
     assert [(s.name, s.type, s.value) for s in found.scalars] == [("eps", "float", "1e-5f")]
     assert found.baseline.startswith(source.rstrip()), "the author's file stays as it is"
@@ -30,8 +32,9 @@ def test_pointers_sizes_and_scalars_become_the_contract() -> None:
 def test_a_launcher_that_fits_is_kept() -> None:
     source = launcher(
         "void *y, const void * x, std::int64_t n, float a, int dtype, cudaStream_t s",
-        "cudaError_t", "return cudaSuccess;",
-    )  # fmt: skip
+        "cudaError_t",
+        "return cudaSuccess;",
+    )
     found = draft_of(source, "mine", None)
     assert found.baseline == source and found.entry == "go" and not found.variables_known
 

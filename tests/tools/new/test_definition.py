@@ -15,9 +15,12 @@ from astra_chat.tools.new.unfinished import launcher_problem, marks
 from astra_chat.tools.task.folder import load_task
 
 DEFINITION: dict[str, Any] = {
-    "name": "gather_scaled_h128", "op_type": "gather", "description": "out = table[ids] * scale",
+    "name": "gather_scaled_h128",
+    "op_type": "gather",
+    "description": "out = table[ids] * scale",
     "axes": {
-        "num_tokens": {"type": "var"}, "H": {"type": "const", "value": 128},
+        "num_tokens": {"type": "var"},
+        "H": {"type": "const", "value": 128},
         "vocab_size": {"type": "var"},
     },
     "constraints": ["num_tokens <= vocab_size", "ids.max() < vocab_size"],
@@ -28,7 +31,7 @@ DEFINITION: dict[str, Any] = {
     },
     "outputs": {"out": {"shape": ["num_tokens", "H"], "dtype": "bfloat16"}},
     "reference": "import torch\n\ndef run(table, ids, scale):\n    return table[ids] * scale\n",
-}  # fmt: skip
+}
 KERNEL = """#include <cuda_bf16.h>
 #include <cstdint>
 __global__ void kernel(__nv_bfloat16* out, const __nv_bfloat16* table, const int64_t* ids, int h,
@@ -58,14 +61,16 @@ def test_alone(path: Path) -> None:
     assert launcher_problem(task) is None
     rows = [(a.name, a.dtype, tuple(map(str, a.shape)), a.access) for a in task.args]
     assert rows == [
-        ("table", "T", ("vocab_size", "h"), "read"), ("ids", "int64", ("num_tokens",), "read"),
+        ("table", "T", ("vocab_size", "h"), "read"),
+        ("ids", "int64", ("num_tokens",), "read"),
         ("out", "T", ("num_tokens", "h"), "write"),
-    ]  # fmt: skip
+    ]
     assert task.dims["h"].values == (128,) and task.dtypes == ("bfloat16",)
     assert [str(one) for one in task.require] == ["num_tokens <= vocab_size"]
     assert task.summary == "out = table[ids] * scale"
-    assert any("baseline.cu" in place and "the kernel and its launcher" in place
-               for place in marks(folder))  # fmt: skip
+    assert any(
+        "baseline.cu" in place and "the kernel and its launcher" in place for place in marks(folder)
+    )
 
 
 def test_with_the_kernel(path: Path) -> None:

@@ -41,9 +41,15 @@ def test_the_main_dtype_becomes_the_variable() -> None:
 
 @pytest.mark.parametrize(
     ("word", "dtype"),
-    [("c10::Half", "float16"), ("std::int64_t", "int64"), ("unsigned char", "uint8"),
-     ("__nv_fp8_e4m3", "float8_e4m3fn"), ("at::Float8_e5m2", "float8_e5m2"), ("Foo", None)],
-)  # fmt: skip
+    [
+        ("c10::Half", "float16"),
+        ("std::int64_t", "int64"),
+        ("unsigned char", "uint8"),
+        ("__nv_fp8_e4m3", "float8_e4m3fn"),
+        ("at::Float8_e5m2", "float8_e5m2"),
+        ("Foo", None),
+    ],
+)
 def test_c_types(word: str, dtype: str | None) -> None:
     assert dtype_named(word) == dtype
 

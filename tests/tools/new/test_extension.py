@@ -49,8 +49,11 @@ def test_pages_of_a_cache() -> None:
     """Shapes in comments of the kernel, strides, a macro with launches, a string parameter."""
     found = draft("kv_cache_torch.cu")
     assert rows(found)[2] == (
-        "key_cache", "T", "num_blocks, num_heads, head_size//x, block_size, x", "readwrite"
-    )  # fmt: skip
+        "key_cache",
+        "T",
+        "num_blocks, num_heads, head_size//x, block_size, x",
+        "readwrite",
+    )
     assert found.tensors[0].strides == ("free", "head_size", "1")
     assert found.dtypes == ("float16", "bfloat16") and found.variables_known
     assert "static_cast<T*>(key_cache)" in found.baseline
@@ -99,9 +102,10 @@ def test_the_line_of_a_parameter_is_told() -> None:
 def test_a_torch_extension_is_understood() -> None:
     found = draft("rms_norm_torch.cu")
     assert [(t.name, t.written, t.shape) for t in found.tensors] == [
-        ("out", True, ("rows", "hidden")), ("input", False, ("rows", "hidden")),
+        ("out", True, ("rows", "hidden")),
+        ("input", False, ("rows", "hidden")),
         ("weight", False, ()),
-    ]  # fmt: skip
+    ]
     assert found.dims == ("rows", "hidden") and found.variables_known
     assert found.dtypes == ("float16", "bfloat16", "float32")
     assert [(s.name, s.value) for s in found.scalars] == [("eps", "1e-6")]
@@ -110,17 +114,20 @@ def test_a_torch_extension_is_understood() -> None:
 def test_an_operator_of_a_library_is_understood() -> None:
     found = draft("gate_library.cu")
     assert [(t.name, t.written, t.shape, t.dtype) for t in found.tensors] == [
-        ("out", True, (), "T"), ("input", False, ("tokens", "2*d"), "T"),
+        ("out", True, (), "T"),
+        ("input", False, ("tokens", "2*d"), "T"),
         ("scale", False, (), "float32"),
-    ]  # fmt: skip
+    ]
     assert [(s.name, s.type, s.value) for s in found.scalars] == [("fast", "bool", "False")]
 
 
 def test_a_tvm_ffi_file_is_understood() -> None:
     found = draft("add_tvm.cu")
     assert [(t.name, t.written) for t in found.tensors] == [
-        ("x", False), ("y", False), ("out", True),
-    ]  # fmt: skip
+        ("x", False),
+        ("y", False),
+        ("out", True),
+    ]
     assert found.dims == ("n",) and found.dtypes == ("float16",)
 
 
@@ -128,8 +135,9 @@ def test_a_count_of_known_sizes_is_no_dim_and_one_line_declares_several() -> Non
     found = draft("gelu_library.cu")
     assert found.dims == ("rows", "cols") and found.dtypes == ("float16", "bfloat16")
     assert [(t.name, t.written, t.shape) for t in found.tensors] == [
-        ("x", True, ("rows", "cols")), ("bias", False, ("cols",)),
-    ]  # fmt: skip
+        ("x", True, ("rows", "cols")),
+        ("bias", False, ("cols",)),
+    ]
     assert "const int64_t n = (rows * cols);" in found.baseline
 
 
@@ -137,17 +145,20 @@ def test_a_registration_block_of_tvm_ffi() -> None:
     found = draft("rope_tvm_block.cu")
     assert found.dims == ("tokens", "heads", "d") and found.dtypes == ("bfloat16",)
     assert [(t.name, t.written, t.shape, t.dtype) for t in found.tensors] == [
-        ("q", False, ("tokens", "heads", "d"), "T"), ("turns", False, (), "float32"),
+        ("q", False, ("tokens", "heads", "d"), "T"),
+        ("turns", False, (), "float32"),
         ("out", True, (), "T"),
-    ]  # fmt: skip
+    ]
     assert "using namespace" not in found.baseline, "an alias of the framework's is none of ours"
 
 
 def test_copies_and_variables_are_seen_through() -> None:
     found = draft("muladd_library.cu")
     assert [(t.name, t.written, t.shape) for t in found.tensors] == [
-        ("result", True, ("count",)), ("a", False, ("count",)), ("b", False, ("count",)),
-    ]  # fmt: skip
+        ("result", True, ("count",)),
+        ("a", False, ("count",)),
+        ("b", False, ("count",)),
+    ]
     assert found.dtypes == ("float32",) and "contiguous()" not in found.baseline
     assert "const float* first = static_cast<const float*>(a);" in found.baseline
 

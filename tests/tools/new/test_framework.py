@@ -20,15 +20,20 @@ def exported(source: str) -> list[tuple[str, str]]:
     [
         ('PYBIND11_MODULE(x, m) { m.def("a", &f, "doc"); m.def("b", g); }', ["f", "g"]),
         ('TORCH_LIBRARY(n, m) { m.def("a(Tensor x, int n) -> ()", &f); }', ["f"]),
-        ('TORCH_LIBRARY(n, m) { m.def("a(Tensor x, int n) -> ()"); m.impl("a", c10::kCUDA, &g); }',
-         ["g"]),
+        (
+            'TORCH_LIBRARY(n, m) { m.def("a(Tensor x, int n) -> ()"); '
+            'm.impl("a", c10::kCUDA, &g); }',
+            ["g"],
+        ),
         ('TORCH_LIBRARY_IMPL(n, CUDA, m) { m.impl("n::a", TORCH_FN(f)); }', ["f"]),
         ("TVM_FFI_DLL_EXPORT_TYPED_FUNC(a, ns::g);", ["g"]),
-        ('TVM_FFI_STATIC_INIT_BLOCK() { refl::GlobalDef().def("n.a", f).def("b", &g); }',
-         ["f", "g"]),
+        (
+            'TVM_FFI_STATIC_INIT_BLOCK() { refl::GlobalDef().def("n.a", f).def("b", &g); }',
+            ["f", "g"],
+        ),
         ('PYBIND11_MODULE(x, m) { m.def("a", &elsewhere); }', []),
     ],
-)  # fmt: skip
+)
 def test_registrations(registration: str, names: list[str]) -> None:
     found = exported(BODY + registration)
     assert [function for _, function in found] == names

@@ -35,19 +35,28 @@ def test_sizes_meet_the_relations(file: str) -> None:
 def test_indices() -> None:
     found = draft("kv_cache_torch.cu")
     assert index_of(found, found.tensors[4]) == {
-        "from": 0, "below": "num_blocks*block_size", "kind": "slots", "none": -1,
-    }  # fmt: skip
+        "from": 0,
+        "below": "num_blocks*block_size",
+        "kind": "slots",
+        "none": -1,
+    }
     plain = draft_of(contract("reshape_and_cache").baseline, "mine", None)
     assert index_of(plain, plain.tensors[4]) == {
-        "from": 0, "below": "blocks*block_size", "kind": "slots", "none": -1,
-    }  # fmt: skip
+        "from": 0,
+        "below": "blocks*block_size",
+        "kind": "slots",
+        "none": -1,
+    }
     assert relations(plain) == (["tokens <= blocks*block_size"], [])
     plain = draft_of(contract("rotary_embedding").baseline, "mine", None)
     assert index_of(plain, plain.tensors[0])["below"] == "max_position"
     found = draft("rotary_torch.cu")
     assert index_of(found, found.tensors[0]) == {
-        "from": 0, "below": "max_position", "kind": "positions", "table": "cos_sin_cache",
-    }  # fmt: skip
+        "from": 0,
+        "below": "max_position",
+        "kind": "positions",
+        "table": "cos_sin_cache",
+    }
     found = draft("moe_align_torch.cu")
     assert index_of(found, found.tensors[0])["below"] == "num_experts"
 
@@ -62,8 +71,14 @@ def test_scales() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "given", "value"),
-    [("float", "1e-5f", "1e-5"), ("float", "", "1.0"), ("bool", "False", "false"),
-     ("bool", "", "true"), ("int64_t", "4", "4"), ("int64_t", "kMany", "1")],
-)  # fmt: skip
+    [
+        ("float", "1e-5f", "1e-5"),
+        ("float", "", "1.0"),
+        ("bool", "False", "false"),
+        ("bool", "", "true"),
+        ("int64_t", "4", "4"),
+        ("int64_t", "kMany", "1"),
+    ],
+)
 def test_values_of_scalars(kind: str, given: str, value: str) -> None:
     assert scalar_value(Scalar("alpha", kind, given)) == value

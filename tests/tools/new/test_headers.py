@@ -19,14 +19,17 @@ def tree(folder: Path, files: dict[str, str]) -> Path:
 
 
 def test_from_folders_below_and_above(tmp_path: Path) -> None:
-    kernel = tree(tmp_path, {
-        "ops/kernel.cu": '#include <cstdint>\n  #  include "inc/vec.cuh" // ours\n'
-        '#include "../common/math.h"\n#include "torch/extension.h"\nint x;\n',
-        "ops/inc/vec.cuh": '#pragma once\n#include "deep/types.h"\n'
-        '#include "../../common/math.h"\n',
-        "ops/inc/deep/types.h": "using i64 = long long;\n",
-        "common/math.h": '#pragma once\n#include "../ops/inc/vec.cuh"\n',
-    })  # fmt: skip
+    kernel = tree(
+        tmp_path,
+        {
+            "ops/kernel.cu": '#include <cstdint>\n  #  include "inc/vec.cuh" // ours\n'
+            '#include "../common/math.h"\n#include "torch/extension.h"\nint x;\n',
+            "ops/inc/vec.cuh": '#pragma once\n#include "deep/types.h"\n'
+            '#include "../../common/math.h"\n',
+            "ops/inc/deep/types.h": "using i64 = long long;\n",
+            "common/math.h": '#pragma once\n#include "../ops/inc/vec.cuh"\n',
+        },
+    )
     given = gathered([kernel])
     source, headers = given.source, given.headers
     assert source == (
@@ -41,10 +44,15 @@ def test_from_folders_below_and_above(tmp_path: Path) -> None:
 
 
 def test_two_of_one_name(tmp_path: Path) -> None:
-    kernel = tree(tmp_path, {
-        "ops/kernel.cu": '#include "a/util.h"\n#include "b/util.h"\n#include "a/kernel.cu"\n',
-        "ops/a/util.h": "int a;\n", "ops/b/util.h": "int b;\n", "ops/a/kernel.cu": "int c;\n",
-    })  # fmt: skip
+    kernel = tree(
+        tmp_path,
+        {
+            "ops/kernel.cu": '#include "a/util.h"\n#include "b/util.h"\n#include "a/kernel.cu"\n',
+            "ops/a/util.h": "int a;\n",
+            "ops/b/util.h": "int b;\n",
+            "ops/a/kernel.cu": "int c;\n",
+        },
+    )
     assert "kernel.cu" in TAKEN
     given = gathered([kernel])
     source, headers = given.source, given.headers
@@ -54,20 +62,29 @@ def test_two_of_one_name(tmp_path: Path) -> None:
 
 def test_what_needs_the_framework_stands_in_the_source(tmp_path: Path) -> None:
     """Kernel and binding in files of their own, with a header of declarations between them."""
-    kernel = tree(tmp_path, {
-        "ops/kernel.cu": '#include "ops.h"\n#include "plain.h"\nint kernel;\n',
-        "ops/ext.cpp": '#include "all.h"\n#include "ops.h"\nint binding;\n',
-        "ops/ops.h": "#pragma once\n#include <torch/extension.h>\nint declared;\n",
-        "ops/all.h": '#include "ops.h"\n#include "plain.h"\nint all;\n', "ops/plain.h": "int p;\n",
-    })  # fmt: skip
+    kernel = tree(
+        tmp_path,
+        {
+            "ops/kernel.cu": '#include "ops.h"\n#include "plain.h"\nint kernel;\n',
+            "ops/ext.cpp": '#include "all.h"\n#include "ops.h"\nint binding;\n',
+            "ops/ops.h": "#pragma once\n#include <torch/extension.h>\nint declared;\n",
+            "ops/all.h": '#include "ops.h"\n#include "plain.h"\nint all;\n',
+            "ops/plain.h": "int p;\n",
+        },
+    )
     given = gathered([kernel, kernel.parent / "ext.cpp"])
     source, headers = given.source, given.headers
     assert headers == {"plain.h": "int p;\n"}
     words = [line for line in source.splitlines() if line.strip()]
     assert words == [
-        "#include <torch/extension.h>", "int declared;", '#include "plain.h"', "int kernel;",
-        '#include "plain.h"', "int all;", "int binding;",
-    ]  # fmt: skip
+        "#include <torch/extension.h>",
+        "int declared;",
+        '#include "plain.h"',
+        "int kernel;",
+        '#include "plain.h"',
+        "int all;",
+        "int binding;",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,23 +96,34 @@ def test_what_needs_the_framework_stands_in_the_source(tmp_path: Path) -> None:
         ('#include "binary.h"\n', r"cannot read .*binary\.h: it is not text"),
         ('#include "x/u.h"\n#include "y/x/u.h"\n#include "z/x/u.h"\n', r"two files are called"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_come_along(tmp_path: Path, source: str, words: str) -> None:
-    kernel = tree(tmp_path, {
-        "ops/kernel.cu": source, "ops/there.h": '#include "lost.h"\n', "ops/a name.h": "",
-        "ops/x/u.h": "1", "ops/y/x/u.h": "2", "ops/z/x/u.h": "3",
-    })  # fmt: skip
+    kernel = tree(
+        tmp_path,
+        {
+            "ops/kernel.cu": source,
+            "ops/there.h": '#include "lost.h"\n',
+            "ops/a name.h": "",
+            "ops/x/u.h": "1",
+            "ops/y/x/u.h": "2",
+            "ops/z/x/u.h": "3",
+        },
+    )
     (tmp_path / "ops/binary.h").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match=words):
         gathered([kernel])
 
 
 def test_lines_are_those_of_their_files(tmp_path: Path) -> None:
-    kernel = tree(tmp_path, {
-        "ops/kernel.cu": 'int a;\n#include "ops.h"\nint b;\n#include "plain.h"\nint c;\n',
-        "ops/ops.h": "#pragma once\n#include <torch/extension.h>\nint d;\n",
-        "ops/plain.h": "int p;\n", "ops/ext.cpp": "int e;\nint f;\n",
-    })  # fmt: skip
+    kernel = tree(
+        tmp_path,
+        {
+            "ops/kernel.cu": 'int a;\n#include "ops.h"\nint b;\n#include "plain.h"\nint c;\n',
+            "ops/ops.h": "#pragma once\n#include <torch/extension.h>\nint d;\n",
+            "ops/plain.h": "int p;\n",
+            "ops/ext.cpp": "int e;\nint f;\n",
+        },
+    )
     given = gathered([kernel, kernel.parent / "ext.cpp"])
     lines = given.source.splitlines()
     places = {text: given.place(number) for number, text in enumerate(lines, 1) if text}

@@ -49,12 +49,14 @@ def test_branches_on_the_dtype_are_all_told() -> None:
 @pytest.mark.parametrize(
     ("macro", "dtypes"),
     [
-        ("AT_DISPATCH_FLOATING_TYPES(t, \"f\", [&] {});", ("float32",)),
-        ("AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, \"f\", [&] {});", ("float16", "float32")),
-        ("AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, t, \"f\", [&] {});",
-         ("float16", "bfloat16", "float32")),
+        ('AT_DISPATCH_FLOATING_TYPES(t, "f", [&] {});', ("float32",)),
+        ('AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, "f", [&] {});', ("float16", "float32")),
+        (
+            'AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, t, "f", [&] {});',
+            ("float16", "bfloat16", "float32"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_dispatch_macros(macro: str, dtypes: tuple[str, ...]) -> None:
     assert facts(macro.replace('t, "', 'x.scalar_type(), "')).variables == {"scalar_t": dtypes}
 
@@ -67,9 +69,10 @@ def test_dispatches_inside_dispatches_name_their_types_and_tensors() -> None:
     )
     found = facts(body)
     assert found.variables == {
-        "scalar_t": ("float16", "bfloat16"), "fp8_t": ("float8_e4m3fn",),
+        "scalar_t": ("float16", "bfloat16"),
+        "fp8_t": ("float8_e4m3fn",),
         "IdType": ("int32", "int64"),
-    }  # fmt: skip
+    }
     assert found.switched == {"x": "scalar_t", "y": "fp8_t", "z": "IdType"}
 
 

@@ -37,9 +37,10 @@ def test_open_extents_are_those_of_the_code() -> None:
 
 def test_checks_tell_what_is_left() -> None:
     said = Stated(
-        ranks={"s": 2}, equal=[("s.size(0)", "x.size(0)"), ("s.size(1)", "n"), ("w.numel()", "n")],
+        ranks={"s": 2},
+        equal=[("s.size(0)", "x.size(0)"), ("s.size(1)", "n"), ("w.numel()", "n")],
         alike=[("t", "s")],
-    )  # fmt: skip
+    )
     found = layout_of(
         ["x", "s", "t", "w"], said, {("x", 0): "m"}, {"x": ("m", "n")}, ["m", "n"], []
     )

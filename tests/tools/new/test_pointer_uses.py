@@ -51,15 +51,19 @@ def uses(body: str, parameters: str = "float* x", before: str = "") -> Uses:
         ("kernel<<<1, 2, 0, s>>>(y, z, x);", True, True),
         ("cudaLaunchKernelEx(&config, kernel<float>, x, y, z);", False, True),
         ("auto k = kernel<float>; cudaLaunchKernelEx(&config, k, x, y, z);", False, True),
-        ("void* args[] = {&y, (void*)&x, &z}; auto k = kernel<float>;"
-         " cudaLaunchKernel((void*)k, grid, block, args, 0, stream);", True, False),
+        (
+            "void* args[] = {&y, (void*)&x, &z}; auto k = kernel<float>;"
+            " cudaLaunchKernel((void*)k, grid, block, args, 0, stream);",
+            True,
+            False,
+        ),
         ("float y = __ldg(x + 1); vec.load(x); ", True, False),
         ("vec.store(x + 1); __stcs(x, 1.0f);", False, True),
         ("cudaMemsetAsync(x, 0, n, s);", False, True),
         ("if (x == nullptr) return;", False, False),
         ("sum += x[0].y; x[1].z = 3;", True, True),
     ],
-)  # fmt: skip
+)
 def test_accesses(body: str, reads: bool, writes: bool) -> None:
     found = uses(body)
     assert (found.reads, found.writes) == (reads, writes) and not found.unclear

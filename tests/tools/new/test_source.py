@@ -33,16 +33,20 @@ int last() { return 1; }
 def test_functions_are_found_with_their_linkage() -> None:
     found = functions(code(pieces(SOURCE)))
     assert [(f.name, f.c_linkage, f.on_device) for f in found] == [
-        ("kernel", False, True), ("inside", True, False), ("launch", True, False),
+        ("kernel", False, True),
+        ("inside", True, False),
+        ("launch", True, False),
         ("last", False, False),
-    ]  # fmt: skip
+    ]
 
 
 def test_parameters_have_types_names_and_defaults() -> None:
     kernel, inside, launch, _ = functions(code(pieces(SOURCE)))
     assert [(p.type, p.name, p.default) for p in kernel.parameters] == [
-        ("T * __restrict__", "out", ""), ("const T *", "in", ""), ("int", "n", "1<<2"),
-    ]  # fmt: skip
+        ("T * __restrict__", "out", ""),
+        ("const T *", "in", ""),
+        ("int", "n", "1<<2"),
+    ]
     assert inside.parameters == ()
     assert [p.name for p in launch.parameters] == ["out", "in", "two", ""]
 

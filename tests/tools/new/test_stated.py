@@ -50,22 +50,31 @@ def test_extents(text: str, found: str) -> None:
     [
         ('TORCH_CHECK(k.dim() == 4, "four");', "ranks", {"k": 4}),
         ("CHECK_DIM(3, query);", "ranks", {"query": 3}),
-        ("TORCH_CHECK(k.size(0) == 128 && k.size(1) == n);", "equal",
-         [("k.size(0)", "128"), ("k.size(1)", "n")]),
-        ("TVM_FFI_ICHECK_EQ(k.size(0), cache.size(1)) << 1;", "equal",
-         [("k.size(0)", "cache.size(1)")]),
+        (
+            "TORCH_CHECK(k.size(0) == 128 && k.size(1) == n);",
+            "equal",
+            [("k.size(0)", "128"), ("k.size(1)", "n")],
+        ),
+        (
+            "TVM_FFI_ICHECK_EQ(k.size(0), cache.size(1)) << 1;",
+            "equal",
+            [("k.size(0)", "cache.size(1)")],
+        ),
         ("CHECK_SHAPE(query, k);", "alike", [("query", "k")]),
         ("TORCH_CHECK(query.sizes() == k.sizes());", "alike", [("query", "k")]),
         ("TORCH_CHECK(k.scalar_type() == at::ScalarType::Long);", "dtypes", {"k": ("int64",)}),
         ("CHECK_INPUT_TYPE(k, dl_int32);", "dtypes", {"k": ("int32",)}),
-        ("TORCH_CHECK(k.dtype() == torch::kHalf || k.dtype() == torch::kBFloat16);", "dtypes",
-         {"k": ("float16", "bfloat16")}),
+        (
+            "TORCH_CHECK(k.dtype() == torch::kHalf || k.dtype() == torch::kBFloat16);",
+            "dtypes",
+            {"k": ("float16", "bfloat16")},
+        ),
         ("TORCH_CHECK(k.dtype() == query.dtype());", "same_dtype", [("k", "query")]),
         ("TORCH_CHECK(head_size % 8 == 0);", "multiples", [("head_size", 8)]),
         ('TORCH_CHECK(rot_dim <= head_size, "at most");', "relations", ["rot_dim<=head_size"]),
         ("CHECK_LE(rot_dim, head_size);", "relations", ["rot_dim<=head_size"]),
         ("TORCH_CHECK(k.is_cuda()); TORCH_CHECK(name != other);", "relations", []),
     ],
-)  # fmt: skip
+)
 def test_checks(check: str, field: str, value: object) -> None:
     assert getattr(read(check), field) == value

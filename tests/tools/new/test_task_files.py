@@ -26,8 +26,9 @@ def test_the_files_make_a_task(file: str, tmp_path: Path) -> None:
     assert {case.dtype for case in task.check} == set(task.dtypes)
     tree = ast.parse((tmp_path / "reference.py").read_text())
     assert [n.name for n in tree.body if isinstance(n, ast.FunctionDef)] == [
-        "make_inputs", "reference",
-    ]  # fmt: skip
+        "make_inputs",
+        "reference",
+    ]
 
 
 def test_what_the_source_told_is_not_asked_again() -> None:

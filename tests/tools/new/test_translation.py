@@ -16,8 +16,10 @@ DRAFT = draft("rotary_torch.cu")
     [
         ("query.data_ptr<scalar_t>()", "static_cast<scalar_t*>(query)"),
         ("(float*)query.data_ptr()", "static_cast<float*>(query)"),
-        ("reinterpret_cast<const half*>(cos_sin_cache.data_ptr<at::Half>())",
-         "static_cast<const half*>(cos_sin_cache)"),
+        (
+            "reinterpret_cast<const half*>(cos_sin_cache.data_ptr<at::Half>())",
+            "static_cast<const half*>(cos_sin_cache)",
+        ),
         ("key.value().data_ptr<float>()", "static_cast<float*>(key)"),
         ("key.has_value()", "(key != nullptr)"),
         ("cos_sin_cache.size(-1) + query.stride(0)", "rot_dim + query_stride"),
@@ -29,7 +31,7 @@ DRAFT = draft("rotary_torch.cu")
         ("at::cuda::getCurrentCUDAStream()", "stream"),
         ("c10::BFloat16 x", "__nv_bfloat16 x"),
     ],
-)  # fmt: skip
+)
 def test_words(text: str, plain: str) -> None:
     facts = Facts(letters={"scalar_t": "T"})
     assert words(DRAFT, facts, text) == plain

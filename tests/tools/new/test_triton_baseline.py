@@ -94,9 +94,12 @@ def test_without_triton_it_says_what_to_do() -> None:
     ],
 )
 def test_bad_options(
-    grid: str | None, constants: list[str], words: str,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    grid: str | None,
+    constants: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput, match=words):
         new_task("rows", [KERNEL], None, launch_of(grid, constants, 4, None))
@@ -153,9 +156,13 @@ def test_registers_have_names_of_their_own() -> None:
     body = "\t.reg .b32 %r<9>;\n\tld.param.b64 %rd1, [k_param_0];\n\tmov.u32 %r3, %ctaid.x;\n"
     branch = "$L__BB0_1:\n\t@%p1 bra $L__BB0_1;\n$L__tmp0:\n\t.loc 1 2 3 // here\n\tret;\n"
     assert entry_of(f"{HEAD}{body}{branch}}}\n", 1).body == (
-        ".reg .b32 %%triton_r<9>;", "mov.b64 %%triton_rd1, %0;", "mov.u32 %%triton_r3, %%ctaid.x;",
-        "L__BB0_1:", "@%%triton_p1 bra L__BB0_1;", "ret;",
-    )  # fmt: skip
+        ".reg .b32 %%triton_r<9>;",
+        "mov.b64 %%triton_rd1, %0;",
+        "mov.u32 %%triton_r3, %%ctaid.x;",
+        "L__BB0_1:",
+        "@%%triton_p1 bra L__BB0_1;",
+        "ret;",
+    )
 
 
 def test_numbers_of_32_bits_are_widened_where_the_register_has_64() -> None:
@@ -163,6 +170,7 @@ def test_numbers_of_32_bits_are_widened_where_the_register_has_64() -> None:
     loads = "\tld.param.s32 %rd1, [k_param_0];\n\tld.param.u32 %rd2, [k_param_1];\n"
     narrow = "\tld.param.s32 %r1, [k_param_0];\n"
     assert entry_of(f"{head}{loads}{narrow}}}\n", 2).body == (
-        "cvt.s64.s32 %%triton_rd1, %0;", "cvt.u64.u32 %%triton_rd2, %1;",
+        "cvt.s64.s32 %%triton_rd1, %0;",
+        "cvt.u64.u32 %%triton_rd2, %1;",
         "mov.b32 %%triton_r1, %0;",
-    )  # fmt: skip
+    )

@@ -46,9 +46,11 @@ def test_the_signature() -> None:
     assert helper.name == "_helper"
     found = draft_of(kernel, "mine")
     assert [(t.name, t.access, t.strides) for t in found.tensors] == [
-        ("x", "read", ("free", "1")), ("y", "write", ("free", "1")), ("weight", "read", ()),
+        ("x", "read", ("free", "1")),
+        ("y", "write", ("free", "1")),
+        ("weight", "read", ()),
         ("counter", "readwrite", ()),
-    ]  # fmt: skip
+    ]
     assert found.dims == ("n_rows", "n_cols") and [s.name for s in found.scalars] == ["eps"]
     assert all(t.doubts for t in found.tensors)
     assert "its constants: BLOCK, HAS_WEIGHT" in found.baseline

@@ -16,9 +16,13 @@ X = Tensor("x", "read")
 
 def test_letters() -> None:
     found = letters_of(
-        {"scalar_t": HALVES, "quant_t": ("float8_e4m3fn", "int8"), "index_t": ("int32", "int64"),
-         "other_t": HALVES}
-    )  # fmt: skip
+        {
+            "scalar_t": HALVES,
+            "quant_t": ("float8_e4m3fn", "int8"),
+            "index_t": ("int32", "int64"),
+            "other_t": HALVES,
+        }
+    )
     assert found == {"scalar_t": "T", "quant_t": "Q", "index_t": "I", "other_t": "U"}
 
 

@@ -37,14 +37,20 @@ def test_marks_and_blank_formulas_are_places(folder: Path) -> None:
     ("old", "new", "words"),
     [
         ("int64_t d,\n", "int d,\n", "d is int, not int64_t: .*int d, int dtype"),
-        ("void* out, const void* input, int64_t", "const void* input, void* out, int64_t",
-         r"the order of parameters is another: .*\(const void\* input, void\* out"),
-        ("int64_t d,\n", "int64_t d, int64_t input_stride,\n",
-         r': task.toml has no input_stride \(strides = \["free", ...\] of input\?\): '),
+        (
+            "void* out, const void* input, int64_t",
+            "const void* input, void* out, int64_t",
+            r"the order of parameters is another: .*\(const void\* input, void\* out",
+        ),
+        (
+            "int64_t d,\n",
+            "int64_t d, int64_t input_stride,\n",
+            r': task.toml has no input_stride \(strides = \["free", ...\] of input\?\): ',
+        ),
         ("int64_t tokens, int64_t d,\n", "int64_t d,\n", "baseline.cu has no tokens: "),
         ('extern "C" cudaError_t silu_and_mul', "cudaError_t silu_and_mul", "does not define"),
     ],
-)  # fmt: skip
+)
 def test_another_launcher_is_a_problem(folder: Path, old: str, new: str, words: str) -> None:
     source = (folder / "baseline.cu").read_text()
     assert old in source

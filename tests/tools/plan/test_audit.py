@@ -26,14 +26,29 @@ from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinVariable, Par
 
 H200, A100 = spec("h200"), spec("a100")
 KERNEL = CubinKernel(
-    name="k", registers=64, static_shared_bytes=1024, barriers=1, max_threads=256,
-    required_block=None, cluster=None, max_cluster=0, parameter_bytes=144,
+    name="k",
+    registers=64,
+    static_shared_bytes=1024,
+    barriers=1,
+    max_threads=256,
+    required_block=None,
+    cluster=None,
+    max_cluster=0,
+    parameter_bytes=144,
     parameters=(Parameter(0, 8), Parameter(8, 4), Parameter(16, 128)),
-)  # fmt: skip
+)
 SIZED = CubinKernel(
-    name="sized", registers=8, static_shared_bytes=0, barriers=0, max_threads=64,
-    required_block=(64, 1, 1), cluster=None, max_cluster=0, parameter_bytes=0, parameters=(),
-)  # fmt: skip
+    name="sized",
+    registers=8,
+    static_shared_bytes=0,
+    barriers=0,
+    max_threads=64,
+    required_block=(64, 1, 1),
+    cluster=None,
+    max_cluster=0,
+    parameter_bytes=0,
+    parameters=(),
+)
 CUBIN = Cubin((9, 0), {"k": KERNEL, "sized": SIZED}, {"table": CubinVariable("table", 32, 0)})
 BUFFERS = Buffers(
     buffers=(Buffer(64),), arguments=(Argument("out", 64, 0), Argument("none", 0, None))
@@ -41,17 +56,30 @@ BUFFERS = Buffers(
 OUT = ArgumentAddress(name="out", offset=64)
 TABLE = VariableAddress(name="table", offset=32)
 MAP = TiledTensorMap(
-    data_type=6, address=ArgumentAddress(name="out", offset=0), global_dim=(8, 2),
-    global_strides=(16,), box_dim=(8, 1), element_strides=(1, 1), interleave=0, swizzle=0,
-    l2_promotion=0, oob_fill=0,
-)  # fmt: skip
+    data_type=6,
+    address=ArgumentAddress(name="out", offset=0),
+    global_dim=(8, 2),
+    global_strides=(16,),
+    box_dim=(8, 1),
+    element_strides=(1, 1),
+    interleave=0,
+    swizzle=0,
+    l2_promotion=0,
+    oob_fill=0,
+)
 GOOD: dict[str, Any] = {
-    "kernel": "k", "grid": (64, 2, 1), "block": (128, 2, 1), "dynamic_shared_bytes": 200_000,
-    "cluster": (2, 1, 1), "parameters": bytes(144), "undefined": ((12, 4),),
+    "kernel": "k",
+    "grid": (64, 2, 1),
+    "block": (128, 2, 1),
+    "dynamic_shared_bytes": 200_000,
+    "cluster": (2, 1, 1),
+    "parameters": bytes(144),
+    "undefined": ((12, 4),),
     "relocations": (
-        PointerRelocation(at=0, to=OUT), TensorMapRelocation(at=16, map=MAP),
+        PointerRelocation(at=0, to=OUT),
+        TensorMapRelocation(at=16, map=MAP),
     ),
-}  # fmt: skip
+}
 
 
 def kernel(**changes: Any) -> KernelNode:
@@ -65,12 +93,21 @@ def test_what_fits_passes() -> None:
         kernel(relocations=(PointerRelocation(at=0, to=TABLE),)),
         CopyNode(
             target=VariableAddress(name="table", offset=0),
-            source=ArgumentAddress(name="out", offset=16), width_bytes=8, height=3,
-            target_pitch_bytes=8, source_pitch_bytes=20,
+            source=ArgumentAddress(name="out", offset=16),
+            width_bytes=8,
+            height=3,
+            target_pitch_bytes=8,
+            source_pitch_bytes=20,
         ),
-        kernel(kernel="sized", block=(64, 1, 1), parameters=b"", undefined=(), relocations=(),
-               dynamic_shared_bytes=0),
-    )  # fmt: skip
+        kernel(
+            kernel="sized",
+            block=(64, 1, 1),
+            parameters=b"",
+            undefined=(),
+            relocations=(),
+            dynamic_shared_bytes=0,
+        ),
+    )
     assert audit(nodes, CUBIN, BUFFERS, H200) == ""
 
 
@@ -89,10 +126,26 @@ def argument(name: str, offset: int) -> PointerRelocation:
         ({"block": (257, 1, 1)}, "no GPU of this kind takes it"),
         ({"block": (1, 1, 65)}, "no GPU of this kind takes it"),
         ({"dynamic_shared_bytes": 232_000}, "no GPU of this kind takes it"),
-        ({"cooperative": True, "cluster": None, "dynamic_shared_bytes": 0, "block": (64, 1, 1),
-          "grid": (132 * 16 + 1, 1, 1)}, "CUDA error 720"),
-        ({"cooperative": True, "cluster": (2, 1, 1), "dynamic_shared_bytes": 0,
-          "block": (64, 1, 1), "grid": (132 * 8 + 2, 1, 1)}, "CUDA error 720"),
+        (
+            {
+                "cooperative": True,
+                "cluster": None,
+                "dynamic_shared_bytes": 0,
+                "block": (64, 1, 1),
+                "grid": (132 * 16 + 1, 1, 1),
+            },
+            "CUDA error 720",
+        ),
+        (
+            {
+                "cooperative": True,
+                "cluster": (2, 1, 1),
+                "dynamic_shared_bytes": 0,
+                "block": (64, 1, 1),
+                "grid": (132 * 8 + 2, 1, 1),
+            },
+            "CUDA error 720",
+        ),
         ({"cluster": (32, 1, 1)}, "a cluster of 32 blocks"),
         ({"cluster": (3, 1, 1)}, "no multiple of its cluster"),
         ({"parameters": bytes(143)}, "143 parameter bytes, the cubin says 144"),
@@ -106,18 +159,28 @@ def argument(name: str, offset: int) -> PointerRelocation:
         ({"relocations": (argument("out", 65),)}, "byte 65 of out"),
         ({"relocations": (argument("ghost", 0),)}, "no argument ghost"),
         ({"relocations": (argument("ghost", -16),)}, "no argument ghost"),
-        ({"relocations": (TensorMapRelocation(
-            at=16, map=MAP.model_copy(update={"address": argument("out", -16).to})),)},
-            "16 bytes before out"),
+        (
+            {
+                "relocations": (
+                    TensorMapRelocation(
+                        at=16, map=MAP.model_copy(update={"address": argument("out", -16).to})
+                    ),
+                )
+            },
+            "16 bytes before out",
+        ),
         ({"relocations": (argument("none", 0),)}, "no argument none"),
         ({"relocations": (pointer(0, VariableAddress(name="out", offset=0)),)}, "no variable out"),
         (
-            {"relocations": (TensorMapRelocation(
-                at=16, map=MAP.model_copy(update={"box_dim": (1, 1, 1)})),)},
+            {
+                "relocations": (
+                    TensorMapRelocation(at=16, map=MAP.model_copy(update={"box_dim": (1, 1, 1)})),
+                )
+            },
             "do not fit its rank",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_forged_kernel_launch_is_named(change: dict[str, Any], what: str) -> None:
     assert what in audit((kernel(**change),), CUBIN, BUFFERS, H200)
 

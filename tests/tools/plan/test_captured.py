@@ -71,13 +71,17 @@ def test_a_captured_launcher_has_the_recorded_plan(name: str) -> None:
 @pytest.mark.parametrize(
     ("launched", "words"),
     [
-        ("void* p; cudaGetSymbolAddress(&p, own); fill<<<1, 32, 0, stream>>>((float*)p);",
-         "points to device memory that is no argument"),
+        (
+            "void* p; cudaGetSymbolAddress(&p, own); fill<<<1, 32, 0, stream>>>((float*)p);",
+            "points to device memory that is no argument",
+        ),
         ("fill<<<1, 4096, 0, stream>>>((float*)out);", "returned CUDA error 1"),
-        ("cudaMemcpyAsync(out, &tokens, 8, cudaMemcpyHostToDevice, stream);",
-         "a copy that is not one of device memory"),
+        (
+            "cudaMemcpyAsync(out, &tokens, 8, cudaMemcpyHostToDevice, stream);",
+            "a copy that is not one of device memory",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_no_plan_can_hold_is_refused(launched: str, words: str) -> None:
     source = (
         "#include <cuda_runtime.h>\n#include <cstdint>\n__device__ float own[64];\n"

@@ -43,9 +43,13 @@ def plan(late: int = 1, *, programmatic: bool = True) -> LaunchPlan:
         PointerRelocation(at=16, to=VariableAddress(name="table", offset=0)),
     )
     node = KernelNode(
-        kernel="kernel", grid=(1, 1, 1), block=(64, 1, 1), programmatic=programmatic,
-        parameters=bytes(24) + late.to_bytes(4, "little"), relocations=pointers,
-    )  # fmt: skip
+        kernel="kernel",
+        grid=(1, 1, 1),
+        block=(64, 1, 1),
+        programmatic=programmatic,
+        parameters=bytes(24) + late.to_bytes(4, "little"),
+        relocations=pointers,
+    )
     return LaunchPlan(case=Case(dims={"n": 1}, dtype="float32", seed=1), nodes=(node,))
 
 

@@ -24,19 +24,32 @@ from astra_chat.tools.types import Case
 CASE = Case(dims={"tokens": 16, "d": 4096}, dtype="float16")
 INPUT = ArgumentAddress(name="input", offset=16)
 MAP = TiledTensorMap(
-    data_type=6, address=INPUT, global_dim=(8192, 16), global_strides=(16384,),
-    box_dim=(64, 8), element_strides=(1, 1), interleave=0, swizzle=3, l2_promotion=2, oob_fill=0,
-)  # fmt: skip
+    data_type=6,
+    address=INPUT,
+    global_dim=(8192, 16),
+    global_strides=(16384,),
+    box_dim=(64, 8),
+    element_strides=(1, 1),
+    interleave=0,
+    swizzle=3,
+    l2_promotion=2,
+    oob_fill=0,
+)
 KERNEL = KernelNode(
-    kernel="_Z4fillPfi", grid=(16, 1, 1), block=(128, 2, 1), dynamic_shared_bytes=1024,
-    cluster=(2, 1, 1), programmatic=True, parameters=bytes(256),
+    kernel="_Z4fillPfi",
+    grid=(16, 1, 1),
+    block=(128, 2, 1),
+    dynamic_shared_bytes=1024,
+    cluster=(2, 1, 1),
+    programmatic=True,
+    parameters=bytes(256),
     relocations=(
         PointerRelocation(at=0, to=INPUT),
         PointerRelocation(at=8, to=VariableAddress(name="table", offset=4)),
         TensorMapRelocation(at=64, map=MAP),
     ),
     undefined=((20, 4),),
-)  # fmt: skip
+)
 PLAN = LaunchPlan(
     case=CASE,
     nodes=(
@@ -45,7 +58,7 @@ PLAN = LaunchPlan(
         CopyNode(target=VariableAddress(name="table", offset=0), source=INPUT, width_bytes=8),
     ),
     facts=(DeviceFact(name="cudaDevAttrMultiProcessorCount", value=132),),
-)  # fmt: skip
+)
 
 
 def test_json_round_trip_keeps_everything() -> None:

@@ -27,9 +27,12 @@ from astra_chat.tools.task.folder import find_task
 
 OUT, INPUT = 0x2000_0000_0000, 0x3000_0000_0000
 CALL = Recording(
-    index=0, words=(OUT, INPUT, 3, 24, 1, 0x5550),
-    reserved=(("out", OUT, 144), ("input", INPUT, 288)), stream=0x5550, pattern=0x1AA,
-)  # fmt: skip
+    index=0,
+    words=(OUT, INPUT, 3, 24, 1, 0x5550),
+    reserved=(("out", OUT, 144), ("input", INPUT, 288)),
+    stream=0x5550,
+    pattern=0x1AA,
+)
 
 
 def recorder(built: Build, entry: str) -> Recorder:
@@ -106,9 +109,7 @@ def test_a_crash_names_the_call_that_ran(built: Build) -> None:
 )
 def test_a_plan_forged_in_full_is_caught_by_the_audit(built: Build, entry: str, what: str) -> None:
     """As many calls as the launcher writes lines for: the report itself is in order."""
-    calls = [
-        Recording(i, CALL.words, CALL.reserved, CALL.stream, CALL.pattern) for i in range(64)
-    ]  # fmt: skip
+    calls = [Recording(i, CALL.words, CALL.reserved, CALL.stream, CALL.pattern) for i in range(64)]
     report = run(built, entry, *calls)
     assert isinstance(report, Report)
     (node,) = report.calls[0].nodes

@@ -131,8 +131,9 @@ def test_large_parameters_and_the_end_of_an_argument(recorded: Record) -> None:
 
 def test_a_kernels_pointer_may_lie_before_its_argument(recorded: Record) -> None:
     assert pointers(kernel_of(recorded("pointer_before"), 0)) == {
-        0: ("out", 0), 8: ("input", -4096 * 4)
-    }  # fmt: skip
+        0: ("out", 0),
+        8: ("input", -4096 * 4),
+    }
 
 
 def test_a_null_pointer_stays_null(recorded: Record) -> None:
@@ -176,10 +177,14 @@ def test_memsets_and_copies(recorded: Record) -> None:
         MemsetNode(target=out, value=0, width_bytes=8, height=5, pitch_bytes=row),
         CopyNode(target=out, source=ArgumentAddress(name="input", offset=4), width_bytes=16),
         CopyNode(
-            target=out, source=source, width_bytes=8, height=5, target_pitch_bytes=row,
+            target=out,
+            source=source,
+            width_bytes=8,
+            height=5,
+            target_pitch_bytes=row,
             source_pitch_bytes=2 * row,
         ),
-    )  # fmt: skip
+    )
 
 
 def test_the_address_of_a_variable_kept_in_a_static(recorded: Record) -> None:
@@ -192,11 +197,18 @@ def test_a_tensor_map_is_its_arguments(recorded: Record) -> None:
     assert node.relocations[0] == TensorMapRelocation(
         at=48,  # ptxas aligns the map in constant memory, where parameters begin at 0x210
         map=TiledTensorMap(
-            data_type=6, address=ArgumentAddress(name="input", offset=0), global_dim=(4608, 5),
-            global_strides=(9216,), box_dim=(64, 1), element_strides=(1, 1), interleave=0,
-            swizzle=3, l2_promotion=2, oob_fill=0,
+            data_type=6,
+            address=ArgumentAddress(name="input", offset=0),
+            global_dim=(4608, 5),
+            global_strides=(9216,),
+            box_dim=(64, 1),
+            element_strides=(1, 1),
+            interleave=0,
+            swizzle=3,
+            l2_promotion=2,
+            oob_fill=0,
         ),
-    )  # fmt: skip
+    )
     assert node.undefined == ((0, 48),) and node.parameters == bytes(184)
 
 

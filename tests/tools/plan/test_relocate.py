@@ -29,19 +29,34 @@ BUFFERS = Buffers(
     buffers=(Buffer(64), Buffer(256)), arguments=(Argument("out", 64, 0), Argument("input", 256, 1))
 )
 KERNEL = CubinKernel(
-    name="k", registers=8, static_shared_bytes=0, barriers=0, max_threads=0, required_block=None,
-    cluster=None, max_cluster=0, parameter_bytes=24,
+    name="k",
+    registers=8,
+    static_shared_bytes=0,
+    barriers=0,
+    max_threads=0,
+    required_block=None,
+    cluster=None,
+    max_cluster=0,
+    parameter_bytes=24,
     parameters=(Parameter(0, 8), Parameter(8, 16)),
-)  # fmt: skip
+)
 CUBIN = Cubin((9, 0), {"k": KERNEL}, {"table": CubinVariable("table", 32, 0)})
 
 
 def launched(parameters: bytes, **changes: object) -> report.Kernel:
     fields: dict[str, object] = {
-        "kind": "kernel", "kernel": "k", "grid": (1, 1, 1), "block": (32, 1, 1),
-        "dynamic_shared_bytes": 0, "shared_carveout": -1, "cluster_scheduling": 0,
-        "programmatic": False, "cooperative": False, "parameters": parameters, "maps": (),
-    }  # fmt: skip
+        "kind": "kernel",
+        "kernel": "k",
+        "grid": (1, 1, 1),
+        "block": (32, 1, 1),
+        "dynamic_shared_bytes": 0,
+        "shared_carveout": -1,
+        "cluster_scheduling": 0,
+        "programmatic": False,
+        "cooperative": False,
+        "parameters": parameters,
+        "maps": (),
+    }
     return report.Kernel.model_validate({**fields, **changes})
 
 
@@ -52,15 +67,21 @@ def seen(
     return [
         Seen(
             report.Called(
-                kind="call", index=i, nodes=tuple(node if isinstance(node, list) else [node]),
-                status=0, left=0, strayed=0, refused="", error="",
+                kind="call",
+                index=i,
+                nodes=tuple(node if isinstance(node, list) else [node]),
+                status=0,
+                left=0,
+                strayed=0,
+                refused="",
+                error="",
             ),
             Addresses({"out": OUT[i], "input": inputs[i]}, (OUT[i], inputs[i])),
             {"table": TABLE[i]},
             PATTERNS[i],
         )
         for i, node in enumerate(nodes)
-    ]  # fmt: skip
+    ]
 
 
 def packed(first: int, second: int, last: int) -> bytes:
@@ -68,9 +89,7 @@ def packed(first: int, second: int, last: int) -> bytes:
 
 
 def test_words_that_follow_an_argument_or_a_variable_are_addresses() -> None:
-    parameters = [
-        packed(out + 16, table + 4, 7) for out, table in zip(OUT, TABLE, strict=True)
-    ]  # fmt: skip
+    parameters = [packed(out + 16, table + 4, 7) for out, table in zip(OUT, TABLE, strict=True)]
     (node,) = relocate(seen(*map(launched, parameters)), BUFFERS, CUBIN, {})
     assert isinstance(node, KernelNode)
     assert node.relocations == (
@@ -210,8 +229,9 @@ def test_of_two_views_the_one_that_holds_the_address_counts() -> None:
     (node,) = relocate(recordings, views, CUBIN, {})
     assert isinstance(node, KernelNode)
     assert [r.to for r in node.relocations if isinstance(r, PointerRelocation)] == [
-        ArgumentAddress(name="tail", offset=0), ArgumentAddress(name="tail", offset=16),
-    ]  # fmt: skip
+        ArgumentAddress(name="tail", offset=0),
+        ArgumentAddress(name="tail", offset=16),
+    ]
 
 
 def test_the_rest_of_a_pointer_in_padding_is_none() -> None:

@@ -9,17 +9,36 @@ import pytest
 from astra_chat.tools.plan.report import ForgedReport, parse_report
 
 CALL = {
-    "kind": "call", "index": 0, "nodes": [], "status": 0, "left": 0, "strayed": 0, "refused": "",
+    "kind": "call",
+    "index": 0,
+    "nodes": [],
+    "status": 0,
+    "left": 0,
+    "strayed": 0,
+    "refused": "",
     "error": "no error",
-}  # fmt: skip
+}
 MEMSET = {
-    "kind": "memset", "target": 4096, "value": 0, "width_bytes": 8, "height": 1, "pitch_bytes": 0,
-}  # fmt: skip
+    "kind": "memset",
+    "target": 4096,
+    "value": 0,
+    "width_bytes": 8,
+    "height": 1,
+    "pitch_bytes": 0,
+}
 KERNEL = {
-    "kind": "kernel", "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "maps": [],
-    "dynamic_shared_bytes": 0, "shared_carveout": -1, "cluster_scheduling": 0,
-    "programmatic": False, "cooperative": True, "parameters": "00ff",
-}  # fmt: skip
+    "kind": "kernel",
+    "kernel": "k",
+    "grid": [1, 1, 1],
+    "block": [1, 1, 1],
+    "maps": [],
+    "dynamic_shared_bytes": 0,
+    "shared_carveout": -1,
+    "cluster_scheduling": 0,
+    "programmatic": False,
+    "cooperative": True,
+    "parameters": "00ff",
+}
 
 
 def lines(*values: object) -> bytes:

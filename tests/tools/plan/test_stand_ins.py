@@ -27,8 +27,9 @@ def test_usual_buffers_follow_the_case() -> None:
     case = Case(dims={"tokens": 3, "d": 24}, dtype="float16", offset=2)
     buffers = usual_buffers(TASK, case)
     assert [(a.name, a.bytes, a.buffer) for a in buffers.arguments] == [
-        ("out", 3 * 24 * 2, 0), ("input", 3 * 48 * 2, 1),
-    ]  # fmt: skip
+        ("out", 3 * 24 * 2, 0),
+        ("input", 3 * 48 * 2, 1),
+    ]
     assert [b.remainder for b in buffers.buffers] == [32, 32]
 
 
@@ -36,9 +37,11 @@ def test_views_keep_their_distance_and_null_stays_null() -> None:
     buffers = Buffers(
         buffers=(Buffer(4096, 64), Buffer(100)),
         arguments=(
-            Argument("q", 1024, 0), Argument("k", 1024, 0, offset=1024), Argument("none", 0, None),
+            Argument("q", 1024, 0),
+            Argument("k", 1024, 0, offset=1024),
+            Argument("none", 0, None),
         ),
-    )  # fmt: skip
+    )
     drawn = draw_addresses(buffers, (), random.Random(3))
     assert drawn.arguments["k"] - drawn.arguments["q"] == 1024
     assert drawn.arguments["q"] % ALIGNMENT == 64 and drawn.arguments["none"] == 0

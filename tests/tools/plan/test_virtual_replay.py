@@ -177,9 +177,13 @@ def test_too_much_shared_memory_is_cuda_s_error(device: Device) -> None:
 def test_a_cooperative_launch_meets(device: Device) -> None:
     out = np.zeros(9, np.int32)
     node = kernel(
-        "together", bytes(8), (pointer(0, "out"),), grid=(8, 1, 1), block=(32, 1, 1),
+        "together",
+        bytes(8),
+        (pointer(0, "out"),),
+        grid=(8, 1, 1),
+        block=(32, 1, 1),
         cooperative=True,
-    )  # fmt: skip
+    )
     assert device(node, out=out) == 0
     assert (out == 256).all()
 
@@ -192,9 +196,12 @@ def test_memsets_and_copies_of_rows(device: Device) -> None:
         CopyNode(
             target=ArgumentAddress(name="out", offset=16),
             source=ArgumentAddress(name="x", offset=1),
-            width_bytes=3, height=2, target_pitch_bytes=16, source_pitch_bytes=8,
+            width_bytes=3,
+            height=2,
+            target_pitch_bytes=16,
+            source_pitch_bytes=8,
         ),
-    )  # fmt: skip
+    )
     assert device(*nodes, x=x, out=out) == 0
     expected = np.zeros(64, np.uint8)
     expected[2:6] = 7
@@ -212,9 +219,12 @@ def test_memsets_and_copies_of_rows(device: Device) -> None:
 def test_a_memset_past_an_argument_writes_nothing(device: Device, height: int) -> None:
     out = np.zeros(16, np.uint8)
     node = MemsetNode(
-        target=ArgumentAddress(name="out", offset=8), value=1, width_bytes=9 - 4 * (height - 1),
-        height=height, pitch_bytes=8 * (height - 1),
-    )  # fmt: skip
+        target=ArgumentAddress(name="out", offset=8),
+        value=1,
+        width_bytes=9 - 4 * (height - 1),
+        height=height,
+        pitch_bytes=8 * (height - 1),
+    )
     assert device(node, out=out) == 1
     assert not out.any()
 
@@ -229,10 +239,19 @@ def test_what_the_virtual_gpu_lacks_is_named(device: Device) -> None:
         device(kernel("add", bytes(24), (), cluster=(2, 1, 1), grid=(2, 1, 1)))
     assert caught.value.opcode == "cudaLaunchAttributeClusterDimension"
     held = Im2colTensorMap(
-        data_type=7, address=ArgumentAddress(name="x", offset=0), global_dim=(8, 8, 8),
-        global_strides=(32, 256), lower_corner=(0,), upper_corner=(0,), channels_per_pixel=1,
-        pixels_per_column=1, element_strides=(1, 1, 1), interleave=0, swizzle=0, l2_promotion=0,
+        data_type=7,
+        address=ArgumentAddress(name="x", offset=0),
+        global_dim=(8, 8, 8),
+        global_strides=(32, 256),
+        lower_corner=(0,),
+        upper_corner=(0,),
+        channels_per_pixel=1,
+        pixels_per_column=1,
+        element_strides=(1, 1, 1),
+        interleave=0,
+        swizzle=0,
+        l2_promotion=0,
         oob_fill=0,
-    )  # fmt: skip
+    )
     with pytest.raises(PlanUnsupported, match="kernel add: a tensor map is not supported"):
         device(kernel("add", bytes(128), (TensorMapRelocation(at=0, map=held),)))

@@ -24,11 +24,19 @@ def refused(text: str, *, timer: bool = False) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     "text",
     [
-        "S2R R0, SR_TID.X", "@!P0 S2R R0, SR_TID.Y", "S2UR UR4, SR_CTAID.Z", "CS2R R2, SRZ",
-        "S2R R3, SR_LANEID", "S2R R3, SR_LTMASK", "S2UR UR6, SR_CgaCtaId", "S2R R1, SR_CgaSize",
-        "S2R R5, SR_SMEMSZ", "S2UR UR5, SR_SWINHI", "IADD3 R2, R2, R3, RZ",
+        "S2R R0, SR_TID.X",
+        "@!P0 S2R R0, SR_TID.Y",
+        "S2UR UR4, SR_CTAID.Z",
+        "CS2R R2, SRZ",
+        "S2R R3, SR_LANEID",
+        "S2R R3, SR_LTMASK",
+        "S2UR UR6, SR_CgaCtaId",
+        "S2R R1, SR_CgaSize",
+        "S2R R5, SR_SMEMSZ",
+        "S2UR UR5, SR_SWINHI",
+        "IADD3 R2, R2, R3, RZ",
     ],
-)  # fmt: skip
+)
 def test_where_a_thread_is_may_be_asked(text: str) -> None:
     assert refused(OWN.format(3) + PTX + instruction(text)) == []
 

@@ -33,22 +33,31 @@ def written(body: str, functions: str = "") -> tuple[str, ...]:
     [
         ("atom.global.add.u32 %r1, [ticket], 1;", ("ticket",)),
         ("mov.u64 %d1, ticket; red.relaxed.gpu.global.add.u32 [%d1], 1;", ("ticket",)),
-        ("mov.u64 %d1, room; cvta.global.u64 %d2, %d1; mad.wide.u32 %d3, %r0, 4, %d2;"
-         " st.u32 [%d3+8], %r0;", ("room",)),
+        (
+            "mov.u64 %d1, room; cvta.global.u64 %d2, %d1; mad.wide.u32 %d3, %r0, 4, %d2;"
+            " st.u32 [%d3+8], %r0;",
+            ("room",),
+        ),
         ("mov.u64 %d1, factors; cvta.const.u64 %d2, %d1; st.f32 [%d2], %f1;", ("factors",)),
-        ("setp.eq.u32 %p0, %r0, 0; mov.u64 %d1, room; selp.b64 %d2, %d0, %d1, %p0;"
-         " st.global.u32 [%d2], 1;", ("room",)),
+        (
+            "setp.eq.u32 %p0, %r0, 0; mov.u64 %d1, room; selp.b64 %d2, %d0, %d1, %p0;"
+            " st.global.u32 [%d2], 1;",
+            ("room",),
+        ),
         # The address of a variable stands in a table of the module.
         ("ld.global.u64 %d1, [places]; st.u32 [%d1], 1;", ("room",)),
         ("cp.async.bulk.global.shared::cta.bulk_group [room], [tile], 16;", ("room",)),
-        ("mov.u64 %d1, room; cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1],"
-         " [tile], 16;", ("room",)),
+        (
+            "mov.u64 %d1, room; cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1],"
+            " [tile], 16;",
+            ("room",),
+        ),
         ("st.global.u32 [ticket], 1; st.global.u32 [room], 1;", ("room", "ticket")),
         ("{ .global .align 4 .u32 own; red.global.add.u32 [own], 1; }", ("own",)),
         # Set back in the end: two calls at once would still share it.
         ("atom.global.add.u32 %r1, [ticket], 1; st.global.u32 [ticket], 0;", ("ticket",)),
     ],
-)  # fmt: skip
+)
 def test_a_store_to_a_module_variable_is_found(body: str, names: tuple[str, ...]) -> None:
     assert written(body) == names
 

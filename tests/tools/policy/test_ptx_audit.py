@@ -29,14 +29,17 @@ def test_kernels_that_wait() -> None:
         ("red.relaxed.gpu.global.add.u32 [%rd1], 1;", True, True),
         ("atom.add.f32 %f1, [%rd1], %f2;", True, True),
         ("{ $L: @%p1 atom.add.f32 %f1, [%rd1], %f2; }", True, True),
-        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], %r2;",
-         True, True),
+        (
+            "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], %r2;",
+            True,
+            True,
+        ),
         ("atom.shared.add.u32 %r1, [%r2], 1;", True, False),
         ("atom.acq_rel.cta.shared::cta.cas.b32 %r1, [%r2], 1, 2;", True, False),
         ("bar.red.popc.u32 %r1, 0, %p1;", False, False),
         ("mov.b32 %r1, %atom; // atom.global.add", False, False),
     ],
-)  # fmt: skip
+)
 def test_kernels_with_atomics(body: str, atomic: bool, adds: bool) -> None:
     ptx = f".visible .entry a() {{ {body} ret; }} .visible .entry b() {{ ret; }}"
     assert kernels_with_global_atomics(ptx) == ({"a"} if adds else set())

@@ -22,15 +22,34 @@ def test_no_name_stands_twice() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "cudaError_t", "cudaSuccess", "cudaErrorInvalidValue", "cudaStream_t", "cudaGetLastError",
-        "cudaLaunchKernelEx", "cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaFuncSetAttribute",
-        "cudaLaunchAttributeProgrammaticStreamSerialization", "cudaDeviceGetAttribute",
-        "cudaDevAttrMultiProcessorCount", "cudaFuncAttributeMaxDynamicSharedMemorySize",
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaMemsetAsync", "cudaGetDevice",
-        "cudaLaunchAttributeClusterDimension", "cudaLaunchCooperativeKernel", "cuda", "cub",
-        "cudart", "customer", "systematic", "executor", "forklift", "socket_id",
+        "cudaError_t",
+        "cudaSuccess",
+        "cudaErrorInvalidValue",
+        "cudaStream_t",
+        "cudaGetLastError",
+        "cudaLaunchKernelEx",
+        "cudaLaunchConfig_t",
+        "cudaLaunchAttribute",
+        "cudaFuncSetAttribute",
+        "cudaLaunchAttributeProgrammaticStreamSerialization",
+        "cudaDeviceGetAttribute",
+        "cudaDevAttrMultiProcessorCount",
+        "cudaFuncAttributeMaxDynamicSharedMemorySize",
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cudaMemsetAsync",
+        "cudaGetDevice",
+        "cudaLaunchAttributeClusterDimension",
+        "cudaLaunchCooperativeKernel",
+        "cuda",
+        "cub",
+        "cudart",
+        "customer",
+        "systematic",
+        "executor",
+        "forklift",
+        "socket_id",
     ],
-)  # fmt: skip
+)
 def test_launchers_may_name(name: str) -> None:
     assert rules.refusal(name, called=True) is None
 
@@ -78,12 +97,20 @@ def test_pasting_is_seen_through(fragments: set[str], name: str | None) -> None:
 @pytest.mark.parametrize(
     ("header", "allowed"),
     [
-        ("<cuda_fp16.h>", True), ("<cstdint>", True), ("<stdint.h>", True),
+        ("<cuda_fp16.h>", True),
+        ("<cstdint>", True),
+        ("<stdint.h>", True),
         ("<cuda/std/array>", True),
-        ("<cub/warp/warp_reduce.cuh>", True), ("<cooperative_groups/memcpy_async.h>", True),
-        ("<iostream>", False), ("<fstream>", False), ("<unistd.h>", False), ("<sys/mman.h>", False),
-        ("<torch/extension.h>", False), ("<cub/../../x.h>", False), ("</etc/hosts>", False),
+        ("<cub/warp/warp_reduce.cuh>", True),
+        ("<cooperative_groups/memcpy_async.h>", True),
+        ("<iostream>", False),
+        ("<fstream>", False),
+        ("<unistd.h>", False),
+        ("<sys/mman.h>", False),
+        ("<torch/extension.h>", False),
+        ("<cub/../../x.h>", False),
+        ("</etc/hosts>", False),
     ],
-)  # fmt: skip
+)
 def test_headers(header: str, allowed: bool) -> None:
     assert bool(rules.HEADERS.fullmatch(header)) == allowed

@@ -15,19 +15,36 @@ from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchRep
 H200 = spec("h200")
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 LARGE = {
-    m.TIME: 51456.0, m.DRAM: 86.75, m.L2: 92.16, m.L1: 23.61, m.ISSUE: 30.56, m.SPECIAL: 37.78,
-    m.DRAM_READ: 155199744.0, m.DRAM_WRITE: 59409152.0, m.LOADS: 303104.0, m.LOAD_SECTORS: 16.0,
+    m.TIME: 51456.0,
+    m.DRAM: 86.75,
+    m.L2: 92.16,
+    m.L1: 23.61,
+    m.ISSUE: 30.56,
+    m.SPECIAL: 37.78,
+    m.DRAM_READ: 155199744.0,
+    m.DRAM_WRITE: 59409152.0,
+    m.LOADS: 303104.0,
+    m.LOAD_SECTORS: 16.0,
     "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 38797312.0,
     "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum": 116391936.0,
-    STALL.format("long_scoreboard"): 31.54, STALL.format("wait"): 1.58,
-    STALL.format("mio_throttle"): 1.23, STALL.format("barrier"): 0.0,
-}  # fmt: skip
+    STALL.format("long_scoreboard"): 31.54,
+    STALL.format("wait"): 1.58,
+    STALL.format("mio_throttle"): 1.23,
+    STALL.format("barrier"): 0.0,
+}
 """silu_and_mul, 2048x18944 bfloat16, under Nsight Compute on an NVIDIA H200."""
 
 
 def reading(**changed: float) -> m.Reading:
-    names = {"dram": m.DRAM, "l2": m.L2, "l1": m.L1, "issue": m.ISSUE, "special": m.SPECIAL,
-             "time": m.TIME, "shared": m.SHARED_WAVEFRONTS}  # fmt: skip
+    names = {
+        "dram": m.DRAM,
+        "l2": m.L2,
+        "l1": m.L1,
+        "issue": m.ISSUE,
+        "special": m.SPECIAL,
+        "time": m.TIME,
+        "shared": m.SHARED_WAVEFRONTS,
+    }
     figures = LARGE | {names[key]: value for key, value in changed.items()}
     return m.read({n: Metric(name=n, value=v, unit="", words="") for n, v in figures.items()}, H200)
 
@@ -70,8 +87,10 @@ def test_stalls_are_shares_of_a_warps_cycles_the_largest_first() -> None:
     found = reading()
     stalls = [metric for metric in found.derived if "stalled" in metric.name]
     assert [s.words.partition("waiting for ")[2] for s in stalls] == [
-        m.STALLS["long_scoreboard"], m.STALLS["wait"], m.STALLS["mio_throttle"],
-    ]  # fmt: skip
+        m.STALLS["long_scoreboard"],
+        m.STALLS["wait"],
+        m.STALLS["mio_throttle"],
+    ]
     assert stalls[0].value == pytest.approx(100 * 31.54 / (31.54 + 1.58 + 1.23 + 1))
     assert "wait for a load from global or local memory" in found.why
 

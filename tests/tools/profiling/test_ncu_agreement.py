@@ -31,11 +31,23 @@ def time(
     base: float, base_profiled: float, judged: float, profiled: float, launches: int = 1
 ) -> MeasuredTime:
     return MeasuredTime(
-        case=CASE, weight=1, baseline_us=base, median_us=judged, ratio=base / judged, ratio_low=1,
-        ratio_high=1, limit_us=0.5, percent_of_limit=50, baseline_event_us=8, event_us=8,
-        sm_clock_mhz=1980, profiled_us=profiled, baseline_profiled_us=base_profiled,
-        launches=launches, baseline_launches=1,
-    )  # fmt: skip
+        case=CASE,
+        weight=1,
+        baseline_us=base,
+        median_us=judged,
+        ratio=base / judged,
+        ratio_low=1,
+        ratio_high=1,
+        limit_us=0.5,
+        percent_of_limit=50,
+        baseline_event_us=8,
+        event_us=8,
+        sm_clock_mhz=1980,
+        profiled_us=profiled,
+        baseline_profiled_us=base_profiled,
+        launches=launches,
+        baseline_launches=1,
+    )
 
 
 @pytest.mark.parametrize("figures", HONEST)

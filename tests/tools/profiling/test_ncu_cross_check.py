@@ -37,9 +37,17 @@ def page(*rows: tuple[str, str]) -> str:
 def test_launches_of_a_call_add_up_and_the_median_call_counts() -> None:
     mark = ("astra_77", "900")
     log = page(
-        mark, ("a(int)", "1,000"), ("b(int)", "500"), mark, ("a(int)", "3000"), mark,
-        ("a(int)", "2000"), mark, ("large(int)", "90,000"), mark,
-    )  # fmt: skip
+        mark,
+        ("a(int)", "1,000"),
+        ("b(int)", "500"),
+        mark,
+        ("a(int)", "3000"),
+        mark,
+        ("a(int)", "2000"),
+        mark,
+        ("large(int)", "90,000"),
+        mark,
+    )
     assert durations(log, "astra_77", [3, 1]) == [Profiled(2.0, 1), Profiled(90.0, 1)]
 
 

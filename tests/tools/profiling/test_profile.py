@@ -47,19 +47,31 @@ PAGE = """==PROF== Connected to process 1
 """
 TASK = find_task("silu_and_mul")
 COUNTERS = Counters(
-    warp_instructions=Counter(int=10, float=20), lane_instructions=960, global_load_requests=4,
-    global_store_requests=2, global_load_bytes=2048, global_load_sectors=64,
-    global_store_sectors=32, unique_load_sectors=64, unique_store_sectors=32, barriers=6,
-)  # fmt: skip
+    warp_instructions=Counter(int=10, float=20),
+    lane_instructions=960,
+    global_load_requests=4,
+    global_store_requests=2,
+    global_load_bytes=2048,
+    global_load_sectors=64,
+    global_store_sectors=32,
+    unique_load_sectors=64,
+    unique_store_sectors=32,
+    barriers=6,
+)
 ORACLE_CASE = OracleCase(TASK.bench[0][0], Path(), Path())
 LAUNCH = CountedLaunch(kernel="first", scale=2.0, counters=COUNTERS)
 REPORT = CaseReport(
     launches=(LAUNCH,),
     estimate=Estimate(
-        us=3.5, terms={}, limiter="latency", occupancy=0.5, waves=0.1,
-        why="idle", sampled="",
+        us=3.5,
+        terms={},
+        limiter="latency",
+        occupancy=0.5,
+        waves=0.1,
+        why="idle",
+        sampled="",
     ),
-)  # fmt: skip
+)
 
 
 def plan_of(kernels: int) -> LaunchPlan:
@@ -75,10 +87,19 @@ def counting(**counters: Any) -> CaseReport:
 
 def measured() -> MeasuredTime:
     return MeasuredTime(
-        case=Case(dims={"tokens": 1, "d": 8}, dtype="float16"), weight=1, baseline_us=2,
-        median_us=1, ratio=2, ratio_low=2, ratio_high=2, limit_us=0.9, percent_of_limit=90,
-        baseline_event_us=8, event_us=7, sm_clock_mhz=1980,
-    )  # fmt: skip
+        case=Case(dims={"tokens": 1, "d": 8}, dtype="float16"),
+        weight=1,
+        baseline_us=2,
+        median_us=1,
+        ratio=2,
+        ratio_low=2,
+        ratio_high=2,
+        limit_us=0.9,
+        percent_of_limit=90,
+        baseline_event_us=8,
+        event_us=7,
+        sm_clock_mhz=1980,
+    )
 
 
 def test_counts_add_up_and_shares_are_means_by_time() -> None:
@@ -97,12 +118,17 @@ def test_a_page_without_kernels_is_empty() -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        "", '"ID"', '"ID","Kernel Name"\n', '"ID"\n"",\n"0"\n', '"ID","a"\n"","',
-        "\0\n\"ID\",\"\0\"\n\0\n\0", PAGE[: PAGE.index("1,000")],
+        "",
+        '"ID"',
+        '"ID","Kernel Name"\n',
+        '"ID"\n"",\n"0"\n',
+        '"ID","a"\n"","',
+        '\0\n"ID","\0"\n\0\n\0',
+        PAGE[: PAGE.index("1,000")],
         PAGE.replace("3,072", "nan").replace("1,000", "inf"),
     ],
     ids=["nothing", "a word", "a head", "a column", "an open quote", "bytes", "cut", "no numbers"],
-)  # fmt: skip
+)
 def test_a_broken_page_gives_nothing_and_no_nonsense(page: str) -> None:
     metrics, _ = parse_ncu(page)
     assert m.DRAM_READ not in metrics
@@ -220,9 +246,16 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
     names = {metric.name for metric in counter_metrics(REPORT)}
     assert {m.TIME, m.LOADS, m.LOAD_SECTORS, m.DRAM_READ, m.INSTRUCTIONS, m.LANES} <= names
     assert names - set(m.WORDS) == {
-        "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
-        m.LOAD_ROUNDS, m.MACHINE_PATH, m.PTX_PATH, m.CHAIN, m.WARPS_HELD, m.TURNS,
-    }  # fmt: skip
+        "barriers",
+        "global_load_bytes_per_request",
+        "shared_wavefronts_per_request",
+        m.LOAD_ROUNDS,
+        m.MACHINE_PATH,
+        m.PTX_PATH,
+        m.CHAIN,
+        m.WARPS_HELD,
+        m.TURNS,
+    }
     assert names <= m.KNOWN
     metrics = counter_metrics(counting(local_load_sectors=40))
     local = {metric.name: metric.value for metric in metrics if metric.name not in names}
@@ -244,8 +277,10 @@ def test_the_chain_is_told_by_unit_where_the_machine_code_is_known() -> None:
     metrics = counter_metrics(known)
     told = {metric.name: metric.value for metric in metrics if metric.name.startswith("chain_")}
     assert list(told.items()) == [
-        (m.CHAIN_BEFORE_LOAD, 30.0), ("chain_cycles_alu", 40.0), ("chain_cycles_xu", 20.0)
-    ]  # fmt: skip
+        (m.CHAIN_BEFORE_LOAD, 30.0),
+        ("chain_cycles_alu", 40.0),
+        ("chain_cycles_xu", 20.0),
+    ]
     assert told.keys() <= m.KNOWN
 
 
@@ -259,8 +294,10 @@ def test_the_chain_is_told_by_lines_of_the_source() -> None:
     estimate = replace(REPORT.estimated, chain_lines=lines, load_lines={f"{inner}2": 2.0})
     found = source_lines(estimate, "  load(p);\nx = f(p);\ny = f(q);\n")
     assert [(one.line, one.calls, one.chain_cycles, one.load_rounds) for one in found] == [
-        (2, (), 5.0, 0.0), (1, (2,), 8.0, 2.0), (1, (3,), 7.0, 0.0)
-    ]  # fmt: skip
+        (2, (), 5.0, 0.0),
+        (1, (2,), 8.0, 2.0),
+        (1, (3,), 7.0, 0.0),
+    ]
     assert [one.text for one in found] == ["x = f(p);", "load(p);", "load(p);"]
     assert source_lines(REPORT.estimated, "") == ()
     assert [one.waited_at for one in found] == [""] * 3
@@ -279,8 +316,10 @@ def test_a_load_s_rounds_are_told_with_the_place_that_waits_for_most_of_them() -
     estimate = replace(REPORT.estimated, chain_lines={}, load_lines=loads)
     found = source_lines(estimate, "x = p[i];\ny = f(x);\nz = y;\n")
     assert [(one.line, one.load_rounds, one.waited_at) for one in found] == [
-        (1, 9.0, "line 2, inlined at 3"), (2, 1.0, ""), (3, 1.0, "")
-    ]  # fmt: skip
+        (1, 9.0, "line 2, inlined at 3"),
+        (2, 1.0, ""),
+        (3, 1.0, ""),
+    ]
 
 
 def test_bytes_of_dram_stand_beside_the_least_of_the_task() -> None:

@@ -84,8 +84,14 @@ def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
 
 def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     families: list[ValueFamily] = [
-        "large", "tiny", "ramp", "one_hot", "heavy_tail", "binary", "denormal",
-    ]  # fmt: skip
+        "large",
+        "tiny",
+        "ramp",
+        "one_hot",
+        "heavy_tail",
+        "binary",
+        "denormal",
+    ]
     odd = [case("special").model_copy(update={"seed": seed}) for seed in range(8)]
     oracle_cases = oracle.oracle_cases([*odd, *(case(values) for values in families)], Stop())
     special = np.stack([input_of(one) for one in oracle_cases[:8]])

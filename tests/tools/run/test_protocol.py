@@ -30,22 +30,37 @@ CASE = Case(dims={"n": 4}, dtype="float32")
 NODE = KernelNode(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), parameters=b"\x00\xff\x80")
 PLAN = LaunchPlan(case=CASE, nodes=(NODE,))
 BLOCK = Block(
-    candidate_first=True, baseline=(1.5, 2.5), candidate=(4.0, 5.0), control=(2.0, 2.0),
-    spent_s=0.5, clock=ClockReading(
-        sm_clock_mhz=1980, memory_clock_mhz=3201, temperature_c=41, power_w=310,
-        throttle_reasons=0, throttled=False,
+    candidate_first=True,
+    baseline=(1.5, 2.5),
+    candidate=(4.0, 5.0),
+    control=(2.0, 2.0),
+    spent_s=0.5,
+    clock=ClockReading(
+        sm_clock_mhz=1980,
+        memory_clock_mhz=3201,
+        temperature_c=41,
+        power_w=310,
+        throttle_reasons=0,
+        throttled=False,
     ),
-)  # fmt: skip
+)
 CALL = CallRequest(case=CASE, inputs=Path("/in"), after=Path("/out"), turn=3, seed=Seed("a"))
 
 
 def test_a_request_comes_through_the_pipe_as_it_was() -> None:
     call = CALL.model_copy(update={"plan": PLAN})
     request = VirtualRequest(
-        task=Path("/task"), ptx=Path("/kernel.ptx"), spec="h200", engine="auto", counters=True,
-        compiled={"k": Path("/k.so")}, resources={"k": (32, 0)}, seed=Seed("b"), calls=(call,),
+        task=Path("/task"),
+        ptx=Path("/kernel.ptx"),
+        spec="h200",
+        engine="auto",
+        counters=True,
+        compiled={"k": Path("/k.so")},
+        resources={"k": (32, 0)},
+        seed=Seed("b"),
+        calls=(call,),
         descending=False,
-    )  # fmt: skip
+    )
     sent = json.dumps(request.model_dump(mode="json"))
     assert VirtualRequest.model_validate_json(sent) == request
     with pytest.raises(ValidationError):
@@ -62,9 +77,11 @@ def test_a_report_comes_through_the_pipe_as_it_was() -> None:
     counters = Counters(global_load_requests=4)
     counters.warp_instructions["int"] = 7
     report = CaseReport(
-        index=2, status=700, unsafe=UnsafeCall(what="a race", where="kernel.cu:3"),
+        index=2,
+        status=700,
+        unsafe=UnsafeCall(what="a race", where="kernel.cu:3"),
         launches=(CountedLaunch(kernel="k", scale=2.0, counters=counters),),
-    )  # fmt: skip
+    )
     fields = report.numbered(2)
     assert parsed(json.loads(json.dumps({"kind": "case", **fields}))) == report
     assert parsed({"kind": "start", "index": 2}) == Started(index=2)
@@ -72,9 +89,13 @@ def test_a_report_comes_through_the_pipe_as_it_was() -> None:
 
 def test_a_request_of_one_child_is_extended_for_another() -> None:
     request = CudaRequest(
-        task=Path("/task"), mode="profile", index=1, cubin=Path("/k.cubin"), seed=Seed("b"),
+        task=Path("/task"),
+        mode="profile",
+        index=1,
+        cubin=Path("/k.cubin"),
+        seed=Seed("b"),
         calls=(CALL,),
-    )  # fmt: skip
+    )
     profiled = request.extended(ProfiledRequest, marker="m", times=(3,))
     sent = json.dumps(profiled.model_dump(mode="json"))
     assert ProfiledRequest.model_validate_json(sent) == profiled
@@ -85,10 +106,14 @@ def test_a_request_of_one_child_is_extended_for_another() -> None:
 
 def test_a_real_gpu_s_times_are_kept_as_they_came() -> None:
     times = RawTimes(
-        blocks=(BLOCK,), warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),),
-        baseline_event_us=(7.0, 7.5), candidate_event_us=(6.0,), spaced=False, event_us=900.0,
+        blocks=(BLOCK,),
+        warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),),
+        baseline_event_us=(7.0, 7.5),
+        candidate_event_us=(6.0,),
+        spaced=False,
+        event_us=900.0,
         host_us=1000.0,
-    )  # fmt: skip
+    )
     sent = json.dumps({"kind": "case", **CaseReport(times=times).numbered(4)})
     report = parsed(json.loads(sent))
     assert isinstance(report, CaseReport) and (report.index, report.measured) == (4, times)
@@ -100,13 +125,18 @@ def test_a_real_gpu_s_times_are_kept_as_they_came() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"index": "first"}, {"index": -1}, {"index": 0, "status": "well"},
-        {"index": 0, "guard_bytes": -4096}, {"index": 0, "copies": 0},
-        {"index": 0, "unsafe": {"what": "a race"}}, {"index": 0, "unsupported": 1},
-        {"index": 0, "times": {"blocks": []}}, {"index": 0, "host_us": float("nan")},
+        {"index": "first"},
+        {"index": -1},
+        {"index": 0, "status": "well"},
+        {"index": 0, "guard_bytes": -4096},
+        {"index": 0, "copies": 0},
+        {"index": 0, "unsafe": {"what": "a race"}},
+        {"index": 0, "unsupported": 1},
+        {"index": 0, "times": {"blocks": []}},
+        {"index": 0, "host_us": float("nan")},
         {"index": 0, "blocks": []},
     ],
-)  # fmt: skip
+)
 def test_a_report_that_no_runner_writes_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(BadReport):
         parsed({"kind": "case", **fields})

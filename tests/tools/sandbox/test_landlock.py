@@ -36,8 +36,11 @@ def places(tmp_path: Path) -> list[str]:
 def ended(places: list[str], tried: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(tried=tried), *places],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 

@@ -17,8 +17,11 @@ from astra_chat.tools.sandbox import limits
 def ended(tried: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(tried=tried)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -105,10 +105,12 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def hostile(oracle: Oracle, secret: Path) -> Build:
     places = {
-        "SECRET": secret, "STRAY": secret.with_name("stray"), "HOME": Path.home(),
+        "SECRET": secret,
+        "STRAY": secret.with_name("stray"),
+        "HOME": Path.home(),
         "EXPECTED": oracle_case(oracle, 24).folder / "out.expected",
         "INPUT": oracle_case(oracle, 32).inputs / "input.in",
-    }  # fmt: skip
+    }
     defines = "".join(f'#define {name} "{path}"\n' for name, path in places.items())
     built = build(TASK, defines + (HERE / "escape.cu").read_text(), DEVICE)
     assert isinstance(built, Build), built

@@ -41,9 +41,12 @@ def process_that_uses(entry: Path) -> Iterator[None]:
         "assert in_cache(Path(sys.argv[1])); print('uses it', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(entry)], cwd=ROOT, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True,
-    ) as child:  # fmt: skip
+        [sys.executable, "-c", code, str(entry)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
         assert child.stdout is not None and child.stdout.readline() == "uses it\n"
         yield
         child.kill()

@@ -44,9 +44,13 @@ def compiled(folder: Path, arch: str) -> tuple[Path, str]:
     (folder / "unit.cu").write_text(SOURCE)
     command = [str(find_toolkit().nvcc), f"-arch={arch}", "-cubin", "-Xptxas=-v", "unit.cu"]
     done = subprocess.run(
-        [*command, "-o", "unit.cubin"], cwd=folder, capture_output=True, text=True, timeout=120,
+        [*command, "-o", "unit.cubin"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
         check=True,
-    )  # fmt: skip
+    )
     return folder / "unit.cubin", done.stderr
 
 
@@ -97,8 +101,10 @@ def test_variables_and_architecture(made: tuple[str, Path, str]) -> None:
     arch, path, _ = made
     cubin = read_cubin(path.read_bytes())
     assert {v.name: v.bytes for v in cubin.variables.values()} == {
-        "table": 64, "state": 4, "weights": 128,
-    }  # fmt: skip
+        "table": 64,
+        "state": 4,
+        "weights": 128,
+    }
     number = int(arch.removeprefix("sm_"))
     assert cubin.compute == divmod(number, 10)
     assert cubin.runs_on(cubin.compute) and not cubin.runs_on((cubin.compute[0] + 1, 0))

@@ -37,10 +37,17 @@ UUIDS = ("GPU-aa11", "GPU-aa22", "GPU-bb33")
 @pytest.mark.parametrize(
     ("named", "found"),
     [
-        ("0,1,2", [0, 1, 2]), ("2, 0", [2, 0]), ("GPU-bb", [2]), ("GPU-bb33,0", [2, 0]),
-        ("GPU-aa", []), ("", []), ("1,-1,2", [1]), ("1,7,2", [1]), ("MIG-aa11", []),
+        ("0,1,2", [0, 1, 2]),
+        ("2, 0", [2, 0]),
+        ("GPU-bb", [2]),
+        ("GPU-bb33,0", [2, 0]),
+        ("GPU-aa", []),
+        ("", []),
+        ("1,-1,2", [1]),
+        ("1,7,2", [1]),
+        ("MIG-aa11", []),
     ],
-)  # fmt: skip
+)
 def test_gpus_are_counted_as_cuda_counts_them(named: str, found: list[int]) -> None:
     """Else clocks, name and lease would be those of another GPU than the one that works."""
     assert visible(named, UUIDS) == found

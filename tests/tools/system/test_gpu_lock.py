@@ -61,9 +61,13 @@ def had(*, alone: bool, uuid: str = "GPU-1") -> bool:
 
 @pytest.mark.parametrize(
     ("theirs", "alone", "shared"),
-    [("alone", True, False), ("alone", False, False), ("shared", True, False),
-     ("shared", False, True)],
-)  # fmt: skip
+    [
+        ("alone", True, False),
+        ("alone", False, False),
+        ("shared", True, False),
+        ("shared", False, True),
+    ],
+)
 def test_a_measurement_is_alone_and_checks_share(
     folder: Path, theirs: str, alone: bool, shared: bool
 ) -> None:

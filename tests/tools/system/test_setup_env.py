@@ -61,9 +61,12 @@ def test_nvcc_comes_from_pypi_only_where_there_is_none(
 def test_without_a_compiler_it_says_so_and_changes_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "astra_chat.tools.system.setup_env"],
-        cwd=tmp_path, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 3
     assert done.stderr.strip() == "set-up: no g++ on PATH: apt-get install g++"
     assert list(tmp_path.iterdir()) == []
@@ -79,8 +82,12 @@ def test_make_refuses_an_old_python_in_words(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run(
         ["make", f"PYTHON={old}", "demo"],
-        cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert "Astra needs Python 3.11 or newer" in done.stderr
     assert not (tmp_path / ".venv").exists()

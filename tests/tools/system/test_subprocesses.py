@@ -30,9 +30,12 @@ GIB = 2**30
 
 def run(tmp_path: Path, script: str, timeout_s: float = 20.0, stop: Stop | None = None):  # type: ignore[no-untyped-def]
     return run_limited(
-        ["/bin/sh", "-c", script], timeout_s=timeout_s, memory_bytes=GIB, cwd=tmp_path,
+        ["/bin/sh", "-c", script],
+        timeout_s=timeout_s,
+        memory_bytes=GIB,
+        cwd=tmp_path,
         stop=stop or Stop(),
-    )  # fmt: skip
+    )
 
 
 def test_status_and_output_come_back(tmp_path: Path) -> None:
@@ -96,9 +99,11 @@ def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None
     )
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
     with subprocess.Popen(
-        [sys.executable, "-c", judge], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", judge],
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": paths},
-    ) as parent:  # fmt: skip
+    ) as parent:
         assert parent.stdout is not None
         child = Path("/proc") / parent.stdout.readline().strip()
         assert child.is_dir()

@@ -77,8 +77,9 @@ def test_two_free_strides(pads: tuple[int, int], dtype: str) -> None:
 def test_an_index_has_legal_numbers_between_its_rows() -> None:
     """A kernel may read there, and use what it reads before it finds that it is not wanted."""
     index = Index.model_validate({"from": 3, "below": 9})
-    arg = Arg(name="i", dtype="int32", shape=("n", "d"), access="read", strides=("free", "1"),
-              index=index)  # fmt: skip
+    arg = Arg(
+        name="i", dtype="int32", shape=("n", "d"), access="read", strides=("free", "1"), index=index
+    )
     one = Case(dims={"n": 2, "d": 2}, dtype="float16", pad=1)
     buffer = spread(arg, one, np.full(4, 5, np.int32).view(np.uint8), PATTERN)
     assert buffer.view(np.int32).tolist() == [5, 5, 3, 5, 5, 3]
@@ -93,10 +94,14 @@ def test_an_absent_argument_has_no_bytes() -> None:
 @pytest.mark.parametrize(
     ("strides", "pads"),
     [
-        (("free", "free", "1"), (5, 3)), (("free", "free", "1"), (0, 2)), (None, ()),
-        (("free", "free", "free"), (1, 2, 3)), (("1", "3", "6"), ()), (("20", "1", "2"), ()),
+        (("free", "free", "1"), (5, 3)),
+        (("free", "free", "1"), (0, 2)),
+        (None, ()),
+        (("free", "free", "free"), (1, 2, 3)),
+        (("1", "3", "6"), ()),
+        (("20", "1", "2"), ()),
     ],
-)  # fmt: skip
+)
 def test_gaps_are_all_that_is_no_element(
     strides: tuple[str, ...] | None, pads: tuple[int, ...]
 ) -> None:

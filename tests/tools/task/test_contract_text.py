@@ -60,7 +60,13 @@ def test_a_shipped_task_reads_as_before() -> None:
 )
 def test_legal_values_beside_finite_numbers_are_named(values: str, words: str) -> None:
     arg = Arg.model_validate(
-        {"name": "x", "dtype": "T", "shape": ["n"], "access": "read", "largest": 1e4,
-         "values": values}
-    )  # fmt: skip
+        {
+            "name": "x",
+            "dtype": "T",
+            "shape": ["n"],
+            "access": "read",
+            "largest": 1e4,
+            "values": values,
+        }
+    )
     assert words in argument_text(arg)

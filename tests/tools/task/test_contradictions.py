@@ -23,7 +23,7 @@ WRONG = [
     ('table = "cache"', 'table = "values"', "no argument is named 'values'"),
     ('strides = ["free", "free", 1]', 'strides = ["free", "head_size - 1", 1]', "steps over"),
     ('strides = ["free", "free", 1]', 'strides = ["free", 1]', "2 strides for 3 axes"),
-    ('strides = ["free", "free", 1]', 'strides = [1, 1, 1]', "steps over"),
+    ('strides = ["free", "free", 1]', "strides = [1, 1, 1]", "steps over"),
     (SHAPE, 'shape = ["tokens", "heads", "head_size - rot_dim - 1"]', "less than 0"),
     (SHAPE, 'shape = ["tokens", "heads", "head_size // (heads - 1)"]', "divides by zero: with"),
     (SHAPE, 'shape = ["tokens", "heads", "head_sizes"]', "'head_sizes' in"),
@@ -33,8 +33,8 @@ WRONG = [
     ('"rot_dim % 2 == 0"', '"rot_dim > 500"', "no legal dims meet 'rot_dim > 500'"),
     ('"rot_dim % 2 == 0"', '"rot % 2 == 0"', "'rot' in"),
     ('"rot_dim % 2 == 0"', '"rot_dim % 2"', "is no relation"),
-    ('tokens = { min = 1, max = 16 }', 'tokens = { min = 9, max = 8 }', "min 9 is more than max 8"),
-    ('multiple_of = 16', 'multiple_of = 100', "no multiple of 100"),
+    ("tokens = { min = 1, max = 16 }", "tokens = { min = 9, max = 8 }", "min 9 is more than max 8"),
+    ("multiple_of = 16", "multiple_of = 100", "no multiple of 100"),
     ('I = "int64" }, {', 'J = "int64" }, {', "same variables"),
     ('name = "slot", dtype = "I"', 'name = "slot", dtype = "Q"', "'Q' is not one of"),
     ('access = "readwrite"', 'access = "readwrite", weight = true', 'its access is "read"'),
@@ -47,19 +47,22 @@ WRONG = [
     ("range = [-8, 8]", "range = [-8, 8], largest = 3", "all that largest says"),
     ("range = [-8, 8]", 'range = [-8, 8], values = "any"', "values is minus_inf or finite"),
     ('access = "workspace"', 'access = "workspace", values = "finite"', "floats that are read"),
-    ('optional = true', 'optional = true, judged = { by = "exact" }', "not written"),
+    ("optional = true", 'optional = true, judged = { by = "exact" }', "not written"),
     ('access = "readwrite"', 'access = "readwrite", judged = { by = "quantized" }', "a scale"),
     (WRITTEN, WRITTEN + ', judged = { by = "distribution" }', "draws have probabilities"),
     (WRITTEN, CODES.format(["1", "1"], "bias"), "group has 2 extents, 'cache' 3 axes"),
     (WRITTEN, CODES.format(["1", "1", "8"], "bias"), "codes have 8 bits: 'cache' is float16"),
-    (WRITTEN, INT8.format(["1", "1", "8"], "bias"),
-     "64 groups of 'cache', but its scale 'bias' holds 2, with tokens = "),
+    (
+        WRITTEN,
+        INT8.format(["1", "1", "8"], "bias"),
+        "64 groups of 'cache', but its scale 'bias' holds 2, with tokens = ",
+    ),
     (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "a group of 0 with"),
     ('access = "readwrite"', 'access = "read"', "no argument is written"),
-    ('float32 = { rtol', 'bfloat16 = { rtol', "missing for float32"),
-    ('values = [true, false]', 'values = [false]', "outside its range or its values"),
-    ('dtypes', 'dtypes', ""),
-]  # fmt: skip
+    ("float32 = { rtol", "bfloat16 = { rtol", "missing for float32"),
+    ("values = [true, false]", "values = [false]", "outside its range or its values"),
+    ("dtypes", "dtypes", ""),
+]
 
 
 @pytest.mark.parametrize(("old", "new", "why"), WRONG[:-1])
@@ -77,15 +80,22 @@ def test_one_line_with_the_place(tmp_path: Path, old: str, new: str, why: str) -
 
 def test_all_at_once(tmp_path: Path) -> None:
     folder = write_contract(
-        tmp_path / "task", ('"free", "free", 1', '"free", 1'), ('"cache", table', '"c", table'),
-        ("rot_dim % 2 == 0", "rot % 2 == 0"), ('flops = "tokens', 'flops = "token'),
-    )  # fmt: skip
+        tmp_path / "task",
+        ('"free", "free", 1', '"free", 1'),
+        ('"cache", table', '"c", table'),
+        ("rot_dim % 2 == 0", "rot % 2 == 0"),
+        ('flops = "tokens', 'flops = "token'),
+    )
     with pytest.raises(BadInput) as caught:
         load_task(folder)
     lines = str(caught.value).splitlines()
     text = CONTRACT.splitlines()
-    for word, field in (("2 strides", "strides"), ("'c'", "index"), ("'rot'", "require"),
-                        ("'token'", "flops")):  # fmt: skip
+    for word, field in (
+        ("2 strides", "strides"),
+        ("'c'", "index"),
+        ("'rot'", "require"),
+        ("'token'", "flops"),
+    ):
         line = next(line for line in lines if word in line)
         number = int(line.split(", line ")[1].split(":")[0])
         assert field in text[number - 1], line

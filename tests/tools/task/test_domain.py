@@ -68,7 +68,7 @@ def test_least_bytes(task: Task, tmp_path: Path) -> None:
         ({"pads": {"key": (1, -1)}}, "0 or more"),
         ({"scalars": {"causal": 2.0}}, "outside its range"),
     ],
-)  # fmt: skip
+)
 def test_what_lies_outside_is_refused(task: Task, change: dict[str, object], why: str) -> None:
     case = task.check[0]
     dims = change.pop("dims", {})

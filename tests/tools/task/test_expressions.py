@@ -12,10 +12,16 @@ NAMES = {"a": 7, "b": 3, "c": 0}
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("2*a", 14), ("a // b + a % b", 3), ("ceil_div(a, b)", 3), ("ceil_div(6, b)", 2),
-        ("min(a, b, 5) + max(a, b)", 10), ("-(a - b) * 2", -8), ("12", 12), (" a ", 7),
+        ("2*a", 14),
+        ("a // b + a % b", 3),
+        ("ceil_div(a, b)", 3),
+        ("ceil_div(6, b)", 2),
+        ("min(a, b, 5) + max(a, b)", 10),
+        ("-(a - b) * 2", -8),
+        ("12", 12),
+        (" a ", 7),
     ],
-)  # fmt: skip
+)
 def test_values(text: str, value: int) -> None:
     assert evaluate(text, NAMES) == value
 
@@ -23,12 +29,34 @@ def test_values(text: str, value: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a / b", "a ** b", "a.b", "f(a)", "min(a)", "ceil_div(a, b, c)", "min", "True", "1.5",
-        "'a'", "a if b else c", "[a]", "a and b", "lambda: a", "a < b", "", "(", "a; b",
-        "__import__('os')", "min(a, key=b)", "9223372036854775808", "~a", "a << b", "+" * 400,
-        "(" * 250 + "a" + ")" * 250, "a\x00",
+        "a / b",
+        "a ** b",
+        "a.b",
+        "f(a)",
+        "min(a)",
+        "ceil_div(a, b, c)",
+        "min",
+        "True",
+        "1.5",
+        "'a'",
+        "a if b else c",
+        "[a]",
+        "a and b",
+        "lambda: a",
+        "a < b",
+        "",
+        "(",
+        "a; b",
+        "__import__('os')",
+        "min(a, key=b)",
+        "9223372036854775808",
+        "~a",
+        "a << b",
+        "+" * 400,
+        "(" * 250 + "a" + ")" * 250,
+        "a\x00",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_expression_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse(text)

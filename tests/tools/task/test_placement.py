@@ -50,8 +50,10 @@ def test_timed_calls_of_a_packed_qkv_lie_in_one_buffer(name: str) -> None:
             seen += 1
             heads = case.dims["heads"] * case.dims.get("head_dim", case.dims.get("head_size", 0))
             assert (query[1], key[1]) == (0, 2 * heads)
-    others = sum(isinstance(c.pads["key"], tuple) and c.pads["key"][0] == 512 and
-                 c.dims["kv_heads"] == 1 for c, _ in task.bench)  # fmt: skip
+    others = sum(
+        isinstance(c.pads["key"], tuple) and c.pads["key"][0] == 512 and c.dims["kv_heads"] == 1
+        for c, _ in task.bench
+    )
     assert seen == len(task.bench) + len(task.demo) - (others if name == "rotary_embedding" else 0)
 
 

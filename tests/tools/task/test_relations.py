@@ -17,11 +17,19 @@ DIMS = {
 @pytest.mark.parametrize(
     ("relation", "keep"),
     [
-        ("a <= b", ()), ("a <= b", ("a",)), ("a >= b + 8", ()), ("a == b * 2", ()),
-        ("b * 2 == a", ()), ("a % b == 0", ()), ("a % 3 == 1", ()), ("a < c", ("a",)),
-        ("b != c", ()), ("c > a", ("a",)), ("a * b >= 1", ()),
+        ("a <= b", ()),
+        ("a <= b", ("a",)),
+        ("a >= b + 8", ()),
+        ("a == b * 2", ()),
+        ("b * 2 == a", ()),
+        ("a % b == 0", ()),
+        ("a % 3 == 1", ()),
+        ("a < c", ("a",)),
+        ("b != c", ()),
+        ("c > a", ("a",)),
+        ("a * b >= 1", ()),
     ],
-)  # fmt: skip
+)
 def test_one_dim_is_set(relation: str, keep: tuple[str, ...]) -> None:
     start = {"a": 50, "b": 16, "c": 16}
     found = settled([relation], DIMS, start, "float16", keep)

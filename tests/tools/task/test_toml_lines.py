@@ -36,12 +36,22 @@ y = 3
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        (("a",), 2), (("b c",), 3), (("list",), 6), (("list", 0, "m", 1), 7), (("list", 1), 8),
-        (("list", 1, "m", 0), 9), (("t", "u", "v", "w"), 13), (("t", "u", "when"), 14),
-        (("many", 0, "x"), 16), (("many", 1, "x"), 18), (("many", 1, "sub", "y"), 20),
-        (("list", 1, "missing"), 8), (("t", "u", "missing"), 12), (("missing",), None),
+        (("a",), 2),
+        (("b c",), 3),
+        (("list",), 6),
+        (("list", 0, "m", 1), 7),
+        (("list", 1), 8),
+        (("list", 1, "m", 0), 9),
+        (("t", "u", "v", "w"), 13),
+        (("t", "u", "when"), 14),
+        (("many", 0, "x"), 16),
+        (("many", 1, "x"), 18),
+        (("many", 1, "sub", "y"), 20),
+        (("list", 1, "missing"), 8),
+        (("t", "u", "missing"), 12),
+        (("missing",), None),
     ],
-)  # fmt: skip
+)
 def test_lines(path: tuple[str | int, ...], line: int | None) -> None:
     tomllib.loads(TEXT)
     assert line_of(TEXT, path) == line

@@ -12,10 +12,19 @@ from tests.chat_samples import CASE, timed
 def measured(ratio: float, half_width: float = 0.01) -> Timed:
     """A measured timing of one case."""
     time = MeasuredTime(
-        case=CASE, weight=1, baseline_us=2, median_us=2 / ratio, ratio=ratio,
-        ratio_low=ratio * (1 - half_width), ratio_high=ratio * (1 + half_width), limit_us=0.5,
-        percent_of_limit=50, baseline_event_us=8, event_us=7, sm_clock_mhz=1980,
-    )  # fmt: skip
+        case=CASE,
+        weight=1,
+        baseline_us=2,
+        median_us=2 / ratio,
+        ratio=ratio,
+        ratio_low=ratio * (1 - half_width),
+        ratio_high=ratio * (1 + half_width),
+        limit_us=0.5,
+        percent_of_limit=50,
+        baseline_event_us=8,
+        event_us=7,
+        sm_clock_mhz=1980,
+    )
     return timed(ratio).model_copy(update={"cases": (time,)})
 
 

@@ -29,24 +29,36 @@ CASE = Case(dims={"tokens": 64, "d": 8192}, dtype="float16")
 
 
 READING = ClockReading(
-    sm_clock_mhz=1980, memory_clock_mhz=3201, temperature_c=41, power_w=310, throttle_reasons=0,
+    sm_clock_mhz=1980,
+    memory_clock_mhz=3201,
+    temperature_c=41,
+    power_w=310,
+    throttle_reasons=0,
     throttled=False,
-)  # fmt: skip
+)
 
 
 def block(candidate_us: float, control_us: float = 3.0, **reading: Any) -> Block:
     return Block(
-        candidate_first=False, baseline=(2.9, 3.1), candidate=(candidate_us, candidate_us),
-        control=(control_us, control_us), spent_s=1.0, clock=READING.model_copy(update=reading),
-    )  # fmt: skip
+        candidate_first=False,
+        baseline=(2.9, 3.1),
+        candidate=(candidate_us, candidate_us),
+        control=(control_us, control_us),
+        spent_s=1.0,
+        clock=READING.model_copy(update=reading),
+    )
 
 
 def judged(blocks: list[Block], **fields: Any) -> MeasuredTime | Implausible:
     times = RawTimes(
-        blocks=tuple(blocks), warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
-        baseline_event_us=(7.0,), candidate_event_us=(6.0,), spaced=False, event_us=900.0,
+        blocks=tuple(blocks),
+        warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),) * 5,
+        baseline_event_us=(7.0,),
+        candidate_event_us=(6.0,),
+        spaced=False,
+        event_us=900.0,
         host_us=1000.0,
-    )  # fmt: skip
+    )
     told = CaseReport(times=times.model_copy(update=fields))
     run = CaseRun(OracleCase(CASE, Path(), Path()), Path(), told, 0x7FA5)
     return measured_time(Runner(find_task("silu_and_mul"), H200), run, 2.0)

@@ -12,18 +12,30 @@ from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmRe
 from astra_chat.tools.timing.raw_samples import MOST_BYTES, pack, unpack
 
 CLOCK = ClockReading(
-    sm_clock_mhz=1980, memory_clock_mhz=3201, temperature_c=40, power_w=300, throttle_reasons=0,
+    sm_clock_mhz=1980,
+    memory_clock_mhz=3201,
+    temperature_c=40,
+    power_w=300,
+    throttle_reasons=0,
     throttled=False,
-)  # fmt: skip
+)
 BLOCK = Block(
-    candidate_first=True, baseline=(1 / 3, 2 / 3), candidate=(0.1, 0.2), control=(0.3, 0.4),
-    spent_s=0.5, clock=CLOCK,
-)  # fmt: skip
+    candidate_first=True,
+    baseline=(1 / 3, 2 / 3),
+    candidate=(0.1, 0.2),
+    control=(0.3, 0.4),
+    spent_s=0.5,
+    clock=CLOCK,
+)
 RAW = RawTimes(
-    blocks=(BLOCK,) * 40, warm=(WarmReplay(baseline_us=1.0, candidate_us=2.0),),
-    baseline_event_us=(2.1,) * 100, candidate_event_us=(2.2,) * 100, spaced=False, event_us=9.0,
+    blocks=(BLOCK,) * 40,
+    warm=(WarmReplay(baseline_us=1.0, candidate_us=2.0),),
+    baseline_event_us=(2.1,) * 100,
+    candidate_event_us=(2.2,) * 100,
+    spaced=False,
+    event_us=9.0,
     host_us=10.0,
-)  # fmt: skip
+)
 
 
 def test_all_samples_come_back_with_all_their_bits() -> None:

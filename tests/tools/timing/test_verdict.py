@@ -35,18 +35,34 @@ def case(tokens: int) -> Case:
 
 def measured(ratio: float, half: float = 0.004, weight: float = 1.0, tokens: int = 1) -> AnyTime:
     return MeasuredTime(
-        case=case(tokens), weight=weight, baseline_us=10 * ratio, median_us=10.0, ratio=ratio,
-        ratio_low=ratio * math.exp(-half), ratio_high=ratio * math.exp(half), limit_us=5.0,
-        percent_of_limit=50.0, baseline_event_us=15.0, event_us=15.0, sm_clock_mhz=1980,
-    )  # fmt: skip
+        case=case(tokens),
+        weight=weight,
+        baseline_us=10 * ratio,
+        median_us=10.0,
+        ratio=ratio,
+        ratio_low=ratio * math.exp(-half),
+        ratio_high=ratio * math.exp(half),
+        limit_us=5.0,
+        percent_of_limit=50.0,
+        baseline_event_us=15.0,
+        event_us=15.0,
+        sm_clock_mhz=1980,
+    )
 
 
 def estimated(ratio: float, weight: float = 1.0, factor: float = 1.1) -> AnyTime:
     return EstimatedTime(
-        case=case(1), weight=weight, baseline_us=10 * ratio, median_us=10.0, ratio=ratio,
-        ratio_low=ratio / factor, ratio_high=ratio * factor, limit_us=5.0, percent_of_limit=50.0,
+        case=case(1),
+        weight=weight,
+        baseline_us=10 * ratio,
+        median_us=10.0,
+        ratio=ratio,
+        ratio_low=ratio / factor,
+        ratio_high=ratio * factor,
+        limit_us=5.0,
+        percent_of_limit=50.0,
         limiter="dram",
-    )  # fmt: skip
+    )
 
 
 def test_the_mean_is_weighted_and_geometric() -> None:
@@ -74,10 +90,16 @@ def test_one_regressing_case_is_not_hidden_by_the_mean() -> None:
 @pytest.mark.parametrize(
     ("ratio", "factor", "verdict"),
     [
-        (1.5, 1.1, "accepted"), (1.08, 1.1, "tie"), (0.95, 1.1, "tie"), (0.8, 1.1, "slower"),
-        (1.5, 1.6, "tie"), (1.08, 1.05, "accepted"), (0.8, 1.3, "tie"), (0.95, 1.04, "slower"),
+        (1.5, 1.1, "accepted"),
+        (1.08, 1.1, "tie"),
+        (0.95, 1.1, "tie"),
+        (0.8, 1.1, "slower"),
+        (1.5, 1.6, "tie"),
+        (1.08, 1.05, "accepted"),
+        (0.8, 1.3, "tie"),
+        (0.95, 1.04, "slower"),
     ],
-)  # fmt: skip
+)
 def test_what_lies_inside_the_prediction_interval_is_a_tie(
     ratio: float, factor: float, verdict: str
 ) -> None:
@@ -155,9 +177,10 @@ def few(**update: Any) -> Task:
 @pytest.mark.second_tier
 def test_a_kernel_that_sleeps_is_slower_on_the_virtual_gpu_too() -> None:
     awake = HALF.replace("tokens == 16 && d == 1024", "false").replace("<<<8,", "<<<64,")
-    sleeping = awake.replace("__half* in, int64_t d, int64_t total, bool timed) {",
-                             "__half* in, int64_t d, int64_t total, bool timed) {\n"
-                             "  __nanosleep(1000000);")  # fmt: skip
+    sleeping = awake.replace(
+        "__half* in, int64_t d, int64_t total, bool timed) {",
+        "__half* in, int64_t d, int64_t total, bool timed) {\n  __nanosleep(1000000);",
+    )
     assert sleeping != awake
     with Judge(few(), pick_device("virtual")) as judge:
         outcome = judge.evaluate(sleeping).outcome

@@ -55,9 +55,14 @@ def table(folder: Path, sizes: tuple[tuple[int, int], ...]) -> tuple[ShapeTable 
     sources = [space.at(point) for point in points]
     with judged(folder, sizes) as judge:
         estimates = estimated_by_case(
-            judge.task, judge.device, judge.baseline, sources, judge.weighted,
-            judge.entropy.cases, judge.stop,
-        )  # fmt: skip
+            judge.task,
+            judge.device,
+            judge.baseline,
+            sources,
+            judge.weighted,
+            judge.entropy.cases,
+            judge.stop,
+        )
         means = [0.0 if isinstance(one, str) else judge_times(one)[0] for one in estimates]
         single = means.index(max(means))
         return table_for(judge, points, sources, judge.weighted, estimates, single)

@@ -30,12 +30,19 @@ class Speeds:
             return BuildFailed(log="no")
         return [
             EstimatedTime(
-                case=case, weight=weight, baseline_us=10.0, median_us=10.0 / speed, ratio=speed,
-                ratio_low=speed, ratio_high=speed, limit_us=1.0, percent_of_limit=10.0 * speed,
+                case=case,
+                weight=weight,
+                baseline_us=10.0,
+                median_us=10.0 / speed,
+                ratio=speed,
+                ratio_low=speed,
+                ratio_high=speed,
+                limit_us=1.0,
+                percent_of_limit=10.0 * speed,
                 limiter="dram",
             )
             for case, weight in weighted
-        ]  # fmt: skip
+        ]
 
 
 def run(speeds: dict[str, float | None], kept: int = 2) -> tuple[Halving, Speeds]:

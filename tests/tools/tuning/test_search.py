@@ -18,8 +18,9 @@ from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML
 OPEN = SCALAR.replace(
     "__global__",
     "constexpr int kBlocks = 4;  // tune: 1 16 64\nconstexpr int kThreads = 64;  // tune: 4096\n"
-    "// require: kBlocks * kThreads <= 32768\n__global__", 1,
-).replace("<<<4, 64,", "<<<kBlocks, kThreads,")  # fmt: skip
+    "// require: kBlocks * kThreads <= 32768\n__global__",
+    1,
+).replace("<<<4, 64,", "<<<kBlocks, kThreads,")
 
 
 @pytest.mark.second_tier
@@ -32,9 +33,13 @@ def test_the_best_point_is_ranked_halved_judged_and_confirmed(tmp_path: Path) ->
     device, seed = pick_device("virtual"), Entropy("7")
     with Judge(load_task(tmp_path), device, trust=True, entropy=seed) as judge:
         report = tune(
-            judge, space, most_points=10, judged=3, halving=True,
+            judge,
+            space,
+            most_points=10,
+            judged=3,
+            halving=True,
             tell=lambda *said: told.append(said[0]),
-        )  # fmt: skip
+        )
     by_values = {tuple(point.values.values()): point for point in report.points}
     assert set(by_values) == {(4, 64), (1, 64), (16, 64), (64, 64), (4, 4096), (1, 4096)}
     for blocks in (1, 4):

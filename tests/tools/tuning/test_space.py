@@ -21,8 +21,9 @@ int use() { return ROWS + kThreads; }
 def test_the_points_of_a_marked_kernel() -> None:
     space = read_space(KERNEL)
     assert [(one.name, one.values, one.first) for one in space.parameters] == [
-        ("ROWS", (1, 2, 8, 4), 4), ("kThreads", (64, 128, 256, 1024), 1024),
-    ]  # fmt: skip
+        ("ROWS", (1, 2, 8, 4), 4),
+        ("kThreads", (64, 128, 256, 1024), 1024),
+    ]
     points = list(space.points())
     assert points[0] == {"ROWS": 4, "kThreads": 1024} == space.first
     assert space.combinations == 16 and len(points) == 15, "8 rows of 1,024 threads are too many"
@@ -41,8 +42,10 @@ def test_a_point_is_a_source_with_other_values() -> None:
 def test_constants_may_be_named_from_outside() -> None:
     space = read_space(KERNEL, {"kStages": [1, 2, 3], "ROWS": [2]})
     assert [one.values for one in space.parameters] == [
-        (2, 4), (64, 128, 256, 1024), (1, 2, 3),
-    ]  # fmt: skip
+        (2, 4),
+        (64, 128, 256, 1024),
+        (1, 2, 3),
+    ]
     assert "kStages = 3u;" in space.at({"ROWS": 2, "kThreads": 64, "kStages": 3})
 
 

@@ -15,9 +15,11 @@ from astra_chat.tools.types import candidate_id
 from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML, VECTOR
 
 SLOW = SCALAR.replace(
-    "__global__", "constexpr int kBlocks = 1;  // tune: 256\nconstexpr int kThreads = 64;"
-    "  // tune: 4096\n__global__", 1
-).replace("<<<4, 64,", "<<<kBlocks, kThreads,")  # fmt: skip
+    "__global__",
+    "constexpr int kBlocks = 1;  // tune: 256\nconstexpr int kThreads = 64;"
+    "  // tune: 4096\n__global__",
+    1,
+).replace("<<<4, 64,", "<<<kBlocks, kThreads,")
 
 
 @pytest.mark.second_tier

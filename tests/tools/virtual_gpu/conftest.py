@@ -28,11 +28,30 @@ class KernelFile:
 def compile_for_virtual(source: Path, folder: Path, runtime: Path, toolkit: Toolkit) -> KernelFile:
     library = folder / f"{source.stem}.so"
     command = [
-        str(toolkit.nvcc), "-gencode", "arch=compute_90,code=[sm_90,compute_90]", "-std=c++17",
-        "-O3", "-lineinfo", "-Xptxas", "-v", "-cudart", "none", "-shared", "-Xcompiler", "-fPIC",
-        "-keep", "-keep-dir", str(folder), "-o", str(library), str(source), f"-L{runtime}",
-        "-lvcudart", "-Xlinker", "-zdefs",
-    ]  # fmt: skip
+        str(toolkit.nvcc),
+        "-gencode",
+        "arch=compute_90,code=[sm_90,compute_90]",
+        "-std=c++17",
+        "-O3",
+        "-lineinfo",
+        "-Xptxas",
+        "-v",
+        "-cudart",
+        "none",
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "-keep",
+        "-keep-dir",
+        str(folder),
+        "-o",
+        str(library),
+        str(source),
+        f"-L{runtime}",
+        "-lvcudart",
+        "-Xlinker",
+        "-zdefs",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     resources = {

@@ -33,9 +33,13 @@ raise SystemExit(code or 100 * len(outside))
 
 def python(*words: str, path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False,
+        [sys.executable, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(path)},
-    )  # fmt: skip
+    )
 
 
 def test_numpy_is_all_that_it_imports(tmp_path: Path) -> None:
@@ -88,8 +92,9 @@ def test_its_own_distribution_runs_a_program(tmp_path: Path) -> None:
     project.mkdir(parents=True)
     (project / "pyproject.toml").write_text((ROOT / "packaging/vgpu/pyproject.toml").read_text())
     (tmp_path / "astra_chat").symlink_to(ROOT / "astra_chat")
-    built = python("-m", "build", "--wheel", "--no-isolation", str(project), path=tmp_path,
-                   folder=tmp_path)  # fmt: skip
+    built = python(
+        "-m", "build", "--wheel", "--no-isolation", str(project), path=tmp_path, folder=tmp_path
+    )
     assert built.returncode == 0, built.stderr
     (wheel,) = (project / "dist").glob("*.whl")
     target = tmp_path / "installed"

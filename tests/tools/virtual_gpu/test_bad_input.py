@@ -21,9 +21,11 @@ PROGRAMS = Path(__file__).parent / "programs"
 def run(*words: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "astra_chat.tools.virtual_gpu", "run", *words],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "ASTRA_CACHE": str(cache), **environment},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("text", ["", "this is not PTX", "\x7fELF\x02\x01"])
@@ -59,9 +61,16 @@ def test_a_cache_that_can_not_be_written(tmp_path: Path) -> None:
 @pytest.mark.second_tier
 def test_two_processes_that_build_the_same_at_once(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "astra_chat.tools.virtual_gpu", "run", "--engine", "c",
-        str(PROGRAMS / "vector_add.cu"), "--", "4096",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "astra_chat.tools.virtual_gpu",
+        "run",
+        "--engine",
+        "c",
+        str(PROGRAMS / "vector_add.cu"),
+        "--",
+        "4096",
+    ]
     environment = {**os.environ, "ASTRA_CACHE": str(tmp_path)}
     both = [
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -125,14 +134,25 @@ def test_no_host_compiler(tmp_path: Path) -> None:
 def test_a_full_disk(tmp_path: Path, most: int) -> None:
     """No file may grow beyond `most` bytes: a clear end, and the cache serves the next run."""
     command = [
-        sys.executable, "-m", "astra_chat.tools.virtual_gpu", "run", "--engine", "c",
-        str(PROGRAMS / "vector_add.cu"), "--", "4096",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "astra_chat.tools.virtual_gpu",
+        "run",
+        "--engine",
+        "c",
+        str(PROGRAMS / "vector_add.cu"),
+        "--",
+        "4096",
+    ]
     environment = {**os.environ, "ASTRA_CACHE": str(tmp_path)}
     full = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False,
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
-    )  # fmt: skip
+    )
     assert full.returncode != 0 and "Traceback" not in full.stderr, full.stderr
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (again.returncode, again.stdout) == (0, "added 4096 elements\n"), again.stderr

@@ -218,9 +218,13 @@ def test_a_library_that_cannot_be_bound_is_refused(
 ) -> None:
     gpu = VirtualGpu(spec("h200"))
     lacks = _host_library(
-        tmp_path, toolkit, 'extern "C" int cudaGraphAddMemAllocNode(void*); int f() { return '
-        "cudaGraphAddMemAllocNode(nullptr); }", f"-L{runtime_folder}", "-lvcudart",
-    )  # fmt: skip
+        tmp_path,
+        toolkit,
+        'extern "C" int cudaGraphAddMemAllocNode(void*); int f() { return '
+        "cudaGraphAddMemAllocNode(nullptr); }",
+        f"-L{runtime_folder}",
+        "-lvcudart",
+    )
     with pytest.raises(
         PtxUnsupported, match="the CUDA call cudaGraphAddMemAllocNode is not supported"
     ):

@@ -50,10 +50,16 @@ def _refused(task: Task, case: Case, outputs: Outputs, answer: Answer) -> Wrong:
         values = as_float(outputs[arg.name], arg.dtype_of(case))
         got = float(values[np.ravel_multi_index(index, shape)])
     return Wrong(
-        case=case, argument=arg.name, reason="not_accepted", index=index if legal else (),
-        expected=float("nan"), got=got, bad=1, total=len(outputs[arg.name]),
+        case=case,
+        argument=arg.name,
+        reason="not_accepted",
+        index=index if legal else (),
+        expected=float("nan"),
+        got=got,
+        bad=1,
+        total=len(outputs[arg.name]),
         note=answer.why[:LONGEST],
-    )  # fmt: skip
+    )
 
 
 def _place(task: Task, case: Case, answer: Answer) -> Arg:

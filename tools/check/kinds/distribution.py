@@ -96,11 +96,12 @@ def _frequencies(drawn: Array, rows: Array, table: Array) -> Refusal | None:
             of_worst = group[cells] == worst
             symbols = np.flatnonzero(group == worst) // len(table)
             return Refusal(
-                int(np.argmax(of_worst)), int(got[worst]),
+                int(np.argmax(of_worst)),
+                int(got[worst]),
                 f"{drawn.size:,} draws: chi-square {statistic:,.0f}, degrees of freedom {degrees},"
                 f" probability 1e{tail / math.log(10):.0f}; {_symbols(symbols)} drawn"
                 f" {int(got[worst]):,} times, expected {wanted[worst]:,.0f}",
-            )  # fmt: skip
+            )
     return None
 
 

@@ -41,9 +41,20 @@ from astra_chat.tools.virtual_gpu.c_engine.launch import run
 from astra_chat.tools.virtual_gpu.c_engine.program import Program, translate
 
 FAMILY_MODULES = (
-    bits, compares, control, convert, cp_async, floats, halves, integers, mbarriers, memory, moves,
-    tensor, warps,
-)  # fmt: skip
+    bits,
+    compares,
+    control,
+    convert,
+    cp_async,
+    floats,
+    halves,
+    integers,
+    mbarriers,
+    memory,
+    moves,
+    tensor,
+    warps,
+)
 """Importing them registers the families."""
 
 __all__ = ["FAMILY_MODULES", "Program", "run", "translate"]

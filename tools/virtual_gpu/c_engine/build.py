@@ -17,14 +17,28 @@ from astra_chat.tools.system.toolkit import find_compiler
 
 COMPILE_TIMEOUT_S = 180.0
 COMMON_FLAGS = (
-    "-x", "c", "-std=gnu11", "-march=native", "-fPIC", "-fwrapv", "-fno-strict-aliasing",
-    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-semantic-interposition",
-    "-fvisibility=hidden", "-w",
-)  # fmt: skip
+    "-x",
+    "c",
+    "-std=gnu11",
+    "-march=native",
+    "-fPIC",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-semantic-interposition",
+    "-fvisibility=hidden",
+    "-w",
+)
 KERNEL_FLAGS = (
-    "-O2", "-ftree-vectorize", "-fvect-cost-model=unlimited", "-mprefer-vector-width=512",
-    "-fno-tree-pre", "-fno-gcse",
-)  # fmt: skip
+    "-O2",
+    "-ftree-vectorize",
+    "-fvect-cost-model=unlimited",
+    "-mprefer-vector-width=512",
+    "-fno-tree-pre",
+    "-fno-gcse",
+)
 """The last two passes take half of the compiler's time here and gain nothing."""
 LARGE_SOURCE_LINES = 6000
 """Above, vectorising loops costs more than it saves."""
@@ -47,9 +61,14 @@ def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
     with tempfile.TemporaryFile("w+") as log:
         try:
             done = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                timeout=COMPILE_TIMEOUT_S, check=False,
-            )  # fmt: skip
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=COMPILE_TIMEOUT_S,
+                check=False,
+            )
         except FileNotFoundError:
             raise MissingDependency(f"no compiler {command[0]}") from None
         except subprocess.TimeoutExpired:
@@ -74,10 +93,23 @@ def ensure_library(source: str, start: StartCompiler = start_plainly) -> Path:
             (scratch / "kernel.c").write_text(source)
             headers = f"-I{_folder()}"
             _compile(
-                [*_machine_flags(), *flags, headers, "kernel.c", "-x", "none", str(runtime),
-                 "-shared", "-lm", "-lpthread", "-o", LIBRARY],
-                scratch, start,
-            )  # fmt: skip
+                [
+                    *_machine_flags(),
+                    *flags,
+                    headers,
+                    "kernel.c",
+                    "-x",
+                    "none",
+                    str(runtime),
+                    "-shared",
+                    "-lm",
+                    "-lpthread",
+                    "-o",
+                    LIBRARY,
+                ],
+                scratch,
+                start,
+            )
     return folder / LIBRARY
 
 

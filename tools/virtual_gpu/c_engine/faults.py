@@ -65,10 +65,14 @@ _BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED, _WARP_RACE, _
     21, 29
 )
 _ERRORS = {
-    _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
-    _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
-    _SIZE: machine.MISALIGNED, _IN_VAIN: machine.LAUNCH_TIMEOUT, _GRID: machine.LAUNCH_TIMEOUT,
-}  # fmt: skip
+    _BOUNDS: machine.ILLEGAL_ADDRESS,
+    _MISALIGNED: machine.MISALIGNED,
+    _ASSERT: machine.DEVICE_ASSERT,
+    _TIMEOUT: machine.LAUNCH_TIMEOUT,
+    _SIZE: machine.MISALIGNED,
+    _IN_VAIN: machine.LAUNCH_TIMEOUT,
+    _GRID: machine.LAUNCH_TIMEOUT,
+}
 _SPACES = ("global", "shared", "local", "param")
 _RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once", "changed atomically")
 """By enum verb of shared_memory_races.c."""
@@ -247,11 +251,16 @@ def _race(program: Program, launch: Launch, record: layout.Fault) -> str:
     known = record.other < min(len(program.instructions), UNKNOWN_SITE)
     verb, other, many, size, _ = record.detail
     return race_message(
-        launch, _verb(record), size, _RACE_VERBS[verb],
-        record.warp * WARP_LANES + record.lane, other, bool(many),
+        launch,
+        _verb(record),
+        size,
+        _RACE_VERBS[verb],
+        record.warp * WARP_LANES + record.lane,
+        other,
+        bool(many),
         program.instructions[record.other] if known else None,
         f"shared offset {record.address}",
-    )  # fmt: skip
+    )
 
 
 def _warp_race(
@@ -259,9 +268,17 @@ def _warp_race(
 ) -> str:
     verb, other, many, size, _ = record.detail
     return race_message(
-        launch, _verb(record), size, _RACE_VERBS[verb], thread, other, bool(many),
-        watched.site(record.other), memory.place(record.address), WARP_RACE,
-    )  # fmt: skip
+        launch,
+        _verb(record),
+        size,
+        _RACE_VERBS[verb],
+        thread,
+        other,
+        bool(many),
+        watched.site(record.other),
+        memory.place(record.address),
+        WARP_RACE,
+    )
 
 
 def _string(memory: Memory, address: int) -> str:

@@ -9,8 +9,12 @@ from astra_chat.tools.virtual_gpu.c_engine.code import Code, elementwise, family
 
 MODES = ("rn", "rz", "rm", "rp")
 ENLARGING = {
-    "mul": (24, 0), "fma": (24, 0, 24), "mad": (24, 0, 24), "div": (24, 0), "rcp": (-24,),
-}  # fmt: skip
+    "mul": (24, 0),
+    "fma": (24, 0, 24),
+    "mad": (24, 0, 24),
+    "div": (24, 0),
+    "rcp": (-24,),
+}
 """Powers of two by which operands grow where the result is to grow by 2^24."""
 
 
@@ -121,9 +125,12 @@ def rsqrt(code: Code) -> None:
 
 
 _SPECIAL = {
-    "ex2": "ex2({0})", "lg2": "lg2({0})", "sin": "sin_approx({0})", "cos": "cos_approx({0})",
+    "ex2": "ex2({0})",
+    "lg2": "lg2({0})",
+    "sin": "sin_approx({0})",
+    "cos": "cos_approx({0})",
     "tanh": "tanh_approx({0})",
-}  # fmt: skip
+}
 
 
 def _special_function(code: Code) -> None:
@@ -192,7 +199,7 @@ _TESTS = {
 def testp(code: Code) -> None:
     test = _TESTS[code.option(*_TESTS)]
     type_name = code.type()
-    size, tiny = ("__builtin_fabsf", "0x1p-126f") if type_name == "f32" else (
-        "__builtin_fabs", "0x1p-1022"
-    )  # fmt: skip
+    size, tiny = (
+        ("__builtin_fabsf", "0x1p-126f") if type_name == "f32" else ("__builtin_fabs", "0x1p-1022")
+    )
     elementwise(code, test.replace("ABS", size).replace("TINY", tiny), type_name, "pred")

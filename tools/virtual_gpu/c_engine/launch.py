@@ -83,11 +83,14 @@ def run(
     )
     printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
     request = layout.Launch(
-        blocks=chosen.ctypes.data, block_count=chosen.size,
+        blocks=chosen.ctypes.data,
+        block_count=chosen.size,
         grid=(launch.grid.x, launch.grid.y, launch.grid.z),
         block=(launch.block.x, launch.block.y, launch.block.z),
-        buffers=ctypes.addressof(table.rows), buffer_count=len(table.rows),
-        params=params.ctypes.data, symbols=symbols.ctypes.data,
+        buffers=ctypes.addressof(table.rows),
+        buffer_count=len(table.rows),
+        params=params.ctypes.data,
+        symbols=symbols.ctypes.data,
         budget=instruction_budget // BUDGET_SHARE,
         param_bytes=program.reference.kernel.param_bytes,
         shared_limit=shared_limit(program.reference, launch),
@@ -96,20 +99,25 @@ def run(
             if program.reference.reserves
             else 0
         ),
-        local_bytes=program.reference.local_bytes, dynamic_shared=launch.dynamic_shared_bytes,
+        local_bytes=program.reference.local_bytes,
+        dynamic_shared=launch.dynamic_shared_bytes,
         race_granule=program.reference.shared_granule if races else 0,
         workers=1 if program.serial else _workers(workers, chosen.size),
         printed=ctypes.addressof(printed) if prints else None,
         printed_bytes=ctypes.addressof(printed_bytes),
         uninitialized=ctypes.addressof(uninitialized),
         visits=visits.ctypes.data if counters else None,
-        longest=longest.ctypes.data, longest_warp=ctypes.addressof(longest_warp),
-        counters=ctypes.addressof(raw), fault=ctypes.addressof(fault),
-        left_there=launch.left_there, programmatic=launch.programmatic,
-        meeting_place=launch.meeting_place, has_heap=memory.has_heap,
+        longest=longest.ctypes.data,
+        longest_warp=ctypes.addressof(longest_warp),
+        counters=ctypes.addressof(raw),
+        fault=ctypes.addressof(fault),
+        left_there=launch.left_there,
+        programmatic=launch.programmatic,
+        meeting_place=launch.meeting_place,
+        has_heap=memory.has_heap,
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
         give=layout.GIVE(lambda address: memory.heap.give(address)),
-    )  # fmt: skip
+    )
     watched = None
     if races:
         globals_ = module_globals or {}
@@ -127,9 +135,11 @@ def run(
     seen = None
     if counters and chosen.size:
         seen = Visits(
-            tuple(visits.tolist()), tuple(longest.tolist()), longest_warp.instructions,
+            tuple(visits.tolist()),
+            tuple(longest.tolist()),
+            longest_warp.instructions,
             longest_warp.block,
-        )  # fmt: skip
+        )
     return LaunchReport(
         launch,
         int(chosen.size),
@@ -212,9 +222,17 @@ def _workers(wanted: int | None, blocks: int) -> int:
 
 
 _CELLS = (
-    "readers", "writer_threads", "reader_threads", "writer_times", "reader_times", "adders",
-    "adder_times", "adder_threads", "posted", "flags",
-)  # fmt: skip
+    "readers",
+    "writer_threads",
+    "reader_threads",
+    "writer_times",
+    "reader_times",
+    "adders",
+    "adder_times",
+    "adder_threads",
+    "posted",
+    "flags",
+)
 _STAMPS = ("writers", "readers", "adders", "writer_times", "reader_times", "adder_times")
 
 

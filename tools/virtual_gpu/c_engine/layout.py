@@ -13,27 +13,53 @@ GIVE = ctypes.CFUNCTYPE(ctypes.c_int, c_uint64)
 
 class Buffer(ctypes.Structure):
     _fields_ = [
-        ("address", c_uint64), ("end", c_uint64),
-        *((name, c_void_p) for name in (
-            "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
-            "writer_times", "reader_times", "adders", "adder_times", "adder_threads", "posted",
-            "flags",
-        )),
+        ("address", c_uint64),
+        ("end", c_uint64),
+        *(
+            (name, c_void_p)
+            for name in (
+                "written",
+                "loaded",
+                "stored",
+                "writers",
+                "readers",
+                "writer_threads",
+                "reader_threads",
+                "writer_times",
+                "reader_times",
+                "adders",
+                "adder_times",
+                "adder_threads",
+                "posted",
+                "flags",
+            )
+        ),
         ("cell_bits", c_uint64),
-        *((name, c_void_p) for name in (
-            "stamp_writers", "stamp_readers", "stamp_adders", "stamp_writer_times",
-            "stamp_reader_times", "stamp_adder_times",
-        )),
-        ("stamp_bits", c_uint64), ("early", c_uint64), ("allocated", c_void_p),
+        *(
+            (name, c_void_p)
+            for name in (
+                "stamp_writers",
+                "stamp_readers",
+                "stamp_adders",
+                "stamp_writer_times",
+                "stamp_reader_times",
+                "stamp_adder_times",
+            )
+        ),
+        ("stamp_bits", c_uint64),
+        ("early", c_uint64),
+        ("allocated", c_void_p),
         ("starts_uninitialized", c_uint64),
-    ]  # fmt: skip
+    ]
 
 
 class Print(ctypes.Structure):
     _fields_ = [
-        ("block", c_int64), ("format", c_uint64), ("bytes", c_uint64),
+        ("block", c_int64),
+        ("format", c_uint64),
+        ("bytes", c_uint64),
         ("arguments", c_uint8 * PRINT_BYTES),
-    ]  # fmt: skip
+    ]
 
     block: int
     format: int
@@ -43,9 +69,10 @@ class Print(ctypes.Structure):
 
 class UninitializedReads(ctypes.Structure):
     _fields_ = [
-        ("block", c_int64), ("address", c_uint64),
+        ("block", c_int64),
+        ("address", c_uint64),
         *((name, c_uint32) for name in ("thread", "instruction", "size", "space")),
-    ]  # fmt: skip
+    ]
 
     block: int
     address: int
@@ -57,10 +84,16 @@ class UninitializedReads(ctypes.Structure):
 
 class Fault(ctypes.Structure):
     _fields_ = [
-        ("kind", c_uint32), ("instruction", c_uint32), ("warp", c_uint32), ("lane", c_uint32),
-        ("block", c_int64), ("address", c_uint64), ("detail", c_uint64 * 5),
-        ("space", c_uint32), ("other", c_uint32),
-    ]  # fmt: skip
+        ("kind", c_uint32),
+        ("instruction", c_uint32),
+        ("warp", c_uint32),
+        ("lane", c_uint32),
+        ("block", c_int64),
+        ("address", c_uint64),
+        ("detail", c_uint64 * 5),
+        ("space", c_uint32),
+        ("other", c_uint32),
+    ]
 
     kind: int
     instruction: int
@@ -141,23 +174,50 @@ class Longest(ctypes.Structure):
 
 class Launch(ctypes.Structure):
     _fields_ = [
-        ("blocks", c_void_p), ("block_count", c_uint64),
-        ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
-        ("buffers", c_void_p), ("buffer_count", c_uint64),
-        ("params", c_void_p), ("symbols", c_void_p), ("budget", c_uint64),
-        *((name, c_uint32) for name in (
-            "param_bytes", "shared_limit", "local_bytes", "dynamic_shared", "race_granule",
-            "workers",
-        )),
-        ("printed", c_void_p), ("printed_bytes", c_void_p),
+        ("blocks", c_void_p),
+        ("block_count", c_uint64),
+        ("grid", c_uint32 * 3),
+        ("block", c_uint32 * 3),
+        ("buffers", c_void_p),
+        ("buffer_count", c_uint64),
+        ("params", c_void_p),
+        ("symbols", c_void_p),
+        ("budget", c_uint64),
+        *(
+            (name, c_uint32)
+            for name in (
+                "param_bytes",
+                "shared_limit",
+                "local_bytes",
+                "dynamic_shared",
+                "race_granule",
+                "workers",
+            )
+        ),
+        ("printed", c_void_p),
+        ("printed_bytes", c_void_p),
         ("uninitialized", c_void_p),
-        *((name, c_void_p) for name in (
-            "times", "places", "clock", "pending", "looks", "site_numbers",
-        )),
-        ("watched", c_uint64), ("stamped", c_uint64), ("stamp_numbers", c_void_p),
+        *(
+            (name, c_void_p)
+            for name in (
+                "times",
+                "places",
+                "clock",
+                "pending",
+                "looks",
+                "site_numbers",
+            )
+        ),
+        ("watched", c_uint64),
+        ("stamped", c_uint64),
+        ("stamp_numbers", c_void_p),
         ("programmatic", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again", "order_rows")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),
-        ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
-        ("meeting_place", c_uint64), ("reserved_at", c_uint32), ("left_there", c_uint32),
-    ]  # fmt: skip
+        ("take", TAKE),
+        ("give", GIVE),
+        ("has_heap", c_uint64),
+        ("meeting_place", c_uint64),
+        ("reserved_at", c_uint32),
+        ("left_there", c_uint32),
+    ]

@@ -43,9 +43,11 @@ def mbarrier(code: Code) -> None:
 def _arrive(code: Code, form: Form, place: str, counts: str) -> None:
     """The state before the arrival is its result."""
     flags = {
-        "EXPECTS": form.expects, "NO_COMPLETE": form.no_complete,
-        "DROP": form.action == "arrive_drop", "RELAXED": form.relaxed,
-    }  # fmt: skip
+        "EXPECTS": form.expects,
+        "NO_COMPLETE": form.no_complete,
+        "DROP": form.action == "arrive_drop",
+        "RELAXED": form.relaxed,
+    }
     how = " | ".join(f"ARRIVE_{name}" for name, there in flags.items() if there) or "0"
     tokens, active = code.results("uint64_t"), code.active()
     code.warp(f"mbarrier_arrive(w, {site(code)}, {place}, {active}, {counts}, {how}, X{tokens});")

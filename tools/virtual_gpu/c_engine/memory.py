@@ -122,7 +122,7 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
         f"{{{', '.join(map(str, run or ALONE))}}}, {floats}, {len(spans)}, "
         f"{{{', '.join(spans or ['{0}'])}}}, {int(id(code.instruction) in code.unit.sums)}, "
         f"{int(loose)}, {int(id(code.instruction) in code.unit.deciding)}}}"
-    )  # fmt: skip
+    )
     return f"&sites[{number}]"
 
 
@@ -169,9 +169,9 @@ def _extending(type_name: str) -> str:
 
 def room(code: Code, size: int) -> int:
     """Raw bytes of an access: `size` of each lane."""
-    return code.results({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}.get(
-        size, "unsigned __int128"
-    ))  # fmt: skip
+    return code.results(
+        {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}.get(size, "unsigned __int128")
+    )
 
 
 def _is_plain_parameter(code: Code, form: _Form, source: Operand) -> bool:

@@ -75,20 +75,32 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     reference = numpy_engine.translate(module, kernel, cooperative=cooperative)
     prepared = prepare(module, module.kernels[kernel], cooperative=cooperative)
     unit = Unit(
-        kernel, local_registers(prepared.blocks), prepared.places, prepared.kernel.param_bytes,
-        load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
-        prepared.looks, float_stores(prepared.blocks), prepared.sums, prepared.deciding,
+        kernel,
+        local_registers(prepared.blocks),
+        prepared.places,
+        prepared.kernel.param_bytes,
+        load_levels(prepared.blocks),
+        prepared.in_registers,
+        store_runs(prepared.blocks),
+        prepared.looks,
+        float_stores(prepared.blocks),
+        prepared.sums,
+        prepared.deciding,
         reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
-    )  # fmt: skip
+    )
     rejoined = post_dominators(prepared.blocks)
     blocks = [_block(unit, b, r) for b, r in zip(prepared.blocks, rejoined, strict=True)]
     find_uniform(blocks, unit.variables)
     firsts = [_first(unit, block) for block in prepared.blocks]
     return Program(
-        reference, _source(unit, blocks, firsts, reference), tuple(unit.instructions),
-        tuple(unit.symbols), len(unit.sites) + 1, unit.serial or cooperative,
+        reference,
+        _source(unit, blocks, firsts, reference),
+        tuple(unit.instructions),
+        tuple(unit.symbols),
+        len(unit.sites) + 1,
+        unit.serial or cooperative,
         unit.reached,
-    )  # fmt: skip
+    )
 
 
 def _block(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> list[Step]:

@@ -69,10 +69,14 @@ def find_uniform(blocks: Iterable[Sequence[Step]], variables: Variables) -> None
     written = Counter(step.target for step in steps if step.target is not None)
     fixed = {n for step in steps if step.warp for n in step.arrays}
     candidates = [
-        step for step in steps
-        if step.target is not None and written[step.target] == 1 and not step.guard
-        and step.target not in fixed and not _LANE.search(step.text)
-    ]  # fmt: skip
+        step
+        for step in steps
+        if step.target is not None
+        and written[step.target] == 1
+        and not step.guard
+        and step.target not in fixed
+        and not _LANE.search(step.text)
+    ]
     changed = True
     while changed:
         changed = False
@@ -106,9 +110,12 @@ def _runs(steps: Sequence[Step]) -> list[list[Step]]:
     for step in steps:
         last = runs[-1] if runs else None
         joins = (
-            last is not None and not step.warp and not last[0].warp
-            and last[0].scalar == step.scalar and len(last) < LOOP_STATEMENTS
-        )  # fmt: skip
+            last is not None
+            and not step.warp
+            and not last[0].warp
+            and last[0].scalar == step.scalar
+            and len(last) < LOOP_STATEMENTS
+        )
         if joins and last is not None:
             last.append(step)
         else:

@@ -55,10 +55,11 @@ def compared(
     """Every point that has both a time and counters."""
     return [
         Scored(
-            point.shape, f"{point.variant} {point.a}x{point.b}",
+            point.shape,
+            f"{point.variant} {point.a}x{point.b}",
             time.warm_us if warm else time.cold_us,
             estimate(counted_point.reports, counted_point.resources, gpu, warm=warm).us,
         )
         for point, counted_point in counted.pick(read_points(folder), counts)
         if (time := times.get(point.key))
-    ]  # fmt: skip
+    ]

@@ -33,10 +33,12 @@ MIN_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
 _INPUTS = ("f16", "bf16", "tf32", "s8", "u8", "f64")
 _SUMS = ("f16", "f32", "s32", "f64")
 _MMA_SHAPES = {
-    "f16": ((16, 8, 8), (16, 8, 16)), "bf16": ((16, 8, 8), (16, 8, 16)),
-    "tf32": ((16, 8, 4), (16, 8, 8)), "int": ((16, 8, 16), (16, 8, 32)),
+    "f16": ((16, 8, 8), (16, 8, 16)),
+    "bf16": ((16, 8, 8), (16, 8, 16)),
+    "tf32": ((16, 8, 4), (16, 8, 8)),
+    "int": ((16, 8, 16), (16, 8, 32)),
     "f64": ((8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)),
-}  # fmt: skip
+}
 _WMMA_SHAPES = {"tf32": ((16, 16, 8),), "f64": ((8, 8, 4),)}
 _WMMA_USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 _WARP = 32
@@ -88,16 +90,21 @@ def mma_product(code: Modifiers) -> Product:
     if d == "f64":
         code.flag("rn")
     return Product(
-        Fragment(a, m, k, _mma_a(m, k, BITS[a])), Fragment(b, k, n, _mma_b(k, n, BITS[b])),
-        Fragment(c, m, n, accumulator), Fragment(d, m, n, accumulator),
+        Fragment(a, m, k, _mma_a(m, k, BITS[a])),
+        Fragment(b, k, n, _mma_b(k, n, BITS[b])),
+        Fragment(c, m, n, accumulator),
+        Fragment(d, m, n, accumulator),
         code.flag("satfinite") if d == "s32" else False,
-    )  # fmt: skip
+    )
 
 
 _ACCUMULATORS = {
-    "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "int": ("s32",),
+    "f16": ("f16", "f32"),
+    "bf16": ("f32",),
+    "tf32": ("f32",),
+    "int": ("s32",),
     "f64": ("f64",),
-}  # fmt: skip
+}
 
 
 def _family(code: Modifiers, a: str, b: str) -> str:
@@ -148,10 +155,13 @@ def wmma_product(code: Modifiers) -> Product:
     if d == "f64":
         code.flag("rn")
     return Product(
-        wmma_fragment(a, "a", m, k), wmma_fragment(b, "b", k, n),
-        wmma_fragment(c, "c", m, n), wmma_fragment(d, "d", m, n),
-        code.flag("satfinite") if d == "s32" else False, 4 if a == "tf32" else 0,
-    )  # fmt: skip
+        wmma_fragment(a, "a", m, k),
+        wmma_fragment(b, "b", k, n),
+        wmma_fragment(c, "c", m, n),
+        wmma_fragment(d, "d", m, n),
+        code.flag("satfinite") if d == "s32" else False,
+        4 if a == "tf32" else 0,
+    )
 
 
 def wmma_transfer(code: Modifiers, space: str) -> tuple[Transfer, int]:

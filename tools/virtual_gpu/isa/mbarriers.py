@@ -20,9 +20,16 @@ SIZE = 8
 FAILED_NS = 1000
 """What a failed test takes, by the clock of the kernel and out of its budget of instructions."""
 ACTIONS = (
-    "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
+    "init",
+    "inval",
+    "arrive",
+    "arrive_drop",
+    "expect_tx",
+    "complete_tx",
+    "test_wait",
+    "try_wait",
     "pending_count",
-)  # fmt: skip
+)
 
 NONE = "no mbarrier at this address: it was not initialized, or it was invalidated"
 BAD_COUNT = "a count outside 1 to 1,048,575"
@@ -144,9 +151,12 @@ class State:
     def word(self) -> int:
         bytes_ = self.bytes % (1 << 21)
         return (
-            self.pending | self.expected << EXPECTED | bytes_ << BYTES | self.phase << PHASE
+            self.pending
+            | self.expected << EXPECTED
+            | bytes_ << BYTES
+            | self.phase << PHASE
             | 1 << MARK
-        )  # fmt: skip
+        )
 
     @property
     def over(self) -> bool:

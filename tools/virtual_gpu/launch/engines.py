@@ -155,18 +155,31 @@ class Engines:
 
         def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
             return numpy_engine.run(
-                reference, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting, prints=self._prints, block_races=block_races,
-                instruction_budget=self._endless_instructions, in_order=in_order,
-            )  # fmt: skip
+                reference,
+                launch,
+                memory,
+                blocks=blocks,
+                module_globals=addresses,
+                counters=counting,
+                prints=self._prints,
+                block_races=block_races,
+                instruction_budget=self._endless_instructions,
+                in_order=in_order,
+            )
 
         def on_c(
             program: c_engine.Program, blocks: Sequence[int] | None, counting: bool
         ) -> LaunchReport:
             return c_engine.run(
-                program, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting, prints=self._prints, block_races=block_races,
-            )  # fmt: skip
+                program,
+                launch,
+                memory,
+                blocks=blocks,
+                module_globals=addresses,
+                counters=counting,
+                prints=self._prints,
+                block_races=block_races,
+            )
 
         small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
 
@@ -211,13 +224,22 @@ class Engines:
             program = self._program(module, launch)
             if program is not None:
                 return c_engine.run(
-                    program, launch, memory, module_globals=addresses, counters=counters,
+                    program,
+                    launch,
+                    memory,
+                    module_globals=addresses,
+                    counters=counters,
                     prints=self._prints,
-                )  # fmt: skip
+                )
         report = numpy_engine.run(
-            reference, launch, memory, module_globals=addresses, counters=counters,
-            prints=self._prints, instruction_budget=self._endless_instructions,
-        )  # fmt: skip
+            reference,
+            launch,
+            memory,
+            module_globals=addresses,
+            counters=counters,
+            prints=self._prints,
+            instruction_budget=self._endless_instructions,
+        )
         return self._added(module, report)
 
     def _c_worth(self, reference: numpy_engine.Program) -> int:

@@ -55,9 +55,10 @@ class Parts:
             return first.ran
         if len(self._parts) > 1:
             raise PartsUnsupported(
-                launch.kernel, first.launch.kernel,
+                launch.kernel,
+                first.launch.kernel,
                 "later launches used that sample: one with another grid cannot follow",
-            )  # fmt: skip
+            )
         self._complete(self._parts.pop(), launch)
         return None
 
@@ -75,9 +76,10 @@ class Parts:
         if self._parts and any("shared memory" not in one.place for one in report.uninitialized):
             place = report.uninitialized[0].place
             raise PartsUnsupported(
-                report.launch.kernel, self._parts[0].report.launch.kernel,
+                report.launch.kernel,
+                self._parts[0].report.launch.kernel,
                 f"it reads what the other blocks would have written: {place}",
-            )  # fmt: skip
+            )
         if report.sampled:
             self._parts.append(_Part(report, finish))
         return report

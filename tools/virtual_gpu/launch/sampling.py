@@ -21,20 +21,29 @@ PROBE_BLOCKS = 32
 """The first part has at least so many blocks."""
 LONGEST = frozenset(
     {
-        "critical_path_instructions", "critical_path_cycles", "critical_path_loads",
-        "copy_cycles", "mbarrier_rounds", "critical_path_match_turns", "critical_path_sleep_ns",
+        "critical_path_instructions",
+        "critical_path_cycles",
+        "critical_path_loads",
+        "copy_cycles",
+        "mbarrier_rounds",
+        "critical_path_match_turns",
+        "critical_path_sleep_ns",
         "critical_path_constant_words",
         "dependent_load_rounds",
-        "fresh_load_rounds", "load_buffer_sectors", "store_buffer_sectors",
+        "fresh_load_rounds",
+        "load_buffer_sectors",
+        "store_buffer_sectors",
     }
-)  # fmt: skip
+)
 """Counters of the one longest warp, and of buffers; the others are sums over blocks."""
 OF_ONE_PATH = frozenset(
     {
-        "critical_path_before_load", "critical_path_units", "critical_path_lines",
+        "critical_path_before_load",
+        "critical_path_units",
+        "critical_path_lines",
         "critical_path_load_lines",
     }
-)  # fmt: skip
+)
 """What the longest chain of results is made of."""
 
 Run = Callable[[Sequence[int] | None, bool], LaunchReport]
@@ -130,10 +139,13 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
         setattr(total, field.name, value)
     total.unique_load_sectors -= min(first.counters.unique_load_sectors, _shared(second))
     return LaunchReport(
-        first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints,
+        first.launch,
+        first.blocks_run + second.blocks_run,
+        total,
+        first.prints + second.prints,
         uninitialized=first_of_each(first.uninitialized + second.uninitialized),
         visits=_added(first, second),
-    )  # fmt: skip
+    )
 
 
 def _added(first: LaunchReport, second: LaunchReport) -> Visits | None:

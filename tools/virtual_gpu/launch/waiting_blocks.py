@@ -80,9 +80,14 @@ class WaitingBlocks:
         together = numpy_engine.translate(self._module, self._launch.kernel, cooperative=True)
         try:
             numpy_engine.run(
-                together, self._launch, self._memory, blocks=blocks, counters=False, prints=False,
+                together,
+                self._launch,
+                self._memory,
+                blocks=blocks,
+                counters=False,
+                prints=False,
                 module_globals=self._addresses,
-            )  # fmt: skip
+            )
         except Fault as fault:  # any other one shows again, and is told, when the launch runs
             return fault.kind == TIMEOUT
         finally:

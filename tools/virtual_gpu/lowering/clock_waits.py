@@ -76,12 +76,12 @@ def _only_looks(instruction: Instruction) -> bool:
 def _waits(loop: Sequence[BasicBlock], members: set[int]) -> bool:
     body = [instruction for block in loop for instruction in block.body]
     timed: set[str] = set()
-    while new := {
-        name
-        for i in body
-        if _reads_clock(i) or timed & sources(i)
-        for name in destinations(i)
-    } - timed:  # fmt: skip
+    while (
+        new := {
+            name for i in body if _reads_clock(i) or timed & sources(i) for name in destinations(i)
+        }
+        - timed
+    ):
         timed |= new
     return any(
         isinstance(block.end, Branch)

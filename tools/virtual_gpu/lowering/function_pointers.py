@@ -37,8 +37,9 @@ def with_addresses(module: Module, instruction: Instruction) -> Instruction:
     """Names of functions as the numbers that they stand for."""
     if instruction.family != "mov":
         return instruction
-    named = [address_of(module, o.name) if isinstance(o, Symbol) else None
-             for o in instruction.operands]  # fmt: skip
+    named = [
+        address_of(module, o.name) if isinstance(o, Symbol) else None for o in instruction.operands
+    ]
     if not any(named):
         return instruction
     pairs = zip(instruction.operands, named, strict=True)

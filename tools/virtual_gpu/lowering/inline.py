@@ -152,9 +152,15 @@ class _Inliner:
             self._recursive[inside.function.name] == self._recursive[callee]
         )
         made = Call(
-            call, to.function, to.frame, to.names, results.items, arguments.items,
-            inside.frame if inside else None, saves,
-        )  # fmt: skip
+            call,
+            to.function,
+            to.frame,
+            to.names,
+            results.items,
+            arguments.items,
+            inside.frame if inside else None,
+            saves,
+        )
         self._flat.body.extend(made.text(to.entry, len(places), back))
 
     def _declare(self, function: Function, symbols: dict[str, str]) -> None:

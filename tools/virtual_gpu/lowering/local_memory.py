@@ -90,9 +90,11 @@ def kept_in_registers(
     local = {n: v for n, v in variables.items() if v.space == "local"}
     slots = {n for n, v in variables.items() if v.space == "param"}
     accesses = [
-        (number, i) for number, block in enumerate(blocks) for i in block.body
+        (number, i)
+        for number, block in enumerate(blocks)
+        for i in block.body
         if i.family in ("ld", "st")
-    ]  # fmt: skip
+    ]
     kept = {id(i) for _, i in accesses if _symbol(_address(i)) in slots}
     if not local:
         return frozenset(kept)

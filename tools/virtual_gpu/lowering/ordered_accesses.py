@@ -54,9 +54,10 @@ def deciding_loads(blocks: Sequence[BasicBlock]) -> frozenset[int]:
     return frozenset(
         id(instruction)
         for instruction in body
-        if instruction.family == "ld" and is_loose(instruction, True)
+        if instruction.family == "ld"
+        and is_loose(instruction, True)
         and predicates & watched_registers(blocks, destinations(instruction))
-    )  # fmt: skip
+    )
 
 
 def unread_sums(blocks: Sequence[BasicBlock]) -> frozenset[int]:

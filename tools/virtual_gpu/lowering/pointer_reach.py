@@ -89,9 +89,15 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     granule = min(widths, default=0) if stored else 0
     ordered_sites = tuple(sites[line] for line in sorted(sites))
     return Reach(
-        frozenset(stored), frozenset(loaded), granule, ordered_sites, synchronises, any_loose,
-        frozenset(bulk), numbers,
-    )  # fmt: skip
+        frozenset(stored),
+        frozenset(loaded),
+        granule,
+        ordered_sites,
+        synchronises,
+        any_loose,
+        frozenset(bulk),
+        numbers,
+    )
 
 
 def is_global(instruction: Instruction) -> bool:

@@ -36,8 +36,9 @@ STACK_BYTES = 16384
 """Of each thread, for the frames of recursive functions; as much again for `alloca`."""
 STACK, ROOM = "$stack", "$room"
 _FRAME, TOP = Register("$frame", "b64"), Register("$top", "b64")
-_PLACE, _WORD, _LONG = (Register(f"$move{bits}{n}", f"b{bits}") for bits, n in
-                        ((32, "p"), (32, ""), (64, "")))  # fmt: skip
+_PLACE, _WORD, _LONG = (
+    Register(f"$move{bits}{n}", f"b{bits}") for bits, n in ((32, "p"), (32, ""), (64, ""))
+)
 _MOVES = {8: _LONG, 4: _WORD, 2: Register("$move16", "b16"), 1: Register("$move8", "b16")}
 _FULL, _LEFT = Register("$full", "pred"), Register("$left", "b64")
 
@@ -82,9 +83,10 @@ def frame_of(function: Function, body: Sequence[Statement], names: Mapping[str, 
     size = 8
     places: dict[str, int] = {}
     things: list[Param | Variable] = [
-        *function.returns, *function.params,
+        *function.returns,
+        *function.params,
         *(v for v in own if v.name not in fixed),
-    ]  # fmt: skip
+    ]
     for thing in things:
         align = max(thing.align, 8)
         size = -(-size // align) * align
@@ -103,9 +105,11 @@ def _slots_of_the_machine(function: Function) -> set[str]:
         item.name
         for operands in calls
         if any(isinstance(o, Symbol) and o.name in MACHINE_FUNCTIONS for o in operands)
-        for group in operands if isinstance(group, Group)
-        for item in group.items if isinstance(item, Symbol)
-    }  # fmt: skip
+        for group in operands
+        if isinstance(group, Group)
+        for item in group.items
+        if isinstance(item, Symbol)
+    }
 
 
 def on_frame(body: Sequence[Statement], frame: Frame, returns: str) -> Iterator[Statement]:
@@ -190,8 +194,11 @@ class Call:
         assert isinstance(slot, Symbol)
         at = 0
         while at < param.size:
-            size = next(s for s in (8, 4, 2, 1) if at % s == 0 and s <= param.size - at
-                        and s <= max(param.align, 1))  # fmt: skip
+            size = next(
+                s
+                for s in (8, 4, 2, 1)
+                if at % s == 0 and s <= param.size - at and s <= max(param.align, 1)
+            )
             here: Address = Address(Symbol(slot.name), slot.offset + at)
             frame = Address(_FRAME, there + at)
             (take, source), (give, target) = ("param", here), ("local", frame)

@@ -35,14 +35,24 @@ PURE = frozenset(
 )
 """Families whose result depends on their operands alone."""
 _FOLDED: Mapping[str, Callable[[int, int], int]] = {
-    "add": operator.add, "sub": operator.sub, "and": operator.and_, "or": operator.or_,
+    "add": operator.add,
+    "sub": operator.sub,
+    "and": operator.and_,
+    "or": operator.or_,
     "xor": operator.xor,
-}  # fmt: skip
+}
 _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
-    "gt": operator.gt, "ge": operator.ge, "lo": operator.lt, "ls": operator.le,
-    "hi": operator.gt, "hs": operator.ge,
-}  # fmt: skip
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lo": operator.lt,
+    "ls": operator.le,
+    "hi": operator.gt,
+    "hs": operator.ge,
+}
 _OPPOSITE = {"ne": "eq", "ge": "lt", "gt": "le", "hs": "lo", "hi": "ls"}
 _CHANGING = ("%clock", "%globaltimer")
 """Special registers that read otherwise each time."""

@@ -163,9 +163,14 @@ class BlockOrder:
         self.looks[each] = looks
 
     def ordered(
-        self, first: Numbers, threads: NDArray[np.uint16], when: Times, did: str,
-        second: Numbers, warps: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:  # fmt: skip
+        self,
+        first: Numbers,
+        threads: NDArray[np.uint16],
+        when: Times,
+        did: str,
+        second: Numbers,
+        warps: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
         """Accesses of blocks `first`, by these threads at these times, before those of `second`."""
         theirs, rows = threads.astype(np.int64) // WARP_LANES, first % self.rows
         until = self.times[rows, PUBLISHED, theirs]

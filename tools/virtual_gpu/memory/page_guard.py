@@ -71,9 +71,11 @@ class GuardedMemory:
 
     def _watch(self, address: int, name: str) -> None:
         self._runtime.vcudart_guard(
-            ctypes.c_uint64(address), ctypes.c_uint64(self._names[address][1]),
-            ctypes.c_uint64(len(self._maps[address][0])), name.encode(),
-        )  # fmt: skip
+            ctypes.c_uint64(address),
+            ctypes.c_uint64(self._names[address][1]),
+            ctypes.c_uint64(len(self._maps[address][0])),
+            name.encode(),
+        )
 
     def open(self, on: bool) -> None:
         """The GPU begins to work, or has done so; may be nested."""

@@ -118,9 +118,15 @@ def estimate(
     if not reports:
         floor = spec.launch_floor_us
         return Estimate(
-            floor, {"block_start": floor}, "block_start", 0.0, 0.0, "nothing was launched", "",
+            floor,
+            {"block_start": floor},
+            "block_start",
+            0.0,
+            0.0,
+            "nothing was launched",
+            "",
             split={**dict.fromkeys(PARTS, 0.0), "fixed": floor},
-        )  # fmt: skip
+        )
     single, left = [], math.inf if warm else 0.0
     for report in reports:
         launch_estimate, footprint = _launch(report, resources, spec, constants, left)
@@ -132,14 +138,26 @@ def estimate(
     if len(single) > 1:
         why = f"{len(single)} launches, of the longest: {why}"
     return Estimate(
-        sum(e.us for e in single), terms, _limiter(terms, len(single), spec),
-        longest.occupancy, longest.waves, why, longest.sampled,
+        sum(e.us for e in single),
+        terms,
+        _limiter(terms, len(single), spec),
+        longest.occupancy,
+        longest.waves,
+        why,
+        longest.sampled,
         sum(e.store_packets for e in single),
         {part: sum(e.split[part] for e in single) for part in PARTS},
-        longest.load_rounds, longest.warp_instructions, longest.machine_instructions,
-        longest.chain_cycles, longest.chain_before_load, longest.chain_units, longest.chain_lines,
-        longest.load_lines, longest.warps_held, longest.turns,
-    )  # fmt: skip
+        longest.load_rounds,
+        longest.warp_instructions,
+        longest.machine_instructions,
+        longest.chain_cycles,
+        longest.chain_before_load,
+        longest.chain_units,
+        longest.chain_lines,
+        longest.load_lines,
+        longest.warps_held,
+        longest.turns,
+    )
 
 
 def _launch(
@@ -150,14 +168,19 @@ def _launch(
     registers, static = resources[launch.kernel]
     warps = launch.block.warps
     per_sm = blocks_per_sm(
-        spec, registers=registers, shared_bytes=static + launch.dynamic_shared_bytes,
+        spec,
+        registers=registers,
+        shared_bytes=static + launch.dynamic_shared_bytes,
         threads=launch.block.count,
-    )  # fmt: skip
+    )
     blocks = launch.grid.count
     shape = _Shape(
-        blocks=blocks, warps=warps, per_sm=max(per_sm, 1), share=-(-blocks // spec.sms),
+        blocks=blocks,
+        warps=warps,
+        per_sm=max(per_sm, 1),
+        share=-(-blocks // spec.sms),
         scale=blocks / max(report.blocks_run, 1),
-    )  # fmt: skip
+    )
     shared_bytes = static + launch.dynamic_shared_bytes + spec.shared_reserved_per_block
     held = min(shape.per_sm, shape.share)
     moved = traffic(report, spec, held, shared_bytes, left)
@@ -189,9 +212,12 @@ def _launch(
     )
     sm = max(_norm(constants.hiding, warp.us, computing) - first.us, 0.0)
     overlapping = {
-        "sm": sm, "dram": terms["dram"], "l2": terms["l2"], "atomics": terms["atomics"],
+        "sm": sm,
+        "dram": terms["dram"],
+        "l2": terms["l2"],
+        "atomics": terms["atomics"],
         "dispatch": dispatch,
-    }  # fmt: skip
+    }
     ramp = constants.ramp_us + constants.cold_us * moved.cold
     ramp = ramp if moved.loads or moved.stores else 0.0
     fixed = spec.launch_floor_us + ramp
@@ -208,11 +234,26 @@ def _launch(
     could = f"{held} of the {shape.per_sm} blocks of {shape.warps} warps that it could hold"
     why = f"{by}; {waves:.2g} waves of blocks, the busiest SM holds {could}"
     found = Estimate(
-        us, terms, limiter, occupancy, waves, why, sampled, moved.store_packets, split,
-        c.dependent_load_rounds, c.critical_path_instructions, machine, results,
-        float(c.critical_path_before_load), dict(c.critical_path_units),
-        dict(c.critical_path_lines), dict(c.critical_path_load_lines), held * warps, shape.turns,
-    )  # fmt: skip
+        us,
+        terms,
+        limiter,
+        occupancy,
+        waves,
+        why,
+        sampled,
+        moved.store_packets,
+        split,
+        c.dependent_load_rounds,
+        c.critical_path_instructions,
+        machine,
+        results,
+        float(c.critical_path_before_load),
+        dict(c.critical_path_units),
+        dict(c.critical_path_lines),
+        dict(c.critical_path_load_lines),
+        held * warps,
+        shape.turns,
+    )
     return found, moved.footprint
 
 

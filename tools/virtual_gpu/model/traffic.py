@@ -96,13 +96,21 @@ def traffic(
     local = _local(report, spec, resident, room)
     l2_misses = min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold
     return Traffic(
-        loads, l1_misses + local.l1_misses, l2_misses + local.l2_misses, stores + local.stores,
+        loads,
+        l1_misses + local.l1_misses,
+        l2_misses + local.l2_misses,
+        stores + local.stores,
         (c.store_packet_thirds / 3 + 2 * c.local_store_requests) * scale + local.stores,
-        stored * (2 - filled) * cold + local.dram_stores, load_density,
-        footprint, cold, beyond, again * beyond / max(soon + late, 1.0),
+        stored * (2 - filled) * cold + local.dram_stores,
+        load_density,
+        footprint,
+        cold,
+        beyond,
+        again * beyond / max(soon + late, 1.0),
         min(1.0, (unique + drawn) / max(new * beyond, 1.0)) * cold,
-        own / max(again * beyond, 1.0), repeated,
-    )  # fmt: skip
+        own / max(again * beyond, 1.0),
+        repeated,
+    )
 
 
 @dataclass(frozen=True)

@@ -277,9 +277,12 @@ def _check_allocated(
         lane = int(bad[0] if chosen is None else chosen[bad[0]])
         what = f.memory.describe(int(addresses[bad[0]]))
         raise f.fault(
-            site.instruction, "out_of_bounds", f"{site.verb} of {site.size} bytes at {what}",
-            machine.ILLEGAL_ADDRESS, lane_number(active, lane),
-        )  # fmt: skip
+            site.instruction,
+            "out_of_bounds",
+            f"{site.verb} of {site.size} bytes at {what}",
+            machine.ILLEGAL_ADDRESS,
+            lane_number(active, lane),
+        )
 
 
 def _region(buffer: Buffer, site: Site, addresses: Array, chosen: NDArray[Any] | None) -> Region:

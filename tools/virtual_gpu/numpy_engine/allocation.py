@@ -36,9 +36,12 @@ def free(code: Code) -> Step:
         for lane, start in enumerate(_starts(f)):
             if not f.memory.heap.give(int(words[(start + place) >> 3])):
                 raise f.fault(
-                    code.instruction, "bad_free", FREED_TWICE, machine.LAUNCH_FAILURE,
+                    code.instruction,
+                    "bad_free",
+                    FREED_TWICE,
+                    machine.LAUNCH_FAILURE,
                     lane_number(f.active, lane),
-                )  # fmt: skip
+                )
 
     return step
 

@@ -78,10 +78,15 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     active_lanes = code.active
     dtype = dtype_of(type_name)
     site = Site(
-        code.instruction, dtype.itemsize, writes=True, ordered=True, floats="f" in type_name,
-        blind=how == "exch", counts=adds_one(code.instruction),
+        code.instruction,
+        dtype.itemsize,
+        writes=True,
+        ordered=True,
+        floats="f" in type_name,
+        blind=how == "exch",
+        counts=adds_one(code.instruction),
         sums=id(code.instruction) in code.unit.sums,
-    )  # fmt: skip
+    )
 
     def step(f: Frame) -> None:
         active = active_lanes(f)

@@ -129,12 +129,17 @@ def load_levels(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
 
 def _stretched(blocks: Sequence[BasicBlock]) -> list[tuple[Region, list[RegionBlock]]]:
     return [
-        (region, [
-            RegionBlock(tuple((i, class_of(i)) for i in blocks[n].body), n in region.conditional)
-            for n in region.blocks
-        ])
+        (
+            region,
+            [
+                RegionBlock(
+                    tuple((i, class_of(i)) for i in blocks[n].body), n in region.conditional
+                )
+                for n in region.blocks
+            ],
+        )
         for region in find_regions(blocks)
-    ]  # fmt: skip
+    ]
 
 
 def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> BlockCost:
@@ -153,9 +158,14 @@ def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> BlockCos
     tensor = sum(map(tensor_tenths, block.body))
     alu, special = alu_tenths(classed), special_tenths(classed, loops=loops)
     return BlockCost(
-        dict(classes), sum(classes.values()), loads, slots=used, alu=min(alu, used),
-        special=special, tensor=tensor,
-    )  # fmt: skip
+        dict(classes),
+        sum(classes.values()),
+        loads,
+        slots=used,
+        alu=min(alu, used),
+        special=special,
+        tensor=tensor,
+    )
 
 
 def _levels(stretches: Sequence[RegionBlock]) -> list[tuple[Instruction, int]]:

@@ -90,9 +90,14 @@ class Touch:
     """One plain access of some lanes to one buffer that is watched."""
 
     def __init__(
-        self, f: Frame, block_races: BlockRaces, site: Site, region: Region, addresses: Array,
+        self,
+        f: Frame,
+        block_races: BlockRaces,
+        site: Site,
+        region: Region,
+        addresses: Array,
         active: Active,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._f, self._block_races, self._site, self._active = f, block_races, site, active
         assert region.buffer.cells is not None
         self._buffer, self._cells = region.buffer, region.buffer.cells

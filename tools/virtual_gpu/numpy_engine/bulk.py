@@ -39,9 +39,13 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _REDUCE: dict[str, np.ufunc] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 @dataclass

@@ -29,8 +29,12 @@ def _finish(code: Code, compute: Function, type_name: str) -> Step:
 
 
 _ENLARGING = {
-    "mul": (24, 0), "fma": (24, 0, 24), "mad": (24, 0, 24), "div": (24, 0), "rcp": (-24,),
-}  # fmt: skip
+    "mul": (24, 0),
+    "fma": (24, 0, 24),
+    "mad": (24, 0, 24),
+    "div": (24, 0),
+    "rcp": (-24,),
+}
 """Powers of two by which operands grow where the result is to grow by 2^24."""
 
 

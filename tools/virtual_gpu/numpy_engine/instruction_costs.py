@@ -35,14 +35,35 @@ _DOUBLE_PRODUCTS = 256
 """Of doubles, in the time of an m16n8k16 of halves: by NVIDIA's peak rates of an H200."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _ROW_BITS = {
-    "f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f32": 32, "s32": 32,
-    "e4m3": 8, "e5m2": 8, "f64": 64,
-}  # fmt: skip
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "s8": 8,
+    "u8": 8,
+    "s4": 4,
+    "u4": 4,
+    "f32": 32,
+    "s32": 32,
+    "e4m3": 8,
+    "e5m2": 8,
+    "f64": 64,
+}
 
 CYCLES = {
-    "int": 5, "float": 4, "half": 6, "global": 2, "move": 0, "control": 7, "convert": 5,
-    "special": 17, "shuffle": 24, "shared": 24, "barrier": 20, "atomic": 20, "tensor": 25,
-}  # fmt: skip
+    "int": 5,
+    "float": 4,
+    "half": 6,
+    "global": 2,
+    "move": 0,
+    "control": 7,
+    "convert": 5,
+    "special": 17,
+    "shuffle": 24,
+    "shared": 24,
+    "barrier": 20,
+    "atomic": 20,
+    "tensor": 25,
+}
 """By class of Counters.warp_instructions, until the result can be used; the wait for global memory
 is not in here."""
 _LOGIC = dict.fromkeys(

@@ -100,11 +100,18 @@ class _Form:
         run = code.unit.runs.get(id(code.instruction), ALONE)
         constant = not writes and reads_constants(self.space, address)
         self.site = Site(
-            code.instruction, size, writes, ordered, is_loose(code.instruction, code.unit.looks),
-            id(code.instruction) in code.unit.deciding, levels=levels, in_registers=kept, run=run,
+            code.instruction,
+            size,
+            writes,
+            ordered,
+            is_loose(code.instruction, code.unit.looks),
+            id(code.instruction) in code.unit.deciding,
+            levels=levels,
+            in_registers=kept,
+            run=run,
             constant=constant,
             float_type=code.unit.float_stores.get(id(code.instruction), ""),
-        )  # fmt: skip
+        )
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
         items = operand.items if isinstance(operand, Vector) else (operand,)
@@ -208,9 +215,11 @@ def note_uninitialized_global(
         lane = int(np.argmax(uninitialized))
         chosen = lane if region.chosen is None else int(region.chosen[lane])
         f.note_uninitialized(
-            site.instruction, site.size, lane_number(active, chosen),
+            site.instruction,
+            site.size,
+            lane_number(active, chosen),
             lambda: f.memory.place(int(addresses[chosen])),
-        )  # fmt: skip
+        )
 
 
 def note_uninitialized_shared(f: Frame, site: Site, index: Index, active: Active) -> None:
@@ -219,9 +228,11 @@ def note_uninitialized_shared(f: Frame, site: Site, index: Index, active: Active
         lane = int(np.argmax(uninitialized))
         offset = int(index[lane]) * site.size - int(select(f.shared.origin, active, f.shape)[lane])
         f.note_uninitialized(
-            site.instruction, site.size, lane_number(active, lane),
+            site.instruction,
+            site.size,
+            lane_number(active, lane),
             lambda: f"offset {offset} of shared memory",
-        )  # fmt: skip
+        )
 
 
 def arena_of(f: Frame, space: str) -> Arena:

@@ -197,20 +197,34 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     translate_dead_code(module, kernel.name, flat, places)
     looks = looks_in_loops(flat.body)
     return Prepared(
-        kernel, blocks, places, shared_bytes, local_bytes, reserves,
-        kept_in_registers(blocks, flat.variables), looks, unread_sums(blocks),
+        kernel,
+        blocks,
+        places,
+        shared_bytes,
+        local_bytes,
+        reserves,
+        kept_in_registers(blocks, flat.variables),
+        looks,
+        unread_sums(blocks),
         deciding_loads(blocks) if looks else frozenset(),
-    )  # fmt: skip
+    )
 
 
 def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     prepared = prepare(module, kernel, cooperative=cooperative)
     blocks = prepared.blocks
     unit = Unit(
-        kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
-        prepared.in_registers, store_runs(blocks), prepared.looks,
-        prepared.deciding, float_stores(blocks), prepared.sums,
-    )  # fmt: skip
+        kernel.name,
+        local_registers(blocks),
+        prepared.places,
+        load_levels(blocks),
+        prepared.in_registers,
+        store_runs(blocks),
+        prepared.looks,
+        prepared.deciding,
+        float_stores(blocks),
+        prepared.sums,
+    )
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)
     facts = zip(
@@ -219,15 +233,24 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     translated = tuple(_block(unit, twins, *fact) for fact in facts)
     numbers, unset = twins.numbers, twins.unset
     return Program(
-        kernel, translated, tuple(unit.widths), prepared.shared_bytes,
-        reached_arrays(blocks, shared_arrays(module, kernel)), prepared.local_bytes,
-        _granule(blocks), reach_of(blocks, params, prepared.looks),
+        kernel,
+        translated,
+        tuple(unit.widths),
+        prepared.shared_bytes,
+        reached_arrays(blocks, shared_arrays(module, kernel)),
+        prepared.local_bytes,
+        _granule(blocks),
+        reach_of(blocks, params, prepared.looks),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),
-        prepared.reserves, cooperative, numbers, unset, ptx_blocks(blocks),
+        prepared.reserves,
+        cooperative,
+        numbers,
+        unset,
+        ptx_blocks(blocks),
         prepared.looks,
-    )  # fmt: skip
+    )
 
 
 def shared_arrays(module: Module, kernel: Kernel) -> dict[str, SharedArray]:

@@ -107,10 +107,13 @@ def run(
         uninitialized += frame.uninitialized.values()
     result_counters = launch_counters.finish() if launch_counters else Counters()
     return LaunchReport(
-        launch, int(chosen.size), result_counters, tuple(printed),
+        launch,
+        int(chosen.size),
+        result_counters,
+        tuple(printed),
         uninitialized=first_of_each(uninitialized),
         visits=launch_counters.visits if launch_counters else None,
-    )  # fmt: skip
+    )
 
 
 @functools.cache

@@ -210,9 +210,12 @@ class Twins:
                 different: Mask = np.broadcast_to(one(f) != other(f), f.shape) & active.mask
                 if different.any():
                     raise f.fault(
-                        instruction, "unset_register", self._message(what, register),
-                        machine.LAUNCH_FAILURE, int(np.flatnonzero(different)[0]),
-                    )  # fmt: skip
+                        instruction,
+                        "unset_register",
+                        self._message(what, register),
+                        machine.LAUNCH_FAILURE,
+                        int(np.flatnonzero(different)[0]),
+                    )
 
         return step
 

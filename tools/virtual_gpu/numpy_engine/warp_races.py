@@ -258,14 +258,28 @@ class Access:
 
 
 def global_race_message(
-    f: Frame, does: str, size: int, verb: Verb, thread: int, stamp: int, watched: WatchedBuffers,
+    f: Frame,
+    does: str,
+    size: int,
+    verb: Verb,
+    thread: int,
+    stamp: int,
+    watched: WatchedBuffers,
     address: int,
-) -> str:  # fmt: skip
+) -> str:
     other = (stamp >> WARP_BIT & 31) * WARP_LANES + (stamp >> LANE_BIT & 31)
     return race_message(
-        f.launch, does, size, verb, thread, other, bool(stamp & int(MANY)),
-        watched.site(stamp & UNKNOWN_SITE), f.memory.place(address), KIND,
-    )  # fmt: skip
+        f.launch,
+        does,
+        size,
+        verb,
+        thread,
+        other,
+        bool(stamp & int(MANY)),
+        watched.site(stamp & UNKNOWN_SITE),
+        f.memory.place(address),
+        KIND,
+    )
 
 
 def access(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Access | None:

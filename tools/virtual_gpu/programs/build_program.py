@@ -17,8 +17,13 @@ STANDARD, OPTIMIZATION = "-std=c++17", "-O3"
 _OLDEST_ARCH = 75
 """CUDA 13 builds for nothing older."""
 _ARCH_OPTIONS = (
-    "-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code",
-)  # fmt: skip
+    "-arch",
+    "--gpu-architecture",
+    "-gencode",
+    "--generate-code",
+    "-code",
+    "--gpu-code",
+)
 _RELOCATABLE = ("-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c", "-dlink")
 
 
@@ -36,14 +41,25 @@ def build_program(
     runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
     library = folder / f"{sources[0].stem}.so"
     defaults = [
-        word for word, prefixes in ((STANDARD, ("-std", "--std")), (OPTIMIZATION, ("-O",)))
+        word
+        for word, prefixes in ((STANDARD, ("-std", "--std")), (OPTIMIZATION, ("-O",)))
         if not any(flag.startswith(prefixes) for flag in flags)
-    ]  # fmt: skip
+    ]
     command = [
-        str(toolkit.nvcc), f"-L{runtime}", *defaults, *for_virtual_gpu(flags, spec),
-        f"-ccbin={toolkit.cxx}", "-shared", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
-        "-cudart=none", "-o", str(library), *map(str, sources), "-lvcudart",
-    ]  # fmt: skip
+        str(toolkit.nvcc),
+        f"-L{runtime}",
+        *defaults,
+        *for_virtual_gpu(flags, spec),
+        f"-ccbin={toolkit.cxx}",
+        "-shared",
+        "-Xcompiler=-fPIC",
+        f"-I{toolkit.include_dir}",
+        "-cudart=none",
+        "-o",
+        str(library),
+        *map(str, sources),
+        "-lvcudart",
+    ]
     run_nvcc(command, ", ".join(source.name for source in sources))
     return library
 

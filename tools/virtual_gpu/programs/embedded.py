@@ -63,9 +63,12 @@ def _start(asked: argparse.Namespace) -> None:
             print(f"virtual GPU: {row['message']}", file=sys.stderr, flush=True)
 
     recording = Recording(
-        ctypes.CDLL(_runtime()), say, gpu=asked.gpu, engine=asked.engine,
+        ctypes.CDLL(_runtime()),
+        say,
+        gpu=asked.gpu,
+        engine=asked.engine,
         keep_going=asked.keep_going,
-    )  # fmt: skip
+    )
     owner = os.getpid()
 
     def ended(code: int, _: Any) -> None:

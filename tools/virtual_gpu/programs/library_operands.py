@@ -16,9 +16,13 @@ from astra_chat.tools.virtual_gpu.types import Fault
 ILLEGAL_ADDRESS = 700
 _BF16 = 14
 TYPES: dict[int, Any] = {
-    0: np.dtype(np.float32), 1: np.dtype(np.float64), 2: np.dtype(np.float16),
-    3: np.dtype(np.int8), 10: np.dtype(np.int32), _BF16: np.dtype(np.uint16),
-}  # fmt: skip
+    0: np.dtype(np.float32),
+    1: np.dtype(np.float64),
+    2: np.dtype(np.float16),
+    3: np.dtype(np.int8),
+    10: np.dtype(np.int32),
+    _BF16: np.dtype(np.uint16),
+}
 """By cudaDataType_t; bf16 as its bits."""
 DOUBLE, INT = 1, 10
 Items = NDArray[Any]

@@ -37,9 +37,15 @@ class Recording:
             spec(gpu), sample_instructions=None, engine=engine, prints=True, adds_up=True
         )
         self._host = ProgramHost(
-            self._gpu, GuardedMemory(runtime), self._launched, self._stopped, self._warn,
-            self._answered, self._cut_short, keep_going=keep_going,
-        )  # fmt: skip
+            self._gpu,
+            GuardedMemory(runtime),
+            self._launched,
+            self._stopped,
+            self._warn,
+            self._answered,
+            self._cut_short,
+            keep_going=keep_going,
+        )
         self._gpu.use(self._host)
         self._gpu.attach(runtime)
 
@@ -56,13 +62,18 @@ class Recording:
         launch = done.launch
         for where, message in warnings_of([done]).items():
             self._warn(where, message)
-        self._say({
-            "what": "launch", "kernel": launch.kernel,
-            "grid": [launch.grid.x, launch.grid.y, launch.grid.z],
-            "block": [launch.block.x, launch.block.y, launch.block.z],
-            "estimated_us": estimate.us, "limiter": estimate.limiter, "why": estimate.why,
-            "counters": vars(done.counters),
-        })  # fmt: skip
+        self._say(
+            {
+                "what": "launch",
+                "kernel": launch.kernel,
+                "grid": [launch.grid.x, launch.grid.y, launch.grid.z],
+                "block": [launch.block.x, launch.block.y, launch.block.z],
+                "estimated_us": estimate.us,
+                "limiter": estimate.limiter,
+                "why": estimate.why,
+                "counters": vars(done.counters),
+            }
+        )
 
     def _warn(self, where: str, message: str) -> None:
         if where not in self._warned:

@@ -54,18 +54,23 @@ def _no_launch() -> dict[str, Any]:
 
 def _row(finding: Finding, folders: Sequence[Path], *, suppressed: bool) -> dict[str, Any]:
     return {
-        "level": finding.level, "finding": finding.kind, "message": finding.message,
-        "kernel": finding.kernel, "file": path_of(finding, folders), "line": finding.line,
+        "level": finding.level,
+        "finding": finding.kind,
+        "message": finding.message,
+        "kernel": finding.kernel,
+        "file": path_of(finding, folders),
+        "line": finding.line,
         "suppressed": suppressed,
-    }  # fmt: skip
+    }
 
 
 def as_sarif(run: ProgramRun, found: Sorted, folders: Sequence[Path]) -> dict[str, Any]:
     """One run of one tool; what the virtual GPU lacks is a notification, not a result."""
     kinds = sorted({f.kind for f in (*found.reported, *found.suppressed)})
     invocation: dict[str, Any] = {
-        "executionSuccessful": not run.refused and not run.ended, "exitCode": run.code,
-    }  # fmt: skip
+        "executionSuccessful": not run.refused and not run.ended,
+        "exitCode": run.code,
+    }
     if run.refused:
         invocation["toolExecutionNotifications"] = [
             {"level": "error", "message": {"text": run.refused}}
@@ -74,23 +79,29 @@ def as_sarif(run: ProgramRun, found: Sorted, folders: Sequence[Path]) -> dict[st
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {"name": TOOL, "rules": rules}},
-            "invocations": [invocation],
-            "results": [
-                *(_result(f, kinds, folders) for f in found.reported),
-                *({**_result(f, kinds, folders), "suppressions": [{"kind": "external"}]}
-                  for f in found.suppressed),
-            ],
-        }],
-    }  # fmt: skip
+        "runs": [
+            {
+                "tool": {"driver": {"name": TOOL, "rules": rules}},
+                "invocations": [invocation],
+                "results": [
+                    *(_result(f, kinds, folders) for f in found.reported),
+                    *(
+                        {**_result(f, kinds, folders), "suppressions": [{"kind": "external"}]}
+                        for f in found.suppressed
+                    ),
+                ],
+            }
+        ],
+    }
 
 
 def _result(finding: Finding, kinds: list[str], folders: Sequence[Path]) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "ruleId": finding.kind, "ruleIndex": kinds.index(finding.kind), "level": finding.level,
+        "ruleId": finding.kind,
+        "ruleIndex": kinds.index(finding.kind),
+        "level": finding.level,
         "message": {"text": finding.message},
-    }  # fmt: skip
+    }
     location: dict[str, Any] = {}
     if finding.line:
         location["physicalLocation"] = {

@@ -29,19 +29,22 @@ def describe(run: ProgramRun, gpu: str, *, profile: bool, findings: Sorted | Non
     stopped = sum(run.stopped.values())
     counts = f"{len(run.launches) + stopped} launches"
     counts += f", {stopped} of them stopped" if stopped else ""
-    return "\n".join([
-        *lines,
-        f"virtual {gpu}: {counts}, estimated {total:.1f} us,"
-        f" {_verdict(found, bool(run.refused))}; the program's exit code {run.code}",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            f"virtual {gpu}: {counts}, estimated {total:.1f} us,"
+            f" {_verdict(found, bool(run.refused))}; the program's exit code {run.code}",
+        ]
+    )
 
 
 def _verdict(found: Sorted, refused: bool) -> str:
     errors = sum(f.level == "error" for f in found.reported)
     counts = (
-        (errors, "error"), (len(found.reported) - errors, "warning"),
+        (errors, "error"),
+        (len(found.reported) - errors, "warning"),
         (len(found.suppressed), "suppressed finding"),
-    )  # fmt: skip
+    )
     words = [f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n]
     if not errors:
         words.insert(0, "not all of it ran" if refused else "no fault found")

@@ -29,9 +29,12 @@ def add_options(run: argparse.ArgumentParser) -> None:
         "sources", type=Path, nargs="+", help=".cu, .cpp and .c files; after --, main()'s arguments"
     )
     for letter, what in (
-        ("I", "folder of headers"), ("D", "macro"), ("l", "library"), ("L", "folder of libraries"),
+        ("I", "folder of headers"),
+        ("D", "macro"),
+        ("l", "library"),
+        ("L", "folder of libraries"),
         ("O", "optimization level"),
-    ):  # fmt: skip
+    ):
         run.add_argument(f"-{letter}", action="append", default=[], metavar="X", help=what)
     run.add_argument("-std", "--std", help="c++17, c++20, ...")
     run.add_argument(
@@ -65,9 +68,14 @@ def run_command(asked: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Exit code: 1 if there are findings, 3 if something is not supported, else the program's."""
     suppressions = accepted(asked)
     run = run_program(
-        asked.sources, arguments, gpu=asked.gpu, engine=asked.engine, flags=_flags(asked),
-        timeout_s=asked.timeout, keep_going=asked.keep_going,
-    )  # fmt: skip
+        asked.sources,
+        arguments,
+        gpu=asked.gpu,
+        engine=asked.engine,
+        flags=_flags(asked),
+        timeout_s=asked.timeout,
+        keep_going=asked.keep_going,
+    )
     return report(run, asked, suppressions, [source.parent for source in asked.sources])
 
 

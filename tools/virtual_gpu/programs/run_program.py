@@ -90,9 +90,15 @@ def run_program(
     with tempfile.TemporaryDirectory(prefix="astra-program-") as name:
         library = build_program(files, Path(name), chosen, flags)
         return run_built(
-            library, files[0], arguments, gpu=gpu, engine=engine, timeout_s=timeout_s,
-            memory_bytes=memory_bytes, keep_going=keep_going,
-        )  # fmt: skip
+            library,
+            files[0],
+            arguments,
+            gpu=gpu,
+            engine=engine,
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            keep_going=keep_going,
+        )
 
 
 def run_built(
@@ -112,16 +118,22 @@ def run_built(
     with tempfile.TemporaryDirectory(prefix="astra-program-") as temporary:
         folder = Path(temporary)
         request = {
-            "library": str(library), "runtime": str(runtime / LIBRARY),
-            "report": str(folder / "report.jsonl"), "gpu": spec(gpu).key, "engine": engine,
-            "arguments": [str(name), *arguments], "memory_bytes": memory_bytes,
+            "library": str(library),
+            "runtime": str(runtime / LIBRARY),
+            "report": str(folder / "report.jsonl"),
+            "gpu": spec(gpu).key,
+            "engine": engine,
+            "arguments": [str(name), *arguments],
+            "memory_bytes": memory_bytes,
             "keep_going": keep_going,
-        }  # fmt: skip
+        }
         (folder / "request.json").write_text(json.dumps(request))
         command = [
-            sys.executable, "-m", "astra_chat.tools.virtual_gpu.programs.worker",
+            sys.executable,
+            "-m",
+            "astra_chat.tools.virtual_gpu.programs.worker",
             str(folder / "request.json"),
-        ]  # fmt: skip
+        ]
         sys.stdout.flush()
         try:
             code = subprocess.run(command, timeout=timeout_s, check=False).returncode
@@ -146,9 +158,14 @@ def run_of(rows: Iterable[Mapping[str, Any]], code: int, ended: str = "") -> Pro
     last = by_kind["exit"][-1] if by_kind["exit"] else {}
     refused = by_kind["refused"][0]["message"] if by_kind["refused"] else ""
     return ProgramRun(
-        code, tuple(by_kind["launch"]), tuple(row["message"] for row in by_kind["fault"]), refused,
-        tuple(row["message"] for row in by_kind["warning"]), tuple(last.get("leaked", ())), ended,
+        code,
+        tuple(by_kind["launch"]),
+        tuple(row["message"] for row in by_kind["fault"]),
+        refused,
+        tuple(row["message"] for row in by_kind["warning"]),
+        tuple(last.get("leaked", ())),
+        ended,
         {row["message"]: row["path"] for row in (*by_kind["fault"], *by_kind["warning"])},
         Counter(row["kernel"] for row in by_kind["cut short"]),
         Counter(row["call"] for row in by_kind["answered"]),
-    )  # fmt: skip
+    )

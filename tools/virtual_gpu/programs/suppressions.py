@@ -36,10 +36,8 @@ class Suppression:
 
     def __str__(self) -> str:
         return ", ".join(
-            f"{key} = {value!r}"
-            for key in KEYS[:3]
-            if (value := getattr(self, key)) != "*"
-        )  # fmt: skip
+            f"{key} = {value!r}" for key in KEYS[:3] if (value := getattr(self, key)) != "*"
+        )
 
 
 def read_suppressions(path: Path) -> tuple[Suppression, ...]:
@@ -53,8 +51,9 @@ def read_suppressions(path: Path) -> tuple[Suppression, ...]:
     tables = entries.pop("suppress", [])
     if entries or not isinstance(tables, list):
         raise BadInput(f"{path}: only [[suppress]] tables are expected")
-    return tuple(_suppression(table, f"{path}: [[suppress]] number {n}")
-                 for n, table in enumerate(tables, 1))  # fmt: skip
+    return tuple(
+        _suppression(table, f"{path}: [[suppress]] number {n}") for n, table in enumerate(tables, 1)
+    )
 
 
 def _suppression(table: object, where: str) -> Suppression:

@@ -32,9 +32,12 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
         print(json.dumps(row), file=report, flush=True)
 
     recording = Recording(
-        ctypes.CDLL(request["runtime"]), say, gpu=request["gpu"], engine=request["engine"],
+        ctypes.CDLL(request["runtime"]),
+        say,
+        gpu=request["gpu"],
+        engine=request["engine"],
         keep_going=request["keep_going"],
-    )  # fmt: skip
+    )
     name = request["arguments"][0]
     try:
         program = ctypes.CDLL(request["library"], mode=ctypes.RTLD_LOCAL)

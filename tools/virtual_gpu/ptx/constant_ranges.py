@@ -12,8 +12,10 @@ _MAX_BULK_BYTES = 1_048_560
 
 def out_of_range(instruction: Instruction) -> str:
     """What is wrong with the constants; empty where nothing is."""
-    numbers = [o.value if isinstance(o, Immediate) and o.kind == "int" else None
-               for o in instruction.operands]  # fmt: skip
+    numbers = [
+        o.value if isinstance(o, Immediate) and o.kind == "int" else None
+        for o in instruction.operands
+    ]
     match instruction.family:
         case "bfe":
             return _within(numbers[2:], 255)

@@ -6,9 +6,15 @@ from astra_chat.tools.virtual_gpu.ptx.cursor import Cursor
 
 _LINKING = frozenset({".visible", ".weak", ".extern", ".common"})
 _MAX_NUMBERS = {
-    "maxntid": 3, "reqntid": 3, "minnctapersm": 1, "maxnreg": 1, "reqnctapercluster": 3,
-    "maxclusterrank": 1, "explicitcluster": 0, "blocksareclusters": 0,
-}  # fmt: skip
+    "maxntid": 3,
+    "reqntid": 3,
+    "minnctapersm": 1,
+    "maxnreg": 1,
+    "reqnctapercluster": 3,
+    "maxclusterrank": 1,
+    "explicitcluster": 0,
+    "blocksareclusters": 0,
+}
 """Of a kernel's directive."""
 _MOST = 1 << 31
 

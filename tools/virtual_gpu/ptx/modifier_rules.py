@@ -38,8 +38,12 @@ _BITS_ONLY = frozenset({"shl"})
 _NO_ROUNDING = frozenset("min max tanh ex2".split())
 _SAT = frozenset("add sub mul fma mad cvt".split())
 _DOUBLE_FTZ = frozenset("rcp rsqrt cvt".split())
-_ROUNDED = {"fma": _ROUNDINGS, "div": _ROUNDINGS | {"approx", "full"},
-            "rcp": _ROUNDINGS | {"approx"}, "sqrt": _ROUNDINGS | {"approx"}}  # fmt: skip
+_ROUNDED = {
+    "fma": _ROUNDINGS,
+    "div": _ROUNDINGS | {"approx", "full"},
+    "rcp": _ROUNDINGS | {"approx"},
+    "sqrt": _ROUNDINGS | {"approx"},
+}
 Rule = Callable[[Instruction, Sequence[str]], str]
 
 

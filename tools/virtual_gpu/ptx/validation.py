@@ -108,9 +108,11 @@ def _check(module: Module, kernel: Kernel, function: Function, instruction: Inst
         source = f", {instruction.source}," if instruction.source else ""
         where = f" of function {function.name}" if function is not kernel else ""
         raise PtxUnsupported(
-            f"{wrong} in '{instruction.text}'{where}{source}", kernel=kernel.name,
-            opcode=instruction.opcode, line=instruction.line,
-        )  # fmt: skip
+            f"{wrong} in '{instruction.text}'{where}{source}",
+            kernel=kernel.name,
+            opcode=instruction.opcode,
+            line=instruction.line,
+        )
 
 
 def _wrong(module: Module, function: Function, instruction: Instruction) -> str:
@@ -132,8 +134,10 @@ def _wrong(module: Module, function: Function, instruction: Instruction) -> str:
 
 def _space_in(module: Module, function: Function) -> Callable[[str], str]:
     """Space of each name, as the function sees it."""
-    own = {p.name: "param" if isinstance(function, Kernel) else "slot"
-           for p in (*function.params, *function.returns)}  # fmt: skip
+    own = {
+        p.name: "param" if isinstance(function, Kernel) else "slot"
+        for p in (*function.params, *function.returns)
+    }
     own |= {n: "slot" if v.space == "param" else v.space for n, v in function.variables.items()}
 
     def space(name: str) -> str:

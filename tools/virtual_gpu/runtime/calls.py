@@ -111,11 +111,16 @@ class CallsOnGpu:
         function = self._attributes(loaded, entry)
         at_once = self._occupancy(function, block.count, dynamic) if cooperative else None
         error = launch_error(
-            self.spec, grid, block, registers=function.registers,
-            static_shared_bytes=function.static_shared_bytes, dynamic_shared_bytes=dynamic,
+            self.spec,
+            grid,
+            block,
+            registers=function.registers,
+            static_shared_bytes=function.static_shared_bytes,
+            dynamic_shared_bytes=dynamic,
             max_dynamic_shared_bytes=function.max_dynamic_shared_bytes,
-            max_threads=entry.max_threads or MAX_THREADS, at_once=at_once,
-        )  # fmt: skip
+            max_threads=entry.max_threads or MAX_THREADS,
+            at_once=at_once,
+        )
         if not error:
             place = self._gpu.meeting_place() if cooperative else 0
             left = self._gpu.left_there
@@ -291,9 +296,10 @@ class CallsOnGpu:
     def _largest_block(self, registers: int) -> int:
         sizes = range(MAX_THREADS, 0, -32)
         return next(
-            t for t in sizes
+            t
+            for t in sizes
             if blocks_per_sm(self.spec, registers=registers, shared_bytes=0, threads=t)
-        )  # fmt: skip
+        )
 
 
 def pack_params(kernel: Kernel, args: int) -> bytes:

@@ -52,12 +52,25 @@ def compile_file(
     virtual = spec.arch.replace("sm_", "compute_")
     library = folder / f"{source.stem}.so"
     command = [
-        str(toolkit.nvcc), *flags,
-        f"-gencode=arch={virtual},code=[{spec.arch},{virtual}]", "-lineinfo",
-        "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
-        f"-I{toolkit.include_dir}", "-cudart=none", f"-L{runtime}", "-keep", "-keep-dir",
-        str(folder), "-o", str(library), str(source), "-lvcudart",
-    ]  # fmt: skip
+        str(toolkit.nvcc),
+        *flags,
+        f"-gencode=arch={virtual},code=[{spec.arch},{virtual}]",
+        "-lineinfo",
+        "-Xptxas=-v",
+        "-shared",
+        "-Xcompiler=-fPIC",
+        f"-ccbin={toolkit.cxx}",
+        f"-I{toolkit.include_dir}",
+        "-cudart=none",
+        f"-L{runtime}",
+        "-keep",
+        "-keep-dir",
+        str(folder),
+        "-o",
+        str(library),
+        str(source),
+        "-lvcudart",
+    ]
     log = run_nvcc(command, source.name)
     ptx = folder / f"{source.stem}.ptx"
     disassemble(folder / f"{source.stem}.{spec.arch}.cubin", ptx.with_suffix(SUFFIX))
@@ -69,9 +82,13 @@ def run_nvcc(command: Sequence[str], name: str) -> str:
     of its log, MissingDependency where it cannot be started."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False,
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
             timeout=COMPILE_TIMEOUT_S,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         raise CompileFailed(f"nvcc did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
     except OSError as error:
@@ -84,9 +101,7 @@ def run_nvcc(command: Sequence[str], name: str) -> str:
 
 def read_resources(log: str) -> dict[str, tuple[int, int]]:
     """Registers and static shared bytes by kernel, from what `ptxas -v` wrote."""
-    entries = re.findall(
-        r"entry function '(\S+)'.*?Used (\d+) registers([^\n]*)", log, re.DOTALL
-    )  # fmt: skip
+    entries = re.findall(r"entry function '(\S+)'.*?Used (\d+) registers([^\n]*)", log, re.DOTALL)
     shared = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
     return {
         kernel: (int(used), int(match[1]) if (match := shared.search(rest)) else 0)

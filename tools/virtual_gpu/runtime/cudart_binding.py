@@ -24,12 +24,22 @@ class _Device(ctypes.Structure):
         *(
             (n, ctypes.c_int32)
             for n in (
-                "major", "minor", "sms", "threads_per_sm", "blocks_per_sm", "registers_per_sm",
-                "shared_per_block", "shared_per_block_optin", "shared_per_sm",
-                "shared_reserved_per_block", "sm_clock_khz", "memory_clock_khz", "memory_bus_bits",
+                "major",
+                "minor",
+                "sms",
+                "threads_per_sm",
+                "blocks_per_sm",
+                "registers_per_sm",
+                "shared_per_block",
+                "shared_per_block_optin",
+                "shared_per_sm",
+                "shared_reserved_per_block",
+                "sm_clock_khz",
+                "memory_clock_khz",
+                "memory_bus_bits",
             )
         ),
-    ]  # fmt: skip
+    ]
 
 
 class _Function(ctypes.Structure):
@@ -38,10 +48,13 @@ class _Function(ctypes.Structure):
     _fields_ = [
         (n, ctypes.c_int32)
         for n in (
-            "registers", "static_shared_bytes", "max_threads", "max_dynamic_shared_bytes",
+            "registers",
+            "static_shared_bytes",
+            "max_threads",
+            "max_dynamic_shared_bytes",
             "binary_version",
         )
-    ]  # fmt: skip
+    ]
 
 
 _INT, _SIZE, _NAME = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
@@ -134,10 +147,18 @@ def device_bytes(spec: GpuSpec) -> bytes:
 def _device(spec: GpuSpec) -> _Device:
     device = _Device(name=spec.name.encode(), major=spec.compute[0], minor=spec.compute[1])
     for name in (
-        "memory_bytes", "l2_bytes", "sms", "threads_per_sm", "blocks_per_sm", "registers_per_sm",
-        "shared_per_block", "shared_per_block_optin", "shared_per_sm", "shared_reserved_per_block",
+        "memory_bytes",
+        "l2_bytes",
+        "sms",
+        "threads_per_sm",
+        "blocks_per_sm",
+        "registers_per_sm",
+        "shared_per_block",
+        "shared_per_block_optin",
+        "shared_per_sm",
+        "shared_reserved_per_block",
         "memory_bus_bits",
-    ):  # fmt: skip
+    ):
         setattr(device, name, getattr(spec, name))
     device.sm_clock_khz = round(spec.sm_clock_hz / 1e3)
     # Two bits a clock and line.
@@ -185,9 +206,12 @@ class _Adapters:
         if attributes is not None:
             major, minor = self._host.spec.compute
             out[0] = _Function(
-                attributes.registers, attributes.static_shared_bytes, attributes.max_threads,
-                attributes.max_dynamic_shared_bytes, 10 * major + minor,
-            )  # fmt: skip
+                attributes.registers,
+                attributes.static_shared_bytes,
+                attributes.max_threads,
+                attributes.max_dynamic_shared_bytes,
+                10 * major + minor,
+            )
         return error
 
     def set_attribute(self, module: int, name: bytes, attribute: int, value: int) -> int:

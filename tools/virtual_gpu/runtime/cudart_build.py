@@ -14,8 +14,12 @@ from astra_chat.tools.system.cache import in_cache, new_entry
 
 LIBRARY = "libvcudart.so"
 STAND_INS = (
-    "libcudart.so", "libcudart_static.a", "libcublas.so", "libcublasLt.so", "libcurand.so",
-)  # fmt: skip
+    "libcudart.so",
+    "libcudart_static.a",
+    "libcublas.so",
+    "libcublasLt.so",
+    "libcurand.so",
+)
 """Linker scripts that lead to it by the names of NVIDIA's."""
 COMPILE_TIMEOUT_S = 120.0
 EMPTY: Mapping[str, str] = {}
@@ -81,16 +85,35 @@ def _compile(
     # g++ takes a second .c file for C++ unless each is announced.
     units = [word for name in sources if name.endswith(".c") for word in ("-x", "c", name)]
     command = [
-        cxx, "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared", *texts,
-        "-I", str(include_dir),
-        *units, "-x", "none", "-Wl,--version-script=vcudart.map", "-Wl,--as-needed",
-        f"-Wl,-soname,{final}", "-o", LIBRARY, "-ldl", "-lpthread",
-    ]  # fmt: skip
+        cxx,
+        "-std=gnu11",
+        "-O2",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-shared",
+        *texts,
+        "-I",
+        str(include_dir),
+        *units,
+        "-x",
+        "none",
+        "-Wl,--version-script=vcudart.map",
+        "-Wl,--as-needed",
+        f"-Wl,-soname,{final}",
+        "-o",
+        LIBRARY,
+        "-ldl",
+        "-lpthread",
+    ]
     try:
         done = subprocess.run(
-            command, cwd=scratch, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S,
+            command,
+            cwd=scratch,
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_TIMEOUT_S,
             check=False,
-        )  # fmt: skip
+        )
     except FileNotFoundError:
         raise MissingDependency(
             f"no compiler {cxx}: install one, for example: apt-get install g++"

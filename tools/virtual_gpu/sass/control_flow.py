@@ -63,11 +63,12 @@ def basic_blocks(kernel: MachineKernel) -> tuple[MachineBlock, ...]:
     own = min(functions, default=len(code))
     return tuple(
         MachineBlock(
-            code[start:end], leads[n],
+            code[start:end],
+            leads[n],
             rare=n not in reached or start >= own or any(map(_is_slow, code[start:end])),
         )
         for n, (start, end) in enumerate(bounds)
-    )  # fmt: skip
+    )
 
 
 def loops(blocks: Sequence[MachineBlock]) -> list[Loop]:

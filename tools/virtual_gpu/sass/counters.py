@@ -91,17 +91,24 @@ class KernelCode:
             spent.add({"control": called}, 1.0)
         share = close / behind if behind else 1.0
         return Executed(
-            units.rounded(), round(cycles), round(rounds), round(before), spent.rounded(),
-            lines.by(self._sources).rounded(), _rounds(loads.by(self._waits(loads))), share,
-        )  # fmt: skip
+            units.rounded(),
+            round(cycles),
+            round(rounds),
+            round(before),
+            spent.rounded(),
+            lines.by(self._sources).rounded(),
+            _rounds(loads.by(self._waits(loads))),
+            share,
+        )
 
     def _waits(self, loads: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
         """The places of loads whose lines are known, with those of what waits for them."""
         known = self._sources
         return {
             (load, waiting): known[load] + (f"{WAITED}{known[waiting]}" if waiting in known else "")
-            for load, waiting in loads if load in known
-        }  # fmt: skip
+            for load, waiting in loads
+            if load in known
+        }
 
     def _costs(self, runs: Sequence[float]) -> list[Timing]:
         """Of each block where these are executed; launches differ in few of them."""

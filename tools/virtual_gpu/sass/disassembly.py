@@ -134,6 +134,12 @@ def _instruction(words: str, line: int, upper: int) -> MachineInstruction:
     control = upper >> _CONTROL_BIT
     waits = tuple(board for board in range(SCOREBOARDS) if control >> 11 + board & 1)
     return MachineInstruction(
-        opcode, operands.strip(), guard, line, stall=control & 15, result_board=control >> 5 & 7,
-        operand_board=control >> 8 & 7, waits=waits,
-    )  # fmt: skip
+        opcode,
+        operands.strip(),
+        guard,
+        line,
+        stall=control & 15,
+        result_board=control >> 5 & 7,
+        operand_board=control >> 8 & 7,
+        waits=waits,
+    )

@@ -102,9 +102,11 @@ class Executions:
     ) -> Mapping[int, float]:
         """Each visit is done by one of the copies."""
         visits_each = {n: self._code.placements[n].copies for n in copies}
-        if len(copies) == 1 or self._alike(copies, visits_each) or (
-            not looped and visits_each[copies[0]] == 1
-        ):  # fmt: skip
+        if (
+            len(copies) == 1
+            or self._alike(copies, visits_each)
+            or (not looped and visits_each[copies[0]] == 1)
+        ):
             return {n: total / len(copies) / visits_each[n] for n in copies}
         # An unrolled loop: as many turns as can be by the largest copy, the rest by smaller ones.
         turns, shares = total / entered, {}

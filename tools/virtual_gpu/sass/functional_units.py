@@ -58,13 +58,31 @@ MEMORY = frozenset(
 _BY_NAME = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 
 _CYCLES = {
-    "SHFL": 23, "LDS": 23, "LDSM": 33, "ATOMS": 26, "REDUX": 30, "MATCH": 24, "ATOMG": 280,
-    "ATOM": 280, "LDC": 30,
-}  # fmt: skip
+    "SHFL": 23,
+    "LDS": 23,
+    "LDSM": 33,
+    "ATOMS": 26,
+    "REDUX": 30,
+    "MATCH": 24,
+    "ATOMG": 280,
+    "ATOM": 280,
+    "LDC": 30,
+}
 _UNIT_CYCLES = {
-    "global_load": 0, "global_store": 0, "global_copy": 0, "atomic": 0, "local": 0, "xu": 17,
-    "shared": 24, "shuffle": 24, "misc": 28, "tensor": 24, "f64": 12, "barrier": 10, "control": 10,
-}  # fmt: skip
+    "global_load": 0,
+    "global_store": 0,
+    "global_copy": 0,
+    "atomic": 0,
+    "local": 0,
+    "xu": 17,
+    "shared": 24,
+    "shuffle": 24,
+    "misc": 28,
+    "tensor": 24,
+    "f64": 12,
+    "barrier": 10,
+    "control": 10,
+}
 _OTHER_CYCLES = 20
 XU_CYCLES = 8
 """Between two warp instructions of the unit of special functions."""

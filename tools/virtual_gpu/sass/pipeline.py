@@ -96,9 +96,13 @@ class _Warp:
             units[holder.unit] = units.get(holder.unit, 0.0) + cycles
             lines[holder.line] = lines.get(holder.line, 0.0) + cycles
         return Cost(
-            self.now - start, self.level - waited, self.before_load - before, units, lines,
+            self.now - start,
+            self.level - waited,
+            self.before_load - before,
+            units,
+            lines,
             self.rounds,
-        )  # fmt: skip
+        )
 
     def _issue(self, i: MachineInstruction) -> None:
         for board in _boards(i):
@@ -168,7 +172,7 @@ class _Run:
                 self._steady[n],
             )
             for n in everything
-        ]  # fmt: skip
+        ]
 
     def _sweep(self, blocks: Sequence[int], inside: frozenset[int]) -> None:
         """Runs these blocks in order, but for loops whose head is not among `inside` as a whole."""

@@ -17,9 +17,10 @@ ON_H100 = ROOT / "transcripts/examples/h100/baselines-h100.json"
 def test_our_baselines_are_within_5_percent_of_the_real_kernels_with_the_same_flags() -> None:
     found = read(RECORDED).comparisons
     real = [
-        c for c in found
+        c
+        for c in found
         if c.first.name == "sglang" and (c.second.name == "headers" or c.second.tier == "today")
-    ]  # fmt: skip
+    ]
     assert {c.task for c in real} == {"silu_and_mul", "fused_add_rmsnorm", "merge_state_v2"}
     for comparison in real:
         assert len(comparison.cases) >= 14
@@ -29,9 +30,10 @@ def test_our_baselines_are_within_5_percent_of_the_real_kernels_with_the_same_fl
 
 def test_gelu_is_within_5_percent_of_the_header_that_it_stands_for() -> None:
     (comparison,) = [
-        c for c in read(DECODE).comparisons
+        c
+        for c in read(DECODE).comparisons
         if (c.task, c.second.name, c.second.tier) == ("gelu_tanh_and_mul", "headers", "sglang")
-    ]  # fmt: skip
+    ]
     assert len(comparison.cases) == 13
     assert all(abs(case.ratio - 1) <= WITHIN for case in comparison.cases)
 

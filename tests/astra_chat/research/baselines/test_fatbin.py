@@ -23,15 +23,25 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A shared library for two architectures, its cubins plain or packed in either way."""
     folder = tmp_path_factory.mktemp("fatbin")
     (folder / "a.cu").write_text(SOURCE)
-    words = {"none": ["--no-compress"], "speed": ["-compress-mode=speed"],
-             "size": ["-compress-mode=size"]}[request.param]  # fmt: skip
+    words = {
+        "none": ["--no-compress"],
+        "speed": ["-compress-mode=speed"],
+        "size": ["-compress-mode=size"],
+    }[request.param]
     if request.param == "size":
         pytest.importorskip("zstandard")
     command = [
-        str(find_toolkit().nvcc), "-shared", "-Xcompiler=-fPIC", "-cudart=none",
-        "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90",
-        *words, "-o", str(folder / "a.so"), str(folder / "a.cu"),
-    ]  # fmt: skip
+        str(find_toolkit().nvcc),
+        "-shared",
+        "-Xcompiler=-fPIC",
+        "-cudart=none",
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=sm_90",
+        *words,
+        "-o",
+        str(folder / "a.so"),
+        str(folder / "a.cu"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return folder / "a.so"
 

@@ -112,9 +112,16 @@ def cubins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernels = (f'extern "C" __global__ void {name}() {{}}\n' for name in names)
     (folder / "a.cu").write_text("".join(kernels))
     command = [
-        str(find_toolkit().nvcc), "-shared", "-Xcompiler=-fPIC", "-cudart=none", "--no-compress",
-        "-arch=sm_90", "-o", str(folder / "a.so"), str(folder / "a.cu"),
-    ]  # fmt: skip
+        str(find_toolkit().nvcc),
+        "-shared",
+        "-Xcompiler=-fPIC",
+        "-cudart=none",
+        "--no-compress",
+        "-arch=sm_90",
+        "-o",
+        str(folder / "a.so"),
+        str(folder / "a.cu"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     paths = extract(folder / "a.so", [], folder / "out")
     assert [path.stem for path in paths] == ["topk_softmax", "rotary_embedding"]

@@ -25,9 +25,11 @@ def test_it_shows_what_was_recorded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = (
-        "h200/baselines.json", "h200/baselines-decode.json",
-        "h100/baselines-h100.json", "h100/baselines-decode-h100.json",
-    )  # fmt: skip
+        "h200/baselines.json",
+        "h200/baselines-decode.json",
+        "h100/baselines-h100.json",
+        "h100/baselines-decode-h100.json",
+    )
     paths = [str(ROOT / "transcripts/examples" / name) for name in files]
     assert run(monkeypatch, "show", *paths) == 0
     document = (ROOT / "docs/research/baselines.md").read_text()
@@ -44,9 +46,12 @@ def test_it_shows_what_was_recorded(
     ],
 )
 def test_bad_arguments_end_it_with_2(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
-    words: list[str], said: str,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: list[str],
+    said: str,
+) -> None:
     assert run(monkeypatch, *(word.format(tmp=tmp_path) for word in words)) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error

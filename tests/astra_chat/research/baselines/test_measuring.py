@@ -37,13 +37,19 @@ def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_pa
     # Four of memory's layouts for the task that moves data, of which two on large cases only.
     assert stages == ["foreign"] * 4 + ["empty"] * 2 + ["streaming"] * 4
     assert [beside.task.name for beside, _ in wanted[:4]] == [
-        "moe_sum_reduce", "moe_sum_reduce", "moe_align_block_size", "moe_align_block_size",
-    ]  # fmt: skip
+        "moe_sum_reduce",
+        "moe_sum_reduce",
+        "moe_align_block_size",
+        "moe_align_block_size",
+    ]
     for (beside, pair), failure in zip(wanted[:2], ("", "it does not run"), strict=True):
         found = Comparison(
-            task=beside.task.name, first=pair.first.kernel, second=pair.second.kernel, cases=(),
+            task=beside.task.name,
+            first=pair.first.kernel,
+            second=pair.second.kernel,
+            cases=(),
             failure=failure,
-        )  # fmt: skip
+        )
         measuring.found[found.task, found.first, found.second] = found
     assert measuring.wanted(pairs) == wanted[1:]
     for beside in besides:

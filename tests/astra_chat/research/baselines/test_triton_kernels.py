@@ -19,9 +19,15 @@ PTX = (
     "\tld.param.b64 %rd1, [k_param_0];\n\tmov.b32 %r1, global_smem;\n\tret;\n}\n"
 )
 KERNEL = TritonKernel(
-    "a.py", "_k", {"x": "*bf16", "one": "constexpr", "n": "i32"}, {"one": 1},
-    {"_8": {"NP": 8}, "_16": {"NP": 16}}, warps=4, divisible=("x",), served=lambda _: True,
-)  # fmt: skip
+    "a.py",
+    "_k",
+    {"x": "*bf16", "one": "constexpr", "n": "i32"},
+    {"one": 1},
+    {"_8": {"NP": 8}, "_16": {"NP": 16}},
+    warps=4,
+    divisible=("x",),
+    served=lambda _: True,
+)
 
 
 def test_each_variant_becomes_a_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

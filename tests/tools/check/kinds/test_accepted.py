@@ -110,8 +110,9 @@ class Scene:
         run = CaseRun(self.case, Path("no file"), report, pattern=0x7FA5)
         number = np.array([self.count if count is None else count])
         outputs: Mapping[str, Array] = {
-            "places": places.astype(np.int32).view(np.uint8), "count": number.view(np.uint8),
-        }  # fmt: skip
+            "places": places.astype(np.int32).view(np.uint8),
+            "count": number.view(np.uint8),
+        }
         return compare_outputs(self.task, run, outputs)
 
     def wrong(self, places: Array, count: int | None = None) -> Wrong:
@@ -202,7 +203,9 @@ def test_trivial_outputs_fail(scene: str, request: pytest.FixtureRequest) -> Non
     made: Scene = request.getfixturevalue(scene)
     found = trials(made.task, made.cases, BaselineErrors(made.task))
     assert {t.output for t in found} == {
-        "all zeros", "a constant, the most frequent", "its own places, 0, 1, 2, ...",
-    }  # fmt: skip
+        "all zeros",
+        "a constant, the most frequent",
+        "its own places, 0, 1, 2, ...",
+    }
     assert undetected(found) == []
     assert not any(t.passed for t in found if t.argument == "places")

@@ -10,8 +10,14 @@ import torch
 from astra_chat.tools.check.kinds.chi_square import log_tail
 
 # Quantiles of printed tables: degrees of freedom, statistic, upper tail.
-TABLE = [(1, 3.841, 0.05), (2, 5.991, 0.05), (5, 20.515, 0.001), (10, 23.209, 0.01),
-         (30, 50.892, 0.01), (100, 149.449, 0.001)]  # fmt: skip
+TABLE = [
+    (1, 3.841, 0.05),
+    (2, 5.991, 0.05),
+    (5, 20.515, 0.001),
+    (10, 23.209, 0.01),
+    (30, 50.892, 0.01),
+    (100, 149.449, 0.001),
+]
 
 
 @pytest.mark.parametrize(("degrees", "statistic", "tail"), TABLE)

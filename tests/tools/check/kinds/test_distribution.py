@@ -122,10 +122,13 @@ def test_the_false_alarm_of_two_symbols_is_summed_exactly(expected: float, total
     statistic = (counts - expected) ** 2 / expected + (counts - expected) ** 2 / (total - expected)
     refused = [k for k in counts[statistic > 25] if log_tail(statistic[k], 1) < math.log(NOMINAL)]
     logs = [
-        math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
-        + k * math.log(p) + (total - k) * math.log1p(-p)
+        math.lgamma(total + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(total - k + 1)
+        + k * math.log(p)
+        + (total - k) * math.log1p(-p)
         for k in map(int, refused)
-    ]  # fmt: skip
+    ]
     assert sum(map(math.exp, logs)) < FALSE_ALARM / 2
 
 

@@ -24,10 +24,13 @@ def good(arg: Arg, got: float, expected: float, kind: type = np.float64) -> bool
 
 def argument(dtype: DTypeName, by: JudgedBy | None = None, rtol: float | None = None) -> Arg:
     return Arg(
-        name="out", dtype=dtype, shape=("tokens",), access="write",
+        name="out",
+        dtype=dtype,
+        shape=("tokens",),
+        access="write",
         judged=Judged(by=by, scale="output_s") if by else None,
         tolerance=None if rtol is None else Tolerance(rtol=rtol, atol=0),
-    )  # fmt: skip
+    )
 
 
 def test_floats_are_close_by_the_task_or_by_their_own_tolerance() -> None:

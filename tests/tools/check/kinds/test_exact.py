@@ -20,9 +20,17 @@ def test_integers_are_equal_to_the_last_bit() -> None:
 
 @pytest.mark.parametrize(
     ("got", "expected", "right"),
-    [(0.5, 0.5, True), (0.5, 0.5 + 2**-52, False), (0.0, -0.0, False), (np.nan, np.nan, True),
-     (np.nan, 1.0, False), (1.0, np.nan, False), (np.inf, np.inf, True), (np.inf, -np.inf, False)],
-)  # fmt: skip
+    [
+        (0.5, 0.5, True),
+        (0.5, 0.5 + 2**-52, False),
+        (0.0, -0.0, False),
+        (np.nan, np.nan, True),
+        (np.nan, 1.0, False),
+        (1.0, np.nan, False),
+        (np.inf, np.inf, True),
+        (np.inf, -np.inf, False),
+    ],
+)
 def test_floats_are_copies(got: float, expected: float, right: bool) -> None:
     assert good([got], [expected], np.float64) == [right]
 

@@ -118,11 +118,16 @@ def of_set(folder: Path) -> list[Point]:
     counts = read_counts(folder / "counters.jsonl")
     return [
         Point(
-            {}, f"{point.variant} {point.a}x{point.b}", point.shape, times[point.key].cold_us,
-            times[point.key].warm_us, found.reports, found.resources,
+            {},
+            f"{point.variant} {point.a}x{point.b}",
+            point.shape,
+            times[point.key].cold_us,
+            times[point.key].warm_us,
+            found.reports,
+            found.resources,
         )
         for point, found in pick(read_points(folder), counts)
-    ]  # fmt: skip
+    ]
 
 
 def every_point() -> list[Point]:
@@ -162,9 +167,13 @@ def _count_one(
     gpu.reset()
     try:
         status = getattr(library, row["launcher"])(
-            ctypes.c_void_p(addresses[0]), ctypes.c_void_p(addresses[1]),
-            ctypes.c_int64(row["rows"]), ctypes.c_int64(row["d"]), row["dtype"], None,
-        )  # fmt: skip
+            ctypes.c_void_p(addresses[0]),
+            ctypes.c_void_p(addresses[1]),
+            ctypes.c_int64(row["rows"]),
+            ctypes.c_int64(row["d"]),
+            row["dtype"],
+            None,
+        )
         if status or gpu.fault:
             raise RuntimeError(f"{row}: CUDA error {status}: {gpu.fault}")
     finally:
@@ -242,11 +251,13 @@ def _pairs(training: Sequence[Point]) -> NDArray[np.intp]:
 def scored(chosen: list[Point], constants: Constants, *, warm: bool = False) -> list[Scored]:
     return [
         Scored(
-            p.group, p.label, measured := p.warm_us if warm else p.cold_us,
+            p.group,
+            p.label,
+            measured := p.warm_us if warm else p.cold_us,
             measured * math.exp(p.log_error(constants, warm=warm)),
         )
         for p in chosen
-    ]  # fmt: skip
+    ]
 
 
 def main(what: str) -> None:

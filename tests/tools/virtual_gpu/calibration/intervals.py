@@ -78,12 +78,10 @@ def pairs_of(name: str, points: Iterable[calibrate.Point]) -> list[Pair]:
         call = estimate(point.reports, point.resources, spec("h200"))
         groups[point.group].append((point, call))
     return [
-        Pair(
-            name, str(group[0]), (_kernel(a), _kernel(b)), of_a, of_b, a.cold_us / b.cold_us
-        )
+        Pair(name, str(group[0]), (_kernel(a), _kernel(b)), of_a, of_b, a.cold_us / b.cold_us)
         for group, members in groups.items()
         for (a, of_a), (b, of_b) in itertools.combinations(members, 2)
-    ]  # fmt: skip
+    ]
 
 
 def _kernel(point: calibrate.Point) -> str:
@@ -238,10 +236,14 @@ def _bias_table() -> Iterator[str]:
         own = [p for p in points if p.task == name]
         apart = fitted_launch_us([p for p in points if p.task != name])
         cells = [
-            _percent(time_bias(own, 0.0)), _percent(time_bias(own)), f"{apart:.2f}",
-            _percent(time_bias(own, apart)), _percent(ratio_bias(own, 0.0)),
-            _percent(ratio_bias(own)), _percent(ratio_bias(own, apart)),
-        ]  # fmt: skip
+            _percent(time_bias(own, 0.0)),
+            _percent(time_bias(own)),
+            f"{apart:.2f}",
+            _percent(time_bias(own, apart)),
+            _percent(ratio_bias(own, 0.0)),
+            _percent(ratio_bias(own)),
+            _percent(ratio_bias(own, apart)),
+        ]
         yield f"| {name} | {' | '.join(cells)} |"
 
 

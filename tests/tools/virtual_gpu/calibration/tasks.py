@@ -76,11 +76,12 @@ class JudgedPoint:
         """Of candidate and baseline, as the judge makes them if it adds so much to a launch."""
         candidate, baseline = (
             judged(
-                estimate(call.reports, call.resources, spec("h200")), len(call.reports),
+                estimate(call.reports, call.resources, spec("h200")),
+                len(call.reports),
                 launch_us=launch_us,
             )
             for call in (self.of_candidate, self.of_baseline)
-        )  # fmt: skip
+        )
         return candidate, baseline
 
 
@@ -119,11 +120,15 @@ def count(name: str) -> Iterator[dict[str, Any]]:
             counted = _counted(runner, oracle, source, cases)
             for row, case in zip(rows, cases, strict=True):
                 yield {
-                    "task": name, "candidate": candidate_id(source), "case": case.label,
-                    "candidate_us": row["median_us"], "baseline_us": row["baseline_us"],
-                    "ratio": row["ratio"], "of_candidate": counted[case.label],
+                    "task": name,
+                    "candidate": candidate_id(source),
+                    "case": case.label,
+                    "candidate_us": row["median_us"],
+                    "baseline_us": row["baseline_us"],
+                    "ratio": row["ratio"],
+                    "of_candidate": counted[case.label],
                     "of_baseline": baselines[case.label],
-                }  # fmt: skip
+                }
     finally:
         oracle.close()
 
@@ -159,11 +164,14 @@ def judged_points() -> list[JudgedPoint]:
     rows = map(json.loads, JUDGED.read_text().splitlines())
     return [
         JudgedPoint(
-            **{**row, "of_candidate": _read(row["of_candidate"]),
-               "of_baseline": _read(row["of_baseline"])}
+            **{
+                **row,
+                "of_candidate": _read(row["of_candidate"]),
+                "of_baseline": _read(row["of_baseline"]),
+            }
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _read(found: dict[str, Any]) -> Counted:
@@ -181,10 +189,12 @@ def scored(points: Sequence[JudgedPoint]) -> list[Scored]:
         )
         for point in points
         for kernel, measured_us, call in zip(
-            (point.candidate, "baseline"), (point.candidate_us, point.baseline_us),
-            point.estimates(), strict=True,
+            (point.candidate, "baseline"),
+            (point.candidate_us, point.baseline_us),
+            point.estimates(),
+            strict=True,
         )
-    }  # fmt: skip
+    }
     return list(found.values())
 
 

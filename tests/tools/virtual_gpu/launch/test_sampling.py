@@ -104,11 +104,14 @@ def test_counters_of_parts_add_up_and_the_longest_warp_stays_the_longest() -> No
 
 def test_what_the_chain_is_made_of_is_that_of_the_longest() -> None:
     parts = [
-        Counters(critical_path_cycles=c, critical_path_before_load=c // 2,
-                 critical_path_units=Counter({unit: c}),
-                 critical_path_lines=Counter({f"kernel.cu:{c}": c}))
+        Counters(
+            critical_path_cycles=c,
+            critical_path_before_load=c // 2,
+            critical_path_units=Counter({unit: c}),
+            critical_path_lines=Counter({f"kernel.cu:{c}": c}),
+        )
         for c, unit in ((30, "alu"), (50, "xu"))
-    ]  # fmt: skip
+    ]
     for first, second in (parts, parts[::-1]):
         reports = [LaunchReport(launch_of(4), 2, one) for one in (first, second)]
         assert merged(*reports).counters.critical_path_units == {"xu": 50}
@@ -123,9 +126,11 @@ def test_what_all_blocks_read_shows_in_the_first_ones() -> None:
     def run(blocks: Sequence[int] | None, counters: bool) -> LaunchReport:
         ran = 4000 if blocks is None else len(blocks)
         found = Counters(
-            lane_instructions=1000 * ran, block_load_sectors=12 * ran,
-            unique_load_sectors=5 * ran + 7, global_load_sectors=12 * ran,
-        )  # fmt: skip
+            lane_instructions=1000 * ran,
+            block_load_sectors=12 * ran,
+            unique_load_sectors=5 * ran + 7,
+            global_load_sectors=12 * ran,
+        )
         return LaunchReport(launch, ran, found)
 
     for budget in (None, 100, 1000 * 2000):

@@ -55,9 +55,7 @@ class Bench:
         addresses = (int(a.ctypes.data) for a in (self.out, self.flags))
         params = struct.pack("<QQI", *addresses, polls)
         launch = Launch("k", Dim3(BLOCKS), Dim3(THREADS), 0, params)
-        return self.engines.run(
-            module, launch, self.memory, {}, counters=True, parts=self.parts
-        )  # fmt: skip
+        return self.engines.run(module, launch, self.memory, {}, counters=True, parts=self.parts)
 
     def stored(self) -> Sequence[int]:
         """Blocks whose store is there, and is right."""

@@ -91,5 +91,9 @@ def test_a_launch_says_whether_to_wait(late: int, early: bool) -> None:
 
 def test_an_expression_that_doubles_at_each_step_costs_little() -> None:
     doubled = "add.u32 %r1, %r1, %r1; " * 200
-    assert first(f"mov.u32 %r1, %r0; {doubled} setp.eq.u32 %p2, %r1, 0; @%p2 bra on; {WAIT} on:"
-                 f" {LOAD}") is not None  # fmt: skip
+    assert (
+        first(
+            f"mov.u32 %r1, %r0; {doubled} setp.eq.u32 %p2, %r1, 0; @%p2 bra on; {WAIT} on: {LOAD}"
+        )
+        is not None
+    )

@@ -32,10 +32,13 @@ HEAD = (
         ("cvt.rn.f16x2.e5m2x2 %r1, %h0; st.shared.b32 [tile], %r1;", ["f16"]),
         ("mul.f64 %d0, %d1, %d1; selp.b64 %d2, %d0, 0, %p0; st.shared.b64 [tile], %d2;", ["f64"]),
         ("add.f32 %r1, %r2, %r3; @%p0 add.s32 %r1, %r2, %r3; st.shared.b32 [tile], %r1;", []),
-        ("add.f32 %r1, %r2, %r3; shfl.sync.bfly.b32 %r4, %r1, 1, 31, -1;"
-         " st.shared.b32 [tile], %r4;", ["f32"]),
+        (
+            "add.f32 %r1, %r2, %r3; shfl.sync.bfly.b32 %r4, %r1, 1, 31, -1;"
+            " st.shared.b32 [tile], %r4;",
+            ["f32"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_by_how_the_value_is_made(body: str, found: list[str]) -> None:
     module = parse(f"{HEAD}{body} ret; }}")
     blocks = control_flow(inline(module, module.kernels["k"]), "k")

@@ -50,10 +50,12 @@ def test_a_load_that_decides_is_waited_for_first() -> None:
 @pytest.mark.parametrize(
     "long_or_not_movable",
     [
-        "add.u32 %r3, %r1, 1; " * 20, "bar.sync 0; ", "atom.global.add.u32 %r3, [%rd1], 1; ",
+        "add.u32 %r3, %r1, 1; " * 20,
+        "bar.sync 0; ",
+        "atom.global.add.u32 %r3, [%rd1], 1; ",
         "ld.global.u64 %rd2, [%rd1]; ld.global.f32 %f1, [%rd2]; ",
     ],
-)  # fmt: skip
+)
 def test_other_branches_stay(long_or_not_movable: str) -> None:
     found, _ = regions(f"@%p1 bra A; {long_or_not_movable} A: ")
     assert not any(region.conditional for region in found)
@@ -80,12 +82,14 @@ def test_a_small_loop_is_unrolled_and_its_turns_share_a_wait() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        loop(FOUR, before='.pragma "nounroll";'), loop(FOUR, step="add.u32 %r5, %r5, %r1;"),
-        loop(FOUR * 3), loop(FOUR + "st.global.f32 [%rd2], %f1; "),
+        loop(FOUR, before='.pragma "nounroll";'),
+        loop(FOUR, step="add.u32 %r5, %r5, %r1;"),
+        loop(FOUR * 3),
+        loop(FOUR + "st.global.f32 [%rd2], %f1; "),
         loop(FOUR + "ex2.approx.f32 %f1, %f1; " * 10),
     ],
     ids=["forbidden", "unknown step", "many loads", "stores", "large"],
-)  # fmt: skip
+)
 def test_other_loops_stay(text: str) -> None:
     found, rounds = regions(text)
     assert all(region.unrolled == 1 for region in found) and rounds >= 1

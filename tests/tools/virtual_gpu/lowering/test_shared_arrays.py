@@ -41,22 +41,33 @@ def reached(body: str) -> list[str]:
         ("st.shared.u32 [_ZZ1kPfE1a+60], 1;", ["a"]),
         (f"{A} shl.b32 %r4, %r1, 2; add.s32 %r5, %r2, %r4; ld.shared.u32 %r6, [%r5+8];", ["a"]),
         (f"{A} mad.lo.s32 %r5, %r1, 4, %r2; atom.shared.add.u32 %r6, [%r5], 1;", ["a"]),
-        (f"{A} ld.shared.u32 %r4, [%r2]; {B} add.u32 %r5, %r3, %r4; ld.shared.u32 %r6, [%r5];",
-         ["b"]),
-        (f"{A} {B} setp.eq.u32 %p1, %r1, 0; selp.b32 %r4, %r2, %r3, %p1; st.shared.u32 [%r4], 1;",
-         ["a", "b"]),
+        (
+            f"{A} ld.shared.u32 %r4, [%r2]; {B} add.u32 %r5, %r3, %r4; ld.shared.u32 %r6, [%r5];",
+            ["b"],
+        ),
+        (
+            f"{A} {B} setp.eq.u32 %p1, %r1, 0; selp.b32 %r4, %r2, %r3, "
+            "%p1; st.shared.u32 [%r4], 1;",
+            ["a", "b"],
+        ),
         (f"{A} {B} sub.u32 %r4, %r2, %r3; add.u32 %r5, %r3, %r4; st.shared.u32 [%r5], 1;", ["?"]),
-        (f"{A} mov.u32 %r4, %r2; setp.eq.u32 %p1, %r1, 0; @%p1 ld.shared.u32 %r4, [%r2]; "
-         "st.shared.u32 [%r4], 1;", ["?"]),
+        (
+            f"{A} mov.u32 %r4, %r2; setp.eq.u32 %p1, %r1, 0; @%p1 ld.shared.u32 %r4, [%r2]; "
+            "st.shared.u32 [%r4], 1;",
+            ["?"],
+        ),
         ("mov.u64 %rd1, _ZZ1kPfE1a; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2+4], 1;", ["a"]),
-        ("mov.u64 %rd1, _ZZ1kPfE1b; cvta.shared.u64 %rd2, %rd1; { .param .u64 q; "
-         "st.param.u64 [q], %rd2; call.uni take, (q); }", ["b"]),
+        (
+            "mov.u64 %rd1, _ZZ1kPfE1b; cvta.shared.u64 %rd2, %rd1; { .param .u64 q; "
+            "st.param.u64 [q], %rd2; call.uni take, (q); }",
+            ["b"],
+        ),
         ("mov.u32 %r4, more; add.u32 %r5, %r4, %r1; st.shared.u8 [%r5], 1;", ["more"]),
         (f"{A} cp.async.ca.shared.global [%r2], [%rd8], 4;", ["a"]),
         ("st.shared.u32 [%r1], 1;", ["?"]),
         ("st.global.u32 [%rd8], 1;", ["?"]),
     ],
-)  # fmt: skip
+)
 def test_addresses_are_followed_from_the_names_of_arrays(body: str, expected: list[str]) -> None:
     assert reached(body) == expected
 
@@ -72,9 +83,13 @@ def test_a_single_array_needs_no_bounds() -> None:
 
 @pytest.mark.parametrize(
     ("symbol", "name"),
-    [("_ZZ3sumPfPKflE4room", "room"), ("room", "room"), ("_ZN3abc4roomE", "_ZN3abc4roomE"),
-     ("_ZZN12_GLOBAL__N_16kernelIfEEvPT_E7partial", "partial")],
-)  # fmt: skip
+    [
+        ("_ZZ3sumPfPKflE4room", "room"),
+        ("room", "room"),
+        ("_ZN3abc4roomE", "_ZN3abc4roomE"),
+        ("_ZZN12_GLOBAL__N_16kernelIfEEvPT_E7partial", "partial"),
+    ],
+)
 def test_names_are_those_of_the_source(symbol: str, name: str) -> None:
     assert named_array(symbol, 0, 4).name == name
 

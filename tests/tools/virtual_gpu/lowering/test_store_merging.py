@@ -28,15 +28,19 @@ def runs(body: str) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
-        ("", [(0, -8, -4)]), ("add.u32 %r1, %r1, 1;", [(0, -8, -4)]),
+        ("", [(0, -8, -4)]),
+        ("add.u32 %r1, %r1, 1;", [(0, -8, -4)]),
         ("st.shared.u32 [room], %r1; ld.shared.u32 %r2, [room];", [(0, -8, -4)]),
-        ("ld.global.u32 %r2, [%rd2];", [(0, 4)]), ("add.s64 %rd1, %rd1, 4;", [(0, 4)]),
-        ("bar.sync 0;", [(0, 4)]), ("A: @%p1 bra A;", [(0, 4)]),
-        ("st.global.u32 [%rd2], %r1;", [(0, 4)]), ("@%p1 st.global.u32 [%rd1], %r1;", [(0, 4)]),
+        ("ld.global.u32 %r2, [%rd2];", [(0, 4)]),
+        ("add.s64 %rd1, %rd1, 4;", [(0, 4)]),
+        ("bar.sync 0;", [(0, 4)]),
+        ("A: @%p1 bra A;", [(0, 4)]),
+        ("st.global.u32 [%rd2], %r1;", [(0, 4)]),
+        ("@%p1 st.global.u32 [%rd1], %r1;", [(0, 4)]),
         ("st.volatile.global.u32 [%rd1], %r1;", [(0, 4)]),
         ("add.u32 %r1, %r1, 1;" * (APART + 1), [(0, 4)]),
     ],
-)  # fmt: skip
+)
 def test_what_may_stand_between(between: str, expected: list[tuple[int, ...]]) -> None:
     assert runs(FIRST + between + SECOND + THIRD) == expected
 

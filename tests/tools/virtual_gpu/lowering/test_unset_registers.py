@@ -19,14 +19,17 @@ SET = "setp.eq.u32 %p1, 1, 1;"
         ("mov.u32 %r1, 1; add.u32 %r2, %r1, 1; ret;", set()),
         ("add.u32 %r2, %r1, 1; mov.u32 %r1, 1; ret;", {"%r1"}),
         (f"{SET} @%p1 bra L; mov.u32 %r1, 1; L: add.u32 %r2, %r1, 1; ret;", {"%r1"}),
-        (f"{SET} @%p1 bra L; mov.u32 %r1, 1; bra M; L: mov.u32 %r1, 2; M: not.b32 %r2, %r1; ret;",
-         set()),
+        (
+            f"{SET} @%p1 bra L; mov.u32 %r1, 1; bra M; L: mov.u32 %r1, 2; "
+            "M: not.b32 %r2, %r1; ret;",
+            set(),
+        ),
         (f"{SET} @%p1 mov.u32 %r1, 1; not.b32 %r2, %r1; ret;", {"%r1"}),
         ("@%p2 bra L; trap; L: ret;", {"%p2"}),
         (f"{SET} L: not.b32 %r2, %r1; mov.u32 %r1, 1; @%p1 bra L; ret;", {"%r1"}),
         ("bar.red.popc.u32 %r1, 0, %p3; not.b32 %r2, %r1; ret;", {"%p3"}),
     ],
-)  # fmt: skip
+)
 def test_reads_before_any_store_are_found_on_every_path(body: str, unset: set[str]) -> None:
     assert unset_registers(blocks(body)).keys() == unset
 

@@ -27,9 +27,12 @@ def test_instructions_of_the_machine_are_told_where_they_are_known() -> None:
 
 def test_a_wait_tells_how_often_it_passes() -> None:
     waits = Counters(
-        dependent_load_rounds=4, critical_path_instructions=70, issue_tenths=2000,
-        warp_instructions=Counter({"int": 280}), machine_instructions=Counter({"alu": 200}),
-    )  # fmt: skip
+        dependent_load_rounds=4,
+        critical_path_instructions=70,
+        issue_tenths=2000,
+        warp_instructions=Counter({"int": 280}),
+        machine_instructions=Counter({"alu": 200}),
+    )
     told = (
         "a warp waits for 4 loads one after the other and runs 50 machine instructions, in 3 turns"
     )

@@ -64,9 +64,10 @@ def test_a_fit_starts_where_the_constants_are_and_finds_nothing_better() -> None
 
 def test_counters_on_file_are_what_the_engine_counts() -> None:
     wanted = [
-        p.key for p in POINTS
+        p.key
+        for p in POINTS
         if p.key["rows"] == 16 and p.key["launcher"] in ("rms_vec", "silu_flat", "softmax")
-    ]  # fmt: skip
+    ]
     on_file = {p.key["launcher"]: p.reports for p in POINTS if p.key in wanted}
     counted = {
         row["launcher"]: tuple(calibrate.read_report(r) for r in row["reports"])
@@ -144,9 +145,7 @@ def test_a_sampled_launch_says_so_and_scales() -> None:
     found = estimate(sampled.reports, sampled.resources, H200)
     ran = sampled.reports[0].blocks_run
     assert ran < 8192 and found.sampled == f"{ran} of 8192 blocks"
-    whole = estimate(
-        [_scaled(sampled.reports[0], 8192 / ran)], sampled.resources, H200
-    )  # fmt: skip
+    whole = estimate([_scaled(sampled.reports[0], 8192 / ran)], sampled.resources, H200)
     assert whole.us == pytest.approx(found.us, rel=0.01) and whole.sampled == ""
 
 
@@ -234,9 +233,11 @@ def test_different_words_of_constant_loads_cost_their_turns() -> None:
 
     def with_words(each: int) -> Estimate:
         counters = replace(
-            report.counters, constant_load_requests=24 * warps,
-            constant_load_words=24 * warps * each, critical_path_constant_words=24 * (each - 1),
-        )  # fmt: skip
+            report.counters,
+            constant_load_requests=24 * warps,
+            constant_load_words=24 * warps * each,
+            critical_path_constant_words=24 * (each - 1),
+        )
         return estimate([replace(report, counters=counters)], p.resources, H200)
 
     plain = estimate(p.reports, p.resources, H200)

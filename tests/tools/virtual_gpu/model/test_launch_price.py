@@ -20,9 +20,13 @@ TEXTS = ("agents/roles/metrics.md", "agents/roles/metrics_measured.md", "docs/vi
 
 def test_it_is_what_the_model_adds_to_the_fixed_part_of_a_call() -> None:
     touching = Counters(
-        global_load_requests=1, global_load_sectors=1, unique_load_sectors=1, block_load_sectors=1,
-        critical_path_instructions=9, critical_path_cycles=9,
-    )  # fmt: skip
+        global_load_requests=1,
+        global_load_sectors=1,
+        unique_load_sectors=1,
+        block_load_sectors=1,
+        critical_path_instructions=9,
+        critical_path_cycles=9,
+    )
     report = LaunchReport(Launch("k", Dim3(1), Dim3(32), 0, b""), 1, touching)
     one, two = (
         judged(estimate([report] * n, {"k": (16, 0)}, H200, warm=True), n).split["fixed"]

@@ -41,9 +41,15 @@ def _intervals() -> ModuleType:
 
 intervals = _intervals()
 CALL = Estimate(
-    us=2.0, terms={"dram": 1.0, "latency": 0.5}, limiter="dram", occupancy=1.0, waves=1.0, why="",
-    sampled="", store_packets=100.0,
-)  # fmt: skip
+    us=2.0,
+    terms={"dram": 1.0, "latency": 0.5},
+    limiter="dram",
+    occupancy=1.0,
+    waves=1.0,
+    why="",
+    sampled="",
+    store_packets=100.0,
+)
 
 
 def test_ratios_of_unseen_kernels_lie_inside() -> None:
@@ -118,9 +124,17 @@ def _time(point: Any, task: Task, weight: float) -> EstimatedTime:
     low, ratio, high = ratio_interval(baseline, candidate)
     case = next(case for case, _ in task.demo if case.label == point.case)
     return EstimatedTime(
-        case=case, weight=weight, baseline_us=baseline.us, median_us=candidate.us, ratio=ratio,
-        ratio_low=low, ratio_high=high, limit_us=0.5, percent_of_limit=50, limiter="latency",
-    )  # fmt: skip
+        case=case,
+        weight=weight,
+        baseline_us=baseline.us,
+        median_us=candidate.us,
+        ratio=ratio,
+        ratio_low=low,
+        ratio_high=high,
+        limit_us=0.5,
+        percent_of_limit=50,
+        limiter="latency",
+    )
 
 
 @pytest.mark.second_tier

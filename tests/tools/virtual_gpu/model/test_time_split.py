@@ -20,7 +20,7 @@ def test_the_parts_of_a_norm_add_up_to_it() -> None:
 def split(units: dict[str, float], **overlapping: float) -> dict[str, float]:
     return time_split(
         1.0, Span(0.3, 0.1), Span(2.0, 1.0), 0.25, units, {**OVERLAPPING, **overlapping}, FITTED
-    )  # fmt: skip
+    )
 
 
 def test_all_parts_are_named_and_a_first_round_is_not_overlapped() -> None:

@@ -115,9 +115,18 @@ class Compiler:
         if key not in self._benches:
             ptx = self._folder / f"{len(self._benches)}.ptx"
             command = [
-                str(self._toolkit.nvcc), "-gencode", "arch=compute_90,code=compute_90",
-                "-std=c++17", "-O3", "-lineinfo", "-ptx", *flags, "-o", str(ptx), str(DATA / file),
-            ]  # fmt: skip
+                str(self._toolkit.nvcc),
+                "-gencode",
+                "arch=compute_90,code=compute_90",
+                "-std=c++17",
+                "-O3",
+                "-lineinfo",
+                "-ptx",
+                *flags,
+                "-o",
+                str(ptx),
+                str(DATA / file),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             self._benches[key] = Bench(parse(ptx.read_text()))

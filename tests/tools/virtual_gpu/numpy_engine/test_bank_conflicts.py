@@ -13,11 +13,17 @@ LANES = np.arange(BANKS, dtype=np.int64)
 @pytest.mark.parametrize(
     ("words", "parts", "turns"),
     [
-        (LANES, 1, 1), (0 * LANES, 1, 1), (2 * LANES, 1, 2), (8 * LANES, 1, 8),
-        (BANKS * LANES, 1, 32), ((BANKS + 1) * LANES, 1, 1), (4 * LANES[:8], 4, 1),
-        (4 * LANES, 4, 4), (8 * LANES[:8], 4, 2),
+        (LANES, 1, 1),
+        (0 * LANES, 1, 1),
+        (2 * LANES, 1, 2),
+        (8 * LANES, 1, 8),
+        (BANKS * LANES, 1, 32),
+        ((BANKS + 1) * LANES, 1, 1),
+        (4 * LANES[:8], 4, 1),
+        (4 * LANES, 4, 4),
+        (8 * LANES[:8], 4, 2),
     ],
-)  # fmt: skip
+)
 def test_words_of_one_bank_come_one_after_the_other(
     words: np.ndarray, parts: int, turns: int
 ) -> None:

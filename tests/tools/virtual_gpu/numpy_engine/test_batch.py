@@ -44,11 +44,17 @@ def test_switch_and_calls(bench: Any) -> None:
         return a * 31 + b
 
     cases = [
-        lambda i: fold(i, 1), lambda i: i // 7, lambda i: i % 5, lambda i: 32 - i.bit_length(),
-        lambda i: int(f"{i:032b}"[::-1], 2), lambda i: (i & -i).bit_length(),
-        lambda i: fold(fold(i, 2), 3), lambda i: i * (i - 1) // 2, lambda i: i << (i & 31),
+        lambda i: fold(i, 1),
+        lambda i: i // 7,
+        lambda i: i % 5,
+        lambda i: 32 - i.bit_length(),
+        lambda i: int(f"{i:032b}"[::-1], 2),
+        lambda i: (i & -i).bit_length(),
+        lambda i: fold(fold(i, 2), 3),
+        lambda i: i * (i - 1) // 2,
+        lambda i: i << (i & 31),
         lambda i: -1,
-    ]  # fmt: skip
+    ]
     expected = np.array([cases[i % 10](i) & 0xFFFFFFFF for i in range(128)], np.uint32)
     assert np.array_equal(out.view(np.uint32), expected)
 

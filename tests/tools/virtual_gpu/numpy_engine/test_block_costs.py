@@ -22,20 +22,31 @@ def instructions(body: str) -> list[Instruction]:
     ("text", "expected"),
     [
         ("ld.global.nc.L1::no_allocate.v4.u32 {%r0, %r1, %r2, %r3}, [%rd0]", "global"),
-        ("ld.b32 %r0, [%rd0]", "global"), ("st.shared.b32 [%r0], %r1", "shared"),
-        ("ld.param.u64 %rd0, [%rd1]", "move"), ("fma.rn.f32 %r0, %r1, %r2, %r3", "float"),
-        ("fma.rn.bf16x2 %r0, %r1, %r2, %r3", "half"), ("ex2.approx.ftz.f32 %r0, %r1", "special"),
-        ("div.full.f32 %r0, %r1, %r2", "special"), ("div.s32 %r0, %r1, %r2", "int"),
-        ("cvt.rn.bf16.f32 %h0, %r1", "convert"), ("cvt.s64.s32 %rd0, %r1", "int"),
-        ("cvt.f32.bf16 %r0, %h0", "half"), ("cvt.rni.s32.f32 %r0, %r1", "special"),
-        ("cvt.rn.f32.s32 %r0, %r1", "convert"), ("cvt.rni.f32.f32 %r0, %r1", "special"),
-        ("mov.b32 %r0, {%h0, %h1}", "move"), ("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1", "shuffle"),
+        ("ld.b32 %r0, [%rd0]", "global"),
+        ("st.shared.b32 [%r0], %r1", "shared"),
+        ("ld.param.u64 %rd0, [%rd1]", "move"),
+        ("fma.rn.f32 %r0, %r1, %r2, %r3", "float"),
+        ("fma.rn.bf16x2 %r0, %r1, %r2, %r3", "half"),
+        ("ex2.approx.ftz.f32 %r0, %r1", "special"),
+        ("div.full.f32 %r0, %r1, %r2", "special"),
+        ("div.s32 %r0, %r1, %r2", "int"),
+        ("cvt.rn.bf16.f32 %h0, %r1", "convert"),
+        ("cvt.s64.s32 %rd0, %r1", "int"),
+        ("cvt.f32.bf16 %r0, %h0", "half"),
+        ("cvt.rni.s32.f32 %r0, %r1", "special"),
+        ("cvt.rn.f32.s32 %r0, %r1", "convert"),
+        ("cvt.rni.f32.f32 %r0, %r1", "special"),
+        ("mov.b32 %r0, {%h0, %h1}", "move"),
+        ("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1", "shuffle"),
         ("atom.shared.add.u32 %r0, [%r1], 1", "shared"),
-        ("atom.global.add.u32 %r0, [%rd1], 1", "atomic"), ("bar.warp.sync -1", "barrier"),
-        ("vote.sync.ballot.b32 %r0, %p1, -1", "int"), ("popc.b32 %r0, %r1", "int"),
-        ("setp.lt.f32 %r0, %r1, %r2", "float"), ("membar.gl", "control"),
+        ("atom.global.add.u32 %r0, [%rd1], 1", "atomic"),
+        ("bar.warp.sync -1", "barrier"),
+        ("vote.sync.ballot.b32 %r0, %p1, -1", "int"),
+        ("popc.b32 %r0, %r1", "int"),
+        ("setp.lt.f32 %r0, %r1, %r2", "float"),
+        ("membar.gl", "control"),
     ],
-)  # fmt: skip
+)
 def test_classes(text: str, expected: str) -> None:
     (instruction,) = instructions(text + ";")
     assert class_of(instruction) == expected
@@ -64,7 +75,7 @@ def test_fragments_from_global_memory_are_several_loads() -> None:
         ("ld.global.u64 %rd1, [%rd0];" + WMMA.format("global", "%rd1"), 2),
         (WMMA.format("shared", "%r8"), 0),
     ],
-)  # fmt: skip
+)
 def test_rounds_of_dependent_loads(body: str, rounds: int) -> None:
     (mix,) = block_costs([BasicBlock(instructions(body))])
     assert mix.rounds == rounds and mix.head
@@ -87,7 +98,7 @@ WORK = "fma.rn.f32 %r7, %r0, %r0, %r0;"
         (WORD.format(0, 0) + "div.rn.f32 %r7, %r0, %r0;" + WORD.format(1, 4), 2),
         (WORD.format(0, 0) + "div.rn.f32 %r7, %r6, %r6;" + WORD.format(1, 4), 1),
     ],
-)  # fmt: skip
+)
 def test_how_many_loads_wait_together(body: str, rounds: int) -> None:
     """So many words, over so many instructions, and none past a branch to a slow path."""
     (mix,) = block_costs([BasicBlock(instructions(body))])

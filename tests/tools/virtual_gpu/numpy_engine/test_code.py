@@ -109,10 +109,24 @@ def test_clusters_are_refused() -> None:
 
 
 def test_hints_are_no_modifiers() -> None:
-    for hint in ("nc.L1::no_allocate.L2::128B", "ca", "cg", "cs", "lu", "cv", "volatile",
-                 "relaxed.gpu", "acquire.sys", "weak", "nc.L2::256B"):  # fmt: skip
-        translate(f"ld.global.{hint}.b32 %r1, [%rd1];" if hint != "volatile" else
-                  "ld.volatile.global.b32 %r1, [%rd1];")  # fmt: skip
+    for hint in (
+        "nc.L1::no_allocate.L2::128B",
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "volatile",
+        "relaxed.gpu",
+        "acquire.sys",
+        "weak",
+        "nc.L2::256B",
+    ):
+        translate(
+            f"ld.global.{hint}.b32 %r1, [%rd1];"
+            if hint != "volatile"
+            else "ld.volatile.global.b32 %r1, [%rd1];"
+        )
 
 
 def test_a_program_is_made_once_and_counts_its_instructions() -> None:

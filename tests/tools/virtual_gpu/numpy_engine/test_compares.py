@@ -14,9 +14,13 @@ NAN = np.nan
 LEFT = np.array([1, 2, 3, NAN, 1, NAN, -0.0, np.inf], np.float32)
 RIGHT = np.array([2, 2, 1, 1, NAN, NAN, 0.0, np.inf], np.float32)
 COMPARE = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
-    "gt": operator.gt, "ge": operator.ge,
-}  # fmt: skip
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 
 
 @pytest.mark.parametrize("name", COMPARE)
@@ -147,8 +151,12 @@ def test_copysign_takes_the_sign_of_the_first(operate: Any) -> None:
 def test_testp(operate: Any) -> None:
     a = np.float32([1, np.inf, NAN, 1e-40, 0])
     expected = {
-        "finite": [1, 0, 0, 1, 1], "infinite": [0, 1, 0, 0, 0], "number": [1, 1, 0, 1, 1],
-        "notanumber": [0, 0, 1, 0, 0], "normal": [1, 0, 0, 0, 1], "subnormal": [0, 0, 0, 1, 0],
-    }  # fmt: skip
+        "finite": [1, 0, 0, 1, 1],
+        "infinite": [0, 1, 0, 0, 0],
+        "number": [1, 1, 0, 1, 1],
+        "notanumber": [0, 0, 1, 0, 0],
+        "normal": [1, 0, 0, 0, 1],
+        "subnormal": [0, 0, 0, 1, 0],
+    }
     for name, values in expected.items():
         assert list(operate(f"testp.{name}.f32", bool, a)) == [bool(v) for v in values], name

@@ -83,11 +83,15 @@ def pattern(index: str, words: int = 64) -> Counters:
 @pytest.mark.parametrize(
     ("index", "sectors"),
     [
-        ("mov.u32 %r1, %r0;", 4), ("sub.u32 %r1, 31, %r0;", 4), ("add.u32 %r1, %r0, 1;", 5),
-        ("mul.lo.u32 %r1, %r0, 13; and.b32 %r1, %r1, 31;", 4), ("shl.b32 %r1, %r0, 1;", 8),
-        ("and.b32 %r1, %r0, 1; shl.b32 %r1, %r1, 4;", 2), ("and.b32 %r1, %r0, 3;", 1),
+        ("mov.u32 %r1, %r0;", 4),
+        ("sub.u32 %r1, 31, %r0;", 4),
+        ("add.u32 %r1, %r0, 1;", 5),
+        ("mul.lo.u32 %r1, %r0, 13; and.b32 %r1, %r1, 31;", 4),
+        ("shl.b32 %r1, %r0, 1;", 8),
+        ("and.b32 %r1, %r0, 1; shl.b32 %r1, %r1, 4;", 2),
+        ("and.b32 %r1, %r0, 3;", 1),
     ],
-)  # fmt: skip
+)
 def test_sectors_of_any_order(index: str, sectors: int) -> None:
     counters = pattern(index)
     assert counters.global_load_requests == 1
@@ -114,19 +118,22 @@ STORES = [f"st.global.u32 [%rd2+{4 * word}], %r0;" for word in range(8)]
     ("body", "apart", "packets", "thirds"),
     [
         # A line and its four sectors, filled: 2 + 4; twice, in another line.
-        (STORES[0], 4, 6, 18), (STORES[0] + "st.global.u32 [%rd2+128], %r0;", 4, 12, 36),
+        (STORES[0], 4, 6, 18),
+        (STORES[0] + "st.global.u32 [%rd2+128], %r0;", 4, 12, 36),
         # Four words a lane: 16 sectors of four lines, filled if they go at once, in any order, also
         # of a few lanes.
-        ("".join(STORES[:4]), 16, 4 * 40, 3 * 24), (STORES[3] + STORES[0], 16, 80, 3 * 40),
+        ("".join(STORES[:4]), 16, 4 * 40, 3 * 24),
+        (STORES[3] + STORES[0], 16, 80, 3 * 40),
         ("setp.lt.u32 %p1, %r0, 8; @%p1 bra A; ret; A: " + "".join(STORES[:4]), 16, 40, 18),
         # A load stands between; the address changes.
         (STORES[0] + "ld.global.u32 %r1, [%rd0];" + STORES[1], 16, 80, 3 * 80),
         (STORES[0] + "add.s64 %rd2, %rd2, 4;" + STORES[0], 16, 80, 3 * 80),
         # Eight words a lane: a third is spared; of more nothing is.
-        ("".join(STORES), 32, 8 * 80, 2 * 8 * 80), ("".join(STORES) + STORES[0], 32, 720, 3 * 720),
+        ("".join(STORES), 32, 8 * 80, 2 * 8 * 80),
+        ("".join(STORES) + STORES[0], 32, 720, 3 * 720),
         ("st.global.v4.u32 [%rd2], {%r0, %r0, %r0, %r0};", 16, 24, 3 * 24),
     ],
-)  # fmt: skip
+)
 def test_stores_in_a_row_go_to_l2_together(
     body: str, apart: int, packets: int, thirds: int
 ) -> None:
@@ -206,10 +213,15 @@ def test_a_loop_that_looks_at_memory_takes_its_instructions() -> None:
 
 
 @pytest.mark.parametrize(
-    "poll", ["ld.volatile.global.u32 %r2, [%rd2];", "ld.acquire.gpu.global.u32 %r2, [%rd2];",
-             "ld.volatile.shared.u32 %r2, [flag];",
-             "atom.global.add.u32 %r2, [%rd2], 0;", "atom.global.cas.b32 %r2, [%rd2], 1, 2;"],
-)  # fmt: skip
+    "poll",
+    [
+        "ld.volatile.global.u32 %r2, [%rd2];",
+        "ld.acquire.gpu.global.u32 %r2, [%rd2];",
+        "ld.volatile.shared.u32 %r2, [flag];",
+        "atom.global.add.u32 %r2, [%rd2], 0;",
+        "atom.global.cas.b32 %r2, [%rd2], 1, 2;",
+    ],
+)
 def test_a_wait_for_a_value_that_a_clock_ends_is_not_endless(poll: str) -> None:
     """A second: as instructions, more than the budget. One poll of a lock is one turn."""
     until = wait(
@@ -293,13 +305,23 @@ WORD = "mul.wide.u32 %rd0, %r1, 4; add.s64 %rd3, %rd1, %rd0; ld.const.f32 %f1, [
         ("shr.u32 %r1, %r0, 3;" + WORD + "setp.lt.u32 %p1, %r0, 32; @!%p1 ret;" + WORD, 3, 12, 6),
         # Bytes of one word are one word; wide accesses count as wide as they are.
         ("cvt.u64.u32 %rd0, %r0; add.s64 %rd3, %rd1, %rd0; ld.const.u8 %h1, [%rd3];", 2, 16, 7),
-        ("and.b32 %r1, %r0, 31; mul.wide.u32 %rd0, %r1, 8; add.s64 %rd3, %rd1, %rd0;"
-         " ld.const.v2.f32 {%f1, %f2}, [%rd3];", 2, 64, 31),
+        (
+            "and.b32 %r1, %r0, 31; mul.wide.u32 %rd0, %r1, 8; add.s64 %rd3, %rd1, %rd0;"
+            " ld.const.v2.f32 {%f1, %f2}, [%rd3];",
+            2,
+            64,
+            31,
+        ),
         # A kernel's parameters are constants too.
-        ("and.b32 %r1, %r0, 7; mul.wide.u32 %rd0, %r1, 4; add.s64 %rd3, %rd2, %rd0;"
-         " ld.param.f32 %f1, [%rd3];", 2, 16, 7),
+        (
+            "and.b32 %r1, %r0, 7; mul.wide.u32 %rd0, %r1, 4; add.s64 %rd3, %rd2, %rd0;"
+            " ld.param.f32 %f1, [%rd3];",
+            2,
+            16,
+            7,
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_constant_load_counts_the_different_words_of_a_warp(
     body: str, requests: int, words: int, most: int
 ) -> None:

@@ -94,9 +94,15 @@ def test_waiting_leaves_the_newest_groups_on_their_way(bench: Any) -> None:
 )
 @pytest.mark.parametrize("equal", [True, False])
 def test_copies_into_what_others_still_read_are_races(
-    bench: Any, aligned: Any, equal: bool, ahead: int, buffers: int, last: int, early: int,
+    bench: Any,
+    aligned: Any,
+    equal: bool,
+    ahead: int,
+    buffers: int,
+    last: int,
+    early: int,
     words: str,
-) -> None:  # fmt: skip
+) -> None:
     """Also where all tiles are equal: until a copy arrives its bytes may be anything."""
     n = 6
     x = aligned(np.full((n, 64, 4), 1, np.float32))

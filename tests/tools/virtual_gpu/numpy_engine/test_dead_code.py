@@ -13,9 +13,11 @@ HEAD = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
 @pytest.mark.parametrize(
     "text",
-    [".entry k() { .reg .f32 %f<2>; ret; abs.f32.frob %f1, %f1; }",
-     ".func f() { .reg .f32 %f<2>; abs.f32.frob %f1, %f1; ret; } .entry k() { ret; }"],
-)  # fmt: skip
+    [
+        ".entry k() { .reg .f32 %f<2>; ret; abs.f32.frob %f1, %f1; }",
+        ".func f() { .reg .f32 %f<2>; abs.f32.frob %f1, %f1; ret; } .entry k() { ret; }",
+    ],
+)
 def test_what_is_not_known_is_refused_there_too(text: str) -> None:
     with pytest.raises(PtxUnsupported, match="frob"):
         numpy_engine.translate(parse(HEAD + text), "k")

@@ -33,8 +33,7 @@ CASES = [
     (f"ld.global.u32 %r1, [%d4]; {WAIT} st.global.u32 [%d3], %r1;", False),
     (f"st.global.u32 [%d4], 1; {WAIT}", True),
     # Other memory, prefetches.
-    (f"st.shared.u32 [tile], 1; prefetch.global.L2 [%d3]; {WAIT}",
-     False),
+    (f"st.shared.u32 [tile], 1; prefetch.global.L2 [%d3]; {WAIT}", False),
     # Each thread has to wait by itself: not one warp, not one thread, a barrier or none.
     (f"@%p0 {WAIT} ld.global.u32 %r1, [%d3];", True),
     (f"@!%p0 bra on; {WAIT} on: ld.global.u32 %r1, [%d3];", True),
@@ -42,12 +41,18 @@ CASES = [
     (f"@%p0 {WAIT} @%p0 ld.global.u32 %r1, [%d3];", False),
     (f"@!%p0 bra over; {WAIT} ld.global.u32 %r1, [%d3]; over:", False),
     # In a loop: before the wait of the first pass, or after it.
-    ("mov.u32 %r4, 0; again: ld.global.u32 %r1, [%d3]; setp.ne.u32 %p2, %r4, 0; @%p2 bra on;"
-     f" {WAIT} on: add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, 3; @%p3 bra again;", True),
-    ("mov.u32 %r4, 0; again: setp.ne.u32 %p2, %r4, 0; @%p2 bra on;"
-     f" {WAIT} on: ld.global.u32 %r1, [%d3]; add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, 3;"
-     " @%p3 bra again;", False),
-]  # fmt: skip
+    (
+        "mov.u32 %r4, 0; again: ld.global.u32 %r1, [%d3]; setp.ne.u32 %p2, %r4, 0; @%p2 bra on;"
+        f" {WAIT} on: add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, 3; @%p3 bra again;",
+        True,
+    ),
+    (
+        "mov.u32 %r4, 0; again: setp.ne.u32 %p2, %r4, 0; @%p2 bra on;"
+        f" {WAIT} on: ld.global.u32 %r1, [%d3]; add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, 3;"
+        " @%p3 bra again;",
+        False,
+    ),
+]
 
 
 def launch(body: str, *, programmatic: bool) -> None:

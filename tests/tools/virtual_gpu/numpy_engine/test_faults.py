@@ -35,9 +35,16 @@ def test_off_by_one(bench: Any, aligned: Any) -> None:
     out = aligned(np.zeros(1000, np.float32))
     fault = fault_of(bench, "off_by_one", 4, 256, out, np.int32(1000))
     expect(
-        fault, "out_of_bounds", 700, "bugs.cu:5", "block (3, 0, 0), thread (232, 0, 0)",
-        "write of 4 bytes", "4000 bytes, offset 4000", "kernel off_by_one", "PTX line",
-    )  # fmt: skip
+        fault,
+        "out_of_bounds",
+        700,
+        "bugs.cu:5",
+        "block (3, 0, 0), thread (232, 0, 0)",
+        "write of 4 bytes",
+        "4000 bytes, offset 4000",
+        "kernel off_by_one",
+        "PTX line",
+    )
     assert fault.where.startswith("kernel off_by_one, bugs.cu:5, block")
 
 
@@ -57,20 +64,32 @@ st.shared.u32 [_ZZ1kPfE5first], 0; st.shared.u32 [_ZZ1kPfE4rest], 0;
 @pytest.mark.parametrize(
     ("access", "words"),
     [
-        ("ld.shared.u32 %r4, [%r2];", "read of 4 bytes at shared offset 64, outside the array that"
-         " its address was computed from (first, bytes 0 to 63)"),
-        ("setp.lt.u32 %p1, %r0, 9; @%p1 st.shared.u32 [%r3+-4], %r0;",
-         "write of 4 bytes at shared offset 60, outside the array that its address was computed"
-         " from (rest, bytes 64 to 127)"),
-        ("cvt.u64.u32 %rd1, %r2; cvta.shared.u64 %rd2, %rd1;"
-         " atom.add.u32 %r4, [%rd2], 1;", "write of 4 bytes at shared offset 64, outside"),
-        ("setp.lt.u32 %p1, %r0, 16; selp.b32 %r4, %r2, %r3, %p1; ld.shared.u32 %r5, [%r4];",
-         "read of 4 bytes at shared offset 128; 128 bytes are there"),
-        ("and.b32 %r4, %r1, 63; mov.u32 %r5, _ZZ1kPfE5first; add.u32 %r5, %r5, %r4;"
-         " ld.shared.u32 %r6, [%r5];", ""),
+        (
+            "ld.shared.u32 %r4, [%r2];",
+            "read of 4 bytes at shared offset 64, outside the array that"
+            " its address was computed from (first, bytes 0 to 63)",
+        ),
+        (
+            "setp.lt.u32 %p1, %r0, 9; @%p1 st.shared.u32 [%r3+-4], %r0;",
+            "write of 4 bytes at shared offset 60, outside the array that its address was computed"
+            " from (rest, bytes 64 to 127)",
+        ),
+        (
+            "cvt.u64.u32 %rd1, %r2; cvta.shared.u64 %rd2, %rd1; atom.add.u32 %r4, [%rd2], 1;",
+            "write of 4 bytes at shared offset 64, outside",
+        ),
+        (
+            "setp.lt.u32 %p1, %r0, 16; selp.b32 %r4, %r2, %r3, %p1; ld.shared.u32 %r5, [%r4];",
+            "read of 4 bytes at shared offset 128; 128 bytes are there",
+        ),
+        (
+            "and.b32 %r4, %r1, 63; mov.u32 %r5, _ZZ1kPfE5first; add.u32 %r5, %r5, %r4;"
+            " ld.shared.u32 %r6, [%r5];",
+            "",
+        ),
         ("mov.u32 %r4, 0; add.u32 %r4, %r4, %r1; ld.shared.u32 %r5, [%r4];", ""),
     ],
-)  # fmt: skip
+)
 def test_an_access_to_the_next_array(access: str, words: str) -> None:
     """By 32 threads; an array has room for half of them."""
     bench = Bench(parse(f"{ARRAYS} bar.sync 0; {access} ret; }}"))

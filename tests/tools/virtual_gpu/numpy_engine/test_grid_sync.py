@@ -34,9 +34,15 @@ def test_blocks_meet_as_often_as_they_like(compiled: Any, aligned: Any) -> None:
     rounds, places = 5, np.arange(THREADS_IN_ALL, dtype=np.int32)
     out, room = (aligned(np.zeros(THREADS_IN_ALL, np.int32)) for _ in range(2))
     report = compiled("grid.cu").launch(
-        "neighbours", BLOCKS, THREADS, out, room, np.int32(out.size), np.int32(rounds),
+        "neighbours",
+        BLOCKS,
+        THREADS,
+        out,
+        room,
+        np.int32(out.size),
+        np.int32(rounds),
         cooperative=True,
-    )  # fmt: skip
+    )
     expected = np.zeros(THREADS_IN_ALL, np.int32)
     for _ in range(rounds):
         here = expected + places
@@ -59,9 +65,15 @@ def test_who_gives_up_after_a_while_does_not_hang(compiled: Any, aligned: Any, c
     """After a tenth of a second; whoever comes before is seen."""
     out, flag = (aligned(np.zeros(THREADS, np.int32)) for _ in range(2))
     report = compiled("grid.cu").launch(
-        "gives_up", BLOCKS, THREADS, out, flag, np.int32(comes), np.int64(200_000_000),
+        "gives_up",
+        BLOCKS,
+        THREADS,
+        out,
+        flag,
+        np.int32(comes),
+        np.int64(200_000_000),
         cooperative=True,
-    )  # fmt: skip
+    )
     assert (out == (7 if comes else 0)).all()
     assert comes or report.counters.critical_path_sleep_ns > 90_000_000
 

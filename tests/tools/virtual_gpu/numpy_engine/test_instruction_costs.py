@@ -29,9 +29,11 @@ def cost(text: str, *, loops: bool = False) -> tuple[int, int]:
 def test_tensor_cores_work_on_rows_of_32_bytes() -> None:
     """Measured: m16n8k16 f16, k8 tf32 and k32 int8 take the same time, k8 f16 seven tenths."""
     forms = {
-        "m16n8k16.row.col.f32.f16.f16.f32": 10, "m16n8k8.row.col.f32.f16.f16.f32": 7,
-        "m16n8k8.row.col.f32.tf32.tf32.f32": 10, "m16n8k32.row.col.s32.s8.s8.s32": 10,
-    }  # fmt: skip
+        "m16n8k16.row.col.f32.f16.f16.f32": 10,
+        "m16n8k8.row.col.f32.f16.f16.f32": 7,
+        "m16n8k8.row.col.f32.tf32.tf32.f32": 10,
+        "m16n8k32.row.col.s32.s8.s8.s32": 10,
+    }
     for form, tenths in forms.items():
         (mma,) = instructions(f"mma.sync.aligned.{form} {{%r0}}, {{%r1}}, {{%r2}}, {{%r3}};")
         assert tensor_tenths(mma) == tenths

@@ -187,13 +187,21 @@ def test_counting_bits(operate: Any, width: int) -> None:
     check(operate, f"brev.b{width}", kind, lambda a: int(f"{a:0{width}b}"[::-1], 2), 1)
     check(operate, f"bfind.u{width}", kind, lambda a: a.bit_length() - 1, 1, result="u32")
     check(
-        operate, f"bfind.s{width}", f"s{width}",
-        lambda a: (~a if a < 0 else a).bit_length() - 1, 1, result="u32",
-    )  # fmt: skip
+        operate,
+        f"bfind.s{width}",
+        f"s{width}",
+        lambda a: (~a if a < 0 else a).bit_length() - 1,
+        1,
+        result="u32",
+    )
     check(
-        operate, f"bfind.shiftamt.u{width}", kind,
-        lambda a: width - a.bit_length() if a else -1, 1, result="u32",
-    )  # fmt: skip
+        operate,
+        f"bfind.shiftamt.u{width}",
+        kind,
+        lambda a: width - a.bit_length() if a else -1,
+        1,
+        result="u32",
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS[2:])
@@ -211,8 +219,10 @@ def test_bit_fields(operate: Any, kind: str) -> None:
 
     def extracted(value: int, start: int, count: int) -> int:
         start, count = field(start), field(count)
-        bits = [value >> min(start + k, width - 1) & 1 if start + k < width else 0
-                for k in range(min(count, width))]  # fmt: skip
+        bits = [
+            value >> min(start + k, width - 1) & 1 if start + k < width else 0
+            for k in range(min(count, width))
+        ]
         sign = 0
         if kind[0] == "s" and count:
             sign = value >> min(start + count - 1, width - 1) & 1
@@ -309,10 +319,12 @@ def test_dot_of_words_and_bytes(operate: Any, signs: str, half: str) -> None:
 
     first = 0 if half == "lo" else 2
     expected = [
-        int(z) + sum(part(int(x), i, 16, kinds[0]) * part(int(y), first + i, 8, kinds[1])
-                     for i in range(2))
+        int(z)
+        + sum(
+            part(int(x), i, 16, kinds[0]) * part(int(y), first + i, 8, kinds[1]) for i in range(2)
+        )
         for x, y, z in zip(a, b, c, strict=True)
-    ]  # fmt: skip
+    ]
     got = operate(f"dp2a.{half}.{signs}", np.uint32, a, b, c)
     assert np.array_equal(got, wrapped(expected, np.uint32))
 

@@ -32,15 +32,18 @@ def counted(index: str, operation: str) -> Counters:
     ("index", "operation", "every", "hottest", "floats"),
     [
         # Two warps: four sectors each, one turn a sector; all lie in one region.
-        (OWN, WHOLE, 8, 8, 0), (OWN, FLOAT, 8, 8, 2),
+        (OWN, WHOLE, 8, 8, 0),
+        (OWN, FLOAT, 8, 8, 2),
         # Eight words of one sector, each wanted by four lanes.
-        (EIGHT, WHOLE, 8, 8, 0), (EIGHT, FLOAT, 8, 8, 8),
+        (EIGHT, WHOLE, 8, 8, 0),
+        (EIGHT, FLOAT, 8, 8, 8),
         # One word: integers are gathered, floats are not.
-        (ONE, WHOLE, 2, 2, 0), (ONE, FLOAT, 64, 64, 64),
+        (ONE, WHOLE, 2, 2, 0),
+        (ONE, FLOAT, 64, 64, 64),
         # Lanes 64 words apart: each has a sector, two share a region.
         ("shl.b32 %r1, %r0, 6; and.b32 %r1, %r1, 511;", WHOLE, 64, 16, 0),
     ],
-)  # fmt: skip
+)
 def test_turns_of_global_memory(
     index: str, operation: str, every: int, hottest: int, floats: int
 ) -> None:

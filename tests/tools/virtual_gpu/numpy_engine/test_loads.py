@@ -34,9 +34,13 @@ def each(size: int, pointer: str = "%rd1", to: str = "%rd3") -> str:
 
 @pytest.mark.parametrize(
     ("load", "dtype", "wide"),
-    [("u8 %r1", np.uint8, np.uint32), ("s8 %r1", np.int8, np.int32),
-     ("u16 %r1", np.uint16, np.uint32), ("s16 %r1", np.int16, np.int32)],
-)  # fmt: skip
+    [
+        ("u8 %r1", np.uint8, np.uint32),
+        ("s8 %r1", np.int8, np.int32),
+        ("u16 %r1", np.uint16, np.uint32),
+        ("s16 %r1", np.int16, np.int32),
+    ],
+)
 def test_narrow_loads_extend_by_their_type(load: str, dtype: Any, wide: Any) -> None:
     x = np.arange(-60, 68).astype(dtype)
     out = np.zeros(128, wide)
@@ -56,10 +60,16 @@ def test_narrow_stores_cut() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "regs", "size"),
-    [("v2.b32", "{%r1, %r2}", 8), ("v4.b32", "{%r1, %r2, %r3, %r4}", 16),
-     ("v2.b64", "{%rd5, %rd6}", 16), ("v4.b16", "{%h1, %h2, %h3, %h4}", 8),
-     ("v2.b16", "{%h1, %h2}", 4), ("v4.u8", "{%h1, %h2, %h3, %h4}", 4), ("b64", "%rd5", 8)],
-)  # fmt: skip
+    [
+        ("v2.b32", "{%r1, %r2}", 8),
+        ("v4.b32", "{%r1, %r2, %r3, %r4}", 16),
+        ("v2.b64", "{%rd5, %rd6}", 16),
+        ("v4.b16", "{%h1, %h2, %h3, %h4}", 8),
+        ("v2.b16", "{%h1, %h2}", 4),
+        ("v4.u8", "{%h1, %h2, %h3, %h4}", 4),
+        ("b64", "%rd5", 8),
+    ],
+)
 @pytest.mark.parametrize("threads", [64, 50])
 def test_vectors(kind: str, regs: str, size: int, threads: int) -> None:
     x = np.random.default_rng(1).integers(0, 256, (64, size)).astype(np.uint8)

@@ -32,9 +32,19 @@ QUICK = settings(max_examples=12, deadline=None, phases=[Phase.generate], databa
 def special_bits(form: Binary) -> list[int]:
     one = ((1 << (form.exponent_bits - 1)) - 1) << form.fraction_bits
     positive = [
-        0, 1, 2, (1 << form.fraction_bits) - 1, 1 << form.fraction_bits, one, one + 1, one - 1,
-        form.infinity - 1, form.infinity, form.infinity + 1, one + (1 << form.fraction_bits),
-    ]  # fmt: skip
+        0,
+        1,
+        2,
+        (1 << form.fraction_bits) - 1,
+        1 << form.fraction_bits,
+        one,
+        one + 1,
+        one - 1,
+        form.infinity - 1,
+        form.infinity,
+        form.infinity + 1,
+        one + (1 << form.fraction_bits),
+    ]
     return positive + [bits | form.sign for bits in positive]
 
 
@@ -96,9 +106,7 @@ def fma(a: Fraction, b: Fraction, c: Fraction) -> Fraction:
     return a * b + c
 
 
-SUMS = [
-    ("add", add, 2), ("sub", sub, 2), ("mul", mul, 2), ("fma", fma, 3)
-]  # fmt: skip
+SUMS = [("add", add, 2), ("sub", sub, 2), ("mul", mul, 2), ("fma", fma, 3)]
 
 
 @pytest.mark.parametrize(("name", "exact", "operands"), [*SUMS, ("div", div, 2)])
@@ -208,8 +216,10 @@ def test_fma_of_f32_at_a_tie_broken_far_below(operate: Any) -> None:
     tie = Fraction(float(a[0])) ** 2
     assert F32.round(tie) != F32.round(tie + Fraction(1, 2**80))
     got = operate("fma.rn.f32", np.uint32, a, np.abs(a), c)
-    expected = [F32.round(Fraction(float(x)) * abs(Fraction(float(x))) + Fraction(float(y)))
-                for x, y in zip(a, c, strict=True)]  # fmt: skip
+    expected = [
+        F32.round(Fraction(float(x)) * abs(Fraction(float(x))) + Fraction(float(y)))
+        for x, y in zip(a, c, strict=True)
+    ]
     assert list(got) == expected
 
 
@@ -291,13 +301,19 @@ def test_float_to_integer_saturates(operate: Any, source: str, target: str, mode
     dtype = np.dtype(f"{'i' if target[0] == 's' else 'u'}{width // 8}")
     limits = np.iinfo(dtype)
     to_integral: dict[str, Callable[[Fraction], int]] = {
-        "rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil
-    }  # fmt: skip
+        "rni": round,
+        "rzi": math.trunc,
+        "rmi": math.floor,
+        "rpi": math.ceil,
+    }
     rng = np.random.default_rng(5)
     values = np.concatenate(
-        [rng.standard_normal(200) * 10.0 ** rng.integers(0, 22, 200), np.arange(-40, 40) / 4,
-         [np.inf, -np.inf, np.nan, 2.0**31, -(2.0**31), 2.0**63, 2.0**64, 65535.5]]
-    ).astype(np.float32 if source == "f32" else np.float64)  # fmt: skip
+        [
+            rng.standard_normal(200) * 10.0 ** rng.integers(0, 22, 200),
+            np.arange(-40, 40) / 4,
+            [np.inf, -np.inf, np.nan, 2.0**31, -(2.0**31), 2.0**63, 2.0**64, 65535.5],
+        ]
+    ).astype(np.float32 if source == "f32" else np.float64)
     got = operate(f"cvt.{mode}.{target}.{source}", dtype, values)
     raw = values.view(np.uint32 if source == "f32" else np.uint64)
     wide = source == "f64" or width == 64
@@ -360,9 +376,13 @@ def test_saturation(operate: Any) -> None:
 
 
 APPROXIMATE: list[tuple[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]]] = [
-    ("ex2", np.exp2), ("lg2", np.log2), ("tanh", np.tanh),
-    ("rcp", np.reciprocal), ("sqrt", np.sqrt), ("rsqrt", lambda x: 1 / np.sqrt(x)),
-]  # fmt: skip
+    ("ex2", np.exp2),
+    ("lg2", np.log2),
+    ("tanh", np.tanh),
+    ("rcp", np.reciprocal),
+    ("sqrt", np.sqrt),
+    ("rsqrt", lambda x: 1 / np.sqrt(x)),
+]
 
 
 @pytest.mark.parametrize(("name", "function"), APPROXIMATE)

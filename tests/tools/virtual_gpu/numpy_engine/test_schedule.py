@@ -99,9 +99,13 @@ def test_local_arrays_constants_and_variables(bench: Any, rng: np.random.Generat
 
 def test_structures_by_value_and_returned(bench: Any) -> None:
     layout = np.dtype(
-        {"names": ["a", "b", "c", "d"], "formats": ["i4", "f8", "5i1", "i2"],
-         "offsets": [0, 8, 16, 22], "itemsize": 24}
-    )  # fmt: skip
+        {
+            "names": ["a", "b", "c", "d"],
+            "formats": ["i4", "f8", "5i1", "i2"],
+            "offsets": [0, 8, 16, 22],
+            "itemsize": 24,
+        }
+    )
     value = np.zeros(1, layout)
     value["b"], value["c"], value["d"] = 10.25, [1, 2, 30, 4, 5], -7
     out = np.zeros(64)
@@ -146,9 +150,17 @@ def test_atomics_come_in_the_reverse_order_where_that_is_asked(bench: Any, block
     memory.descending = True
     order = np.zeros(n + 1, np.uint32)
     bench.launch(
-        "atomics", blocks, 128, np.zeros(12, np.int32), np.zeros(1, np.float32), order,
-        np.zeros(1, np.uint64), np.zeros(n, np.int32), np.int32(n), memory=memory,
-    )  # fmt: skip
+        "atomics",
+        blocks,
+        128,
+        np.zeros(12, np.int32),
+        np.zeros(1, np.float32),
+        order,
+        np.zeros(1, np.uint64),
+        np.zeros(n, np.int32),
+        np.int32(n),
+        memory=memory,
+    )
     assert np.array_equal(order[:n], np.arange(n)[::-1]) and order[n] == n
 
 

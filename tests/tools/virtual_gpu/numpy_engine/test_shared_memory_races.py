@@ -57,10 +57,16 @@ CASES = [
     ("st.shared.u32 [tile], 0; bar.sync 0; st.shared.u32 [tile], %r1;", True),
     ("st.shared.u32 [tile], 3; bar.sync 0; st.shared.u32 [tile], %r1;", True),
     # Rewriting what others read, with the value that is there.
-    ("st.shared.u32 [tile], 5; bar.sync 0; ld.shared.u32 %r4, [tile]; "
-     "@%p1 st.shared.u32 [tile], 5;", False),
-    ("@%p0 st.shared.u32 [tile], 1; @%p1 st.shared.u32 [tile], 1; "
-     "@%p0 ld.shared.u32 %r4, [tile];", False),
+    (
+        "st.shared.u32 [tile], 5; bar.sync 0; ld.shared.u32 %r4, [tile]; "
+        "@%p1 st.shared.u32 [tile], 5;",
+        False,
+    ),
+    (
+        "@%p0 st.shared.u32 [tile], 1; @%p1 st.shared.u32 [tile], 1; "
+        "@%p0 ld.shared.u32 %r4, [tile];",
+        False,
+    ),
     # Several warps read at once; each of them may be the one that writes then.
     ("ld.shared.u32 %r4, [tile]; @%p0 st.shared.u32 [tile], 1;", True),
     ("ld.shared.u32 %r4, [tile]; @%p1 st.shared.u32 [tile], 1;", True),
@@ -68,12 +74,18 @@ CASES = [
     # Atomics are meant to meet; volatile accesses where a loop looks at them.
     ("atom.shared.add.u32 %r4, [tile], 1;", False),
     ("@%p0 st.volatile.shared.u32 [tile], 1; @%p1 ld.volatile.shared.u32 %r4, [tile];", True),
-    ("@%p0 st.volatile.shared.u32 [tile], 1; look: @%p1 ld.volatile.shared.u32 %r4, [tile];"
-     " setp.lt.u32 %p3, %r4, 0; @%p3 bra look;", False),
+    (
+        "@%p0 st.volatile.shared.u32 [tile], 1; look: @%p1 ld.volatile.shared.u32 %r4, [tile];"
+        " setp.lt.u32 %p3, %r4, 0; @%p3 bra look;",
+        False,
+    ),
     # Through generic pointers.
-    (".reg .b64 %d<3>; mov.u64 %d0, tile; cvta.shared.u64 %d1, %d0; @%p0 st.u32 [%d1], 1; "
-     "@%p1 ld.u32 %r4, [%d1];", True),
-]  # fmt: skip
+    (
+        ".reg .b64 %d<3>; mov.u64 %d0, tile; cvta.shared.u64 %d1, %d0; @%p0 st.u32 [%d1], 1; "
+        "@%p1 ld.u32 %r4, [%d1];",
+        True,
+    ),
+]
 
 
 @pytest.mark.parametrize(("body", "expected"), CASES, ids=range(len(CASES)))
@@ -136,10 +148,15 @@ WITHIN = [
     ("st.shared.u32 [%r3], %r0; ld.shared.u32 %r4, [%r3]; st.shared.u32 [%r3], %r4;", False),
     ("st.shared.u32 [%r3], %r0; ld.shared.u32 %r4, [%r5];", True),
     ("st.shared.u32 [%r3], %r0; bar.warp.sync -1; ld.shared.u32 %r4, [%r5];", False),
-    ("st.shared.u32 [%r3], %r0; shfl.sync.idx.b32 %r4, %r0, 0, 31, -1; "
-     "ld.shared.u32 %r4, [%r5];", False),
-    ("st.shared.u32 [%r3], %r0; vote.sync.ballot.b32 %r4, %p0, -1; "
-     "ld.shared.u32 %r4, [%r5];", False),
+    (
+        "st.shared.u32 [%r3], %r0; shfl.sync.idx.b32 %r4, %r0, 0, 31, -1; "
+        "ld.shared.u32 %r4, [%r5];",
+        False,
+    ),
+    (
+        "st.shared.u32 [%r3], %r0; vote.sync.ballot.b32 %r4, %p0, -1; ld.shared.u32 %r4, [%r5];",
+        False,
+    ),
     ("st.shared.u32 [%r3], %r0; membar.cta; ld.shared.u32 %r4, [%r5];", True),
     ("st.shared.u32 [%r3], %r0; bar.sync 0; ld.shared.u32 %r4, [%r5];", False),
     # A read, then a write by another lane; by one of many that read.
@@ -150,16 +167,22 @@ WITHIN = [
     ("@%p2 st.shared.u32 [tile], 1; @%p2 ld.shared.u32 %r4, [tile];", False),
     # All wrote the same value: each may read its own. Storing what is there changes nothing.
     ("st.shared.u32 [tile], 5; ld.shared.u32 %r4, [tile];", False),
-    ("st.shared.u32 [tile], 5; bar.warp.sync -1; ld.shared.u32 %r4, [tile]; "
-     "@%p2 st.shared.u32 [tile], 5;", False),
+    (
+        "st.shared.u32 [tile], 5; bar.warp.sync -1; ld.shared.u32 %r4, [tile]; "
+        "@%p2 st.shared.u32 [tile], 5;",
+        False,
+    ),
     # Branches that meet again order nothing.
     ("@%p2 bra there; st.shared.u32 [%r3], 1; there: @%p2 ld.shared.u32 %r4, [tile+8];", True),
     # Several bytes of one word; volatile and atomic accesses.
-    ("cvt.u16.u32 %h0, %r0; mov.u32 %r3, tile; add.u32 %r3, %r3, %r0; st.shared.u8 [%r3], %h0; "
-     "ld.shared.u8 %h1, [%r3];", False),
+    (
+        "cvt.u16.u32 %h0, %r0; mov.u32 %r3, tile; add.u32 %r3, %r3, %r0; st.shared.u8 [%r3], %h0; "
+        "ld.shared.u8 %h1, [%r3];",
+        False,
+    ),
     ("st.volatile.shared.u32 [%r3], %r0; ld.volatile.shared.u32 %r4, [%r5];", True),
     ("atom.shared.add.u32 %r4, [tile], 1;", False),
-]  # fmt: skip
+]
 NEIGHBOUR = (
     "xor.b32 %r5, %r0, 1; shl.b32 %r5, %r5, 2; mov.u32 %r6, tile; add.u32 %r5, %r5, %r6; "
     "setp.eq.u32 %p2, %r0, 3; "
@@ -182,16 +205,25 @@ FLOATS = [
     (f"{NANS} add.f32 %r7, %r6, 0f3F800000; st.shared.u32 [tile], %r7;", False),
     (f"{NANS} add.f32 %r7, %r6, 0f3F800000; mov.b32 %r5, %r7; st.shared.f32 [tile], %r5;", False),
     (f"{NANS} add.f32 %r7, %r6, 0f3F800000; st.shared.v2.b32 [tile], {{%r7, %r7}};", False),
-    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; @%p0 st.shared.b32 [tile], %r7; "
-     "@%p1 st.shared.b32 [tile], %r7;", False),
+    (
+        f"{NANS} add.f32 %r7, %r6, 0f3F800000; @%p0 st.shared.b32 [tile], %r7; "
+        "@%p1 st.shared.b32 [tile], %r7;",
+        False,
+    ),
     # What only looks like a NaN; a NaN and a number; numbers.
     (f"{NANS} add.s32 %r7, %r6, 1; st.shared.b32 [tile], %r7;", True),
-    (f"{NANS} selp.b32 %r6, 0f3F800000, %r6, %p2; add.f32 %r7, %r6, 0f3F800000; "
-     "st.shared.b32 [tile], %r7;", True),
+    (
+        f"{NANS} selp.b32 %r6, 0f3F800000, %r6, %p2; add.f32 %r7, %r6, 0f3F800000; "
+        "st.shared.b32 [tile], %r7;",
+        True,
+    ),
     ("cvt.rn.f32.u32 %r7, %r0; st.shared.b32 [tile], %r7;", True),
-    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; cvt.rn.f32.u32 %r5, %r0; "
-     "st.shared.v2.b32 [tile], {%r7, %r5};", True),
-]  # fmt: skip
+    (
+        f"{NANS} add.f32 %r7, %r6, 0f3F800000; cvt.rn.f32.u32 %r5, %r0; "
+        "st.shared.v2.b32 [tile], {%r7, %r5};",
+        True,
+    ),
+]
 
 
 @pytest.mark.parametrize(("body", "expected"), FLOATS, ids=range(len(FLOATS)))
@@ -205,9 +237,11 @@ def test_both_sides_are_named() -> None:
     )
     with pytest.raises(Fault) as within:
         bench.launch("kernel", 2, 32, np.zeros(1, np.int32), counters=False)
-    for part in ("a lane of warp 0 reads 4 bytes that another lane of it wrote",
-                 "no __syncwarp() lies between; the other access: PTX line 7, "
-                 "thread (1, 0, 0) of the same kernel and block, shared offset 4"):  # fmt: skip
+    for part in (
+        "a lane of warp 0 reads 4 bytes that another lane of it wrote",
+        "no __syncwarp() lies between; the other access: PTX line 7, "
+        "thread (1, 0, 0) of the same kernel and block, shared offset 4",
+    ):
         assert part in str(within.value)
     assert "block (0, 0, 0), thread (0, 0, 0), PTX line 8" in within.value.where
     bench = Bench(

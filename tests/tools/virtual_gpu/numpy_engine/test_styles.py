@@ -45,11 +45,18 @@ FLAGS = [(), ("--use_fast_math",)]
 @pytest.mark.parametrize(
     ("kernel", "ulps"),
     [
-        ("scalar_bf16", 1), ("scalar_f16", 1), ("scalar_f32", 16), ("vector_bf16", 1),
-        ("vector_f16", 1), ("vector_f32", 16), ("pairs_bf16", 2.1), ("half2_f16", 8),
-        ("bfloat2_bf16", 8), ("double_f32", 2),
+        ("scalar_bf16", 1),
+        ("scalar_f16", 1),
+        ("scalar_f32", 16),
+        ("vector_bf16", 1),
+        ("vector_f16", 1),
+        ("vector_f32", 16),
+        ("pairs_bf16", 2.1),
+        ("half2_f16", 8),
+        ("bfloat2_bf16", 8),
+        ("double_f32", 2),
     ],
-)  # fmt: skip
+)
 def test_a_block_a_token(compiled: Any, flags: tuple[str, ...], kernel: str, ulps: float) -> None:
     kind = kernel.rpartition("_")[2]
     raw, expected = make(3, 1112, kind)

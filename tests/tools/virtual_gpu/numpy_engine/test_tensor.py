@@ -132,9 +132,12 @@ def test_all_lanes_of_a_warp_multiply_together(bench: Any, aligned: Any) -> None
 
 @pytest.mark.parametrize(
     "instruction",
-    ["wgmma.fence.sync.aligned;", "mapa.shared::cluster.u32 %r1, %r1, %r1;",
-     "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1, {%r1}], [%r1];"],
-)  # fmt: skip
+    [
+        "wgmma.fence.sync.aligned;",
+        "mapa.shared::cluster.u32 %r1, %r1, %r1;",
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1, {%r1}], [%r1];",
+    ],
+)
 def test_what_needs_a_gpu_says_so(instruction: str) -> None:
     text = (
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry kernel() {\n"
@@ -228,8 +231,9 @@ def test_every_fragment_of_wmma(aligned: Any, order: str, space: str) -> None:
             assert np.array_equal(again, lines)
     stores = sum(
         len(transfer(fragment_of(*x), "c", order, shared=space == "shared").accesses)
-        for x in FORMS if x[0] == "c"
-    )  # fmt: skip
+        for x in FORMS
+        if x[0] == "c"
+    )
     if space == "global":
         assert counters.global_load_requests == loads
     else:

@@ -45,7 +45,7 @@ REACHING = {
     ),
     "a bit of it": "and.b32 %r6, %r5, 1; st.global.u32 [%rd3], %r6;",
     "a barrier's predicate": "bar.red.popc.u32 %r6, 0, %p3;",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("body", REACHING.values(), ids=REACHING.keys())
@@ -58,7 +58,8 @@ def test_what_depends_on_an_unset_register_is_reported(body: str) -> None:
 HARMLESS = {
     "nobody uses it": ("add.u32 %r6, %r5, 1; st.global.u32 [%rd3], %r1;", lambda lane: lane),
     "set where it counts": (
-        "@%p1 mov.u32 %r5, 7; @%p1 st.global.u32 [%rd3], %r5;", lambda lane: 7 * (lane < 16)
+        "@%p1 mov.u32 %r5, 7; @%p1 st.global.u32 [%rd3], %r5;",
+        lambda lane: 7 * (lane < 16),
     ),
     "chosen away": (
         "@%p1 mov.u32 %r5, 7; selp.b32 %r6, %r5, 9, %p1; st.global.u32 [%rd3], %r6;",
@@ -67,7 +68,8 @@ HARMLESS = {
     "bits cut away": ("and.b32 %r6, %r5, 0; st.global.u32 [%rd3], %r6;", lambda lane: 0 * lane),
     "half of a pair": (
         "mov.b16 %h1, 5; mov.b32 %r6, {%h1, %h2}; cvt.u16.u32 %h3, %r6; cvt.u32.u16 %r7, %h3; "
-        "st.global.u32 [%rd3], %r7;", lambda lane: 0 * lane + 5,
+        "st.global.u32 [%rd3], %r7;",
+        lambda lane: 0 * lane + 5,
     ),
     "a lane that nobody asks": (
         "@%p1 mov.u32 %r5, 7; shfl.sync.idx.b32 %r6, %r5, 3, 31, -1; st.global.u32 [%rd3], %r6;",
@@ -75,13 +77,15 @@ HARMLESS = {
     ),
     "stored on chip": (
         "mov.u32 %r2, room; shl.b32 %r3, %r1, 2; add.u32 %r4, %r2, %r3; st.shared.u32 [%r4], %r5; "
-        "st.global.u32 [%rd3], %r1;", lambda lane: lane,
+        "st.global.u32 [%rd3], %r1;",
+        lambda lane: lane,
     ),
     "loaded on every path that runs": (
         "setp.lt.u32 %p2, %r1, 99; @%p2 bra L; bra M; L: ld.global.u32 %r5, [%rd3]; M: "
-        "add.u32 %r6, %r5, %r1; st.global.u32 [%rd3], %r6;", lambda lane: lane,
+        "add.u32 %r6, %r5, %r1; st.global.u32 [%rd3], %r6;",
+        lambda lane: lane,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("body", "expected"), HARMLESS.values(), ids=HARMLESS.keys())

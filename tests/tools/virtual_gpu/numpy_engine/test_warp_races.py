@@ -101,10 +101,17 @@ IN_PLACE = "ld.global.u32 %r7, [%d4];\nadd.u32 %r7, %r7, 1;\nst.global.u32 [%d3]
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_a_race_names_both_threads_and_the_argument(blocks: int) -> None:
-    launch(IN_PLACE, blocks, "race between threads of a block on global memory: warp ",
-           "s 4 bytes that warp ", " since the last barrier; the other access: PTX line ",
-           ", thread (", "of the same kernel and block, offset ", "of argument 0 ",
-           expected=True)  # fmt: skip
+    launch(
+        IN_PLACE,
+        blocks,
+        "race between threads of a block on global memory: warp ",
+        "s 4 bytes that warp ",
+        " since the last barrier; the other access: PTX line ",
+        ", thread (",
+        "of the same kernel and block, offset ",
+        "of argument 0 ",
+        expected=True,
+    )
 
 
 def test_each_block_is_looked_at_by_itself() -> None:

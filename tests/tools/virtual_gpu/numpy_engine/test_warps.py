@@ -21,10 +21,14 @@ $end: st.global.u32 [%rd1], %r1; ret; }}"""
 
 @pytest.mark.parametrize(
     ("how", "lane", "found"),
-    [("idx.b32", 3, [3] * 16), ("down.b32", 4, [*range(4, 16), *[-1] * 4]),
-     ("idx.b32", 20, [-1] * 16), ("bfly.b32", 16, [-1] * 16),
-     ("up.b32", 4, [0, 1, 2, 3, *range(12)])],
-)  # fmt: skip
+    [
+        ("idx.b32", 3, [3] * 16),
+        ("down.b32", 4, [*range(4, 16), *[-1] * 4]),
+        ("idx.b32", 20, [-1] * 16),
+        ("bfly.b32", 16, [-1] * 16),
+        ("up.b32", 4, [0, 1, 2, 3, *range(12)]),
+    ],
+)
 @pytest.mark.parametrize("threads", [32, 16])
 def test_a_lane_that_is_not_here_has_no_value(
     aligned: Any, how: str, lane: int, found: list[int], threads: int

@@ -71,9 +71,13 @@ def project(tmp_path: Path) -> Path:
 def call(*words: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     return subprocess.run(
-        [str(word) for word in words], cwd=folder, capture_output=True, text=True, check=False,
+        [str(word) for word in words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PATH": path, **environment},
-    )  # fmt: skip
+    )
 
 
 def runs_on_the_virtual_gpu(app: Path, folder: Path) -> None:
@@ -84,8 +88,10 @@ def runs_on_the_virtual_gpu(app: Path, folder: Path) -> None:
     assert bad.returncode == 1 and bad.stdout.endswith(" 0\n")
     (finding,) = json.loads((folder / "report.json").read_text())["findings"]
     assert (finding["finding"], finding["file"], finding["line"]) == (
-        "out_of_bounds", "kernels.cu", 2,
-    )  # fmt: skip
+        "out_of_bounds",
+        "kernels.cu",
+        2,
+    )
 
 
 @pytest.mark.second_tier

@@ -80,8 +80,12 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
     done = run("broken", "k")
     assert "after: an illegal memory access" in capfd.readouterr().out
     (fault,) = done.faults
-    for part in ("write of 4 bytes", "cudaMalloc number 1 of 4000 bytes, offset 4000",
-                 "broken.cu:8", "block (7, 0, 0), thread (104, 0, 0)"):  # fmt: skip
+    for part in (
+        "write of 4 bytes",
+        "cudaMalloc number 1 of 4000 bytes, offset 4000",
+        "broken.cu:8",
+        "block (7, 0, 0), thread (104, 0, 0)",
+    ):
         assert part in fault
     assert (done.code, done.exit_code) == (0, 1)
     assert "1 launches, 1 of them stopped, estimated 0.0 us" in describe(
@@ -98,10 +102,11 @@ def test_products_and_random_numbers_of_libraries_are_made_on_the_host(
     out, err = capfd.readouterr()
     assert out == "0 wrong products\n0 wrong draws\nstatus 13, cudaErrorIllegalAddress\n"
     for told in (
-        "out_of_bounds: matrix C of 4 x 4 elements of 4 bytes", "32 bytes, offset 0 (host code, c",
+        "out_of_bounds: matrix C of 4 x 4 elements of 4 bytes",
+        "32 bytes, offset 0 (host code, c",
         "uninitialized_read: cublasSgemm reads matrix A, which nothing wrote",
         "answered on the host, without an estimate: 5 cublasSgemm, 8 cublasGemmEx",
-    ):  # fmt: skip
+    ):
         assert told in err
 
 
@@ -403,8 +408,10 @@ def test_what_a_source_lacks_is_told_in_lines(
     assert main(["run", str(project / "main.cpp"), f"-I{project / 'include'}"]) == 2
     error = capfd.readouterr().err
     first, *_ = error.splitlines()
-    assert first.endswith("main.cpp: add(int*, int) is used and not defined; name the file or the"
-                          " library (-l) that has it")  # fmt: skip
+    assert first.endswith(
+        "main.cpp: add(int*, int) is used and not defined; name the file or the"
+        " library (-l) that has it"
+    )
     assert "Traceback" not in error and ".so" not in error
     assert main(["run", str(project / "a.cu"), "--flag=-rdc=true", "-DSTEP=1"]) == 3
     assert "(-rdc=true) is not supported on the virtual GPU" in capfd.readouterr().err

@@ -20,13 +20,26 @@ def test_lines_and_sections() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("inlined_at 1 16 5", "inlined_at 1 16 6"), ("$n+1", "$m"), ("1 16 5\n", "1 -16 5\n"),
-     ("1 16 5\n", "1 16\n"), ("function_name", "name"), (".file 2", ".file 1"),
-     ('"a.cu"', "a.cu"), (".file 1", ".file -1"), ("1, 255", "1, 256"), ("1, 255", "1,,255"),
-     ("1, 255", "$n"), ("1, 255", "1/255"), ("$n:", "$n: $n:"), (".b8", ".b7"),
-     (".b64 $n-4", ".b64 $n-"),
-     (".debug_str", '"debug"'), ("a.cu", "\u00e4.cu")],
-)  # fmt: skip
+    [
+        ("inlined_at 1 16 5", "inlined_at 1 16 6"),
+        ("$n+1", "$m"),
+        ("1 16 5\n", "1 -16 5\n"),
+        ("1 16 5\n", "1 16\n"),
+        ("function_name", "name"),
+        (".file 2", ".file 1"),
+        ('"a.cu"', "a.cu"),
+        (".file 1", ".file -1"),
+        ("1, 255", "1, 256"),
+        ("1, 255", "1,,255"),
+        ("1, 255", "$n"),
+        ("1, 255", "1/255"),
+        ("$n:", "$n: $n:"),
+        (".b8", ".b7"),
+        (".b64 $n-4", ".b64 $n-"),
+        (".debug_str", '"debug"'),
+        ("a.cu", "\u00e4.cu"),
+    ],
+)
 def test_what_ptxas_does_not_take(old: str, new: str) -> None:
     text = HEAD + BODY + TAIL
     assert old in text

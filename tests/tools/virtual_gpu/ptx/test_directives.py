@@ -25,11 +25,26 @@ def test_directives(text: str, numbers: dict[str, tuple[int, ...]]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [".maxntid", ".maxntid 512,", ".maxntid 512 1", ".maxntid 1,1,1,1", ".maxntid 0",
-     ".maxntid 4294967295", ".maxntid 4294967296", ".maxntid 32 .reqntid 32", ".minnctapersm 1,2",
-     ".maxnreg 0", ".noreturn", '.pragma "a"', ".pragma a;", ".foo", '.maxntid 32 "a"',
-     ".blocksareclusters", ".maxntid 2*4"],
-)  # fmt: skip
+    [
+        ".maxntid",
+        ".maxntid 512,",
+        ".maxntid 512 1",
+        ".maxntid 1,1,1,1",
+        ".maxntid 0",
+        ".maxntid 4294967295",
+        ".maxntid 4294967296",
+        ".maxntid 32 .reqntid 32",
+        ".minnctapersm 1,2",
+        ".maxnreg 0",
+        ".noreturn",
+        '.pragma "a"',
+        ".pragma a;",
+        ".foo",
+        '.maxntid 32 "a"',
+        ".blocksareclusters",
+        ".maxntid 2*4",
+    ],
+)
 def test_what_is_no_directive(text: str) -> None:
     with pytest.raises(PtxSyntaxError, match="line 1"):
         parse(f"{HEAD}.entry k() {text} {{ ret; }}")

@@ -152,8 +152,10 @@ def test_lines_of_own_headers_come_with_the_calls_that_led_there() -> None:
     own = [s.own_lines for s in inline(parsed, kernel).body if isinstance(s, Instruction)]
     assert own[:4] == lines[:4], "of headers a message names the calls too"
     assert parsed.sources == {
-        "silu.cu": "/src/silu.cu", "a/row.cuh": "/src/a/row.cuh", "b/row.cuh": "/src/b/row.cuh"
-    }  # fmt: skip
+        "silu.cu": "/src/silu.cu",
+        "a/row.cuh": "/src/a/row.cuh",
+        "b/row.cuh": "/src/b/row.cuh",
+    }
 
 
 def test_unknown_opcodes_pass() -> None:

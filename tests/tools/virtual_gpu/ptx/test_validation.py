@@ -23,27 +23,59 @@ def outcome(body: str) -> str:
 
 @pytest.mark.parametrize(
     "body",
-    ["bra.uni L; L:", "@!%p1 ret;", "L: { L: bra L; }", "call h;",
-     "{ .param .f32 q; call f, (q); }", "{ .param .align 8 .b8 q[16]; call j, (q); }",
-     "p: .branchtargets L; brx.idx %r1, p; L:", "mov.u64 %rd1, f;", "ld.u32 %r1, [sv];",
-     "ret; add.s32 %r1, %r1, 1;", "membar.gl;", "prefetch.global.L2 [%rd1];"],
-)  # fmt: skip
+    [
+        "bra.uni L; L:",
+        "@!%p1 ret;",
+        "L: { L: bra L; }",
+        "call h;",
+        "{ .param .f32 q; call f, (q); }",
+        "{ .param .align 8 .b8 q[16]; call j, (q); }",
+        "p: .branchtargets L; brx.idx %r1, p; L:",
+        "mov.u64 %rd1, f;",
+        "ld.u32 %r1, [sv];",
+        "ret; add.s32 %r1, %r1, 1;",
+        "membar.gl;",
+        "prefetch.global.L2 [%rd1];",
+    ],
+)
 def test_what_ptxas_takes(body: str) -> None:
     assert outcome(body) == "accepted"
 
 
 @pytest.mark.parametrize(
     "body",
-    ["bra.rn L; L:", "bra L, 5; L:", "ret %r1;", "ret.foo;", "exit.uni;", "trap 5;",
-     "bra L; { L: }", "{ L: } bra L;", "{ L: } { bra L; }", "call.foo h;", "call x;",
-     "{ .param .b64 q; call f, (q); }", "{ .param .b8 q[4]; call f, (q); }",
-     "{ .param .align 4 .b8 q[16]; call j, (q); }", "{ .local .b32 q; call f, (q); }",
-     "call f, (pa);", "{ .param .b32 q; call (5), f, (q); }", "call %rd1;",
-     "p: .branchtargets L; brx.idx %rd1, p; L:",
-     "mov.u64 %rd1, x;", "mov.u64 %rd1, f+4;", "mov.u32 %r1, gv;", "ld.global.u32 %r1, [sv];",
-     "st.param.u64 [pa], %rd1;", "ld.param.u64 %rd1, [pa+-8];", "ret; add.s32 %f1, %f1, 1;",
-     "trap; frob;", "bra L; add.f32add.f32 %f1, %f1, %f1; L:", "prefetch.global.L2 %rd1;"],
-)  # fmt: skip
+    [
+        "bra.rn L; L:",
+        "bra L, 5; L:",
+        "ret %r1;",
+        "ret.foo;",
+        "exit.uni;",
+        "trap 5;",
+        "bra L; { L: }",
+        "{ L: } bra L;",
+        "{ L: } { bra L; }",
+        "call.foo h;",
+        "call x;",
+        "{ .param .b64 q; call f, (q); }",
+        "{ .param .b8 q[4]; call f, (q); }",
+        "{ .param .align 4 .b8 q[16]; call j, (q); }",
+        "{ .local .b32 q; call f, (q); }",
+        "call f, (pa);",
+        "{ .param .b32 q; call (5), f, (q); }",
+        "call %rd1;",
+        "p: .branchtargets L; brx.idx %rd1, p; L:",
+        "mov.u64 %rd1, x;",
+        "mov.u64 %rd1, f+4;",
+        "mov.u32 %r1, gv;",
+        "ld.global.u32 %r1, [sv];",
+        "st.param.u64 [pa], %rd1;",
+        "ld.param.u64 %rd1, [pa+-8];",
+        "ret; add.s32 %f1, %f1, 1;",
+        "trap; frob;",
+        "bra L; add.f32add.f32 %f1, %f1, %f1; L:",
+        "prefetch.global.L2 %rd1;",
+    ],
+)
 def test_what_ptxas_does_not_take(body: str) -> None:
     assert outcome(body) == "unsupported"
 

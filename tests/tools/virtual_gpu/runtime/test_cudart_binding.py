@@ -209,8 +209,18 @@ def test_properties_come_from_the_spec(library: ctypes.CDLL) -> None:
     h200 = spec("h200")
     assert name.value == b"NVIDIA H200"
     assert list(numbers)[:11] == [
-        132, 232448, 233472, 65536, 2048, 32, h200.l2_bytes, h200.memory_bus_bits, 1024, 9, 0
-    ]  # fmt: skip
+        132,
+        232448,
+        233472,
+        65536,
+        2048,
+        32,
+        h200.l2_bytes,
+        h200.memory_bus_bits,
+        1024,
+        9,
+        0,
+    ]
 
 
 SEEN_ON_H200 = {

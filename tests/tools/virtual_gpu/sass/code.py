@@ -6,9 +6,14 @@ from astra_chat.tools.virtual_gpu.sass.disassembly import MachineInstruction, Ma
 
 
 def instruction(
-    text: str, line: int = 0, *, stall: int = 1, result: int = 7, operands: int = 7,
+    text: str,
+    line: int = 0,
+    *,
+    stall: int = 1,
+    result: int = 7,
+    operands: int = 7,
     waits: tuple[int, ...] = (),
-) -> MachineInstruction:  # fmt: skip
+) -> MachineInstruction:
     guard = ""
     if text.startswith("@"):
         guard, text = text.split(None, 1)

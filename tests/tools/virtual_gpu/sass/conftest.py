@@ -29,9 +29,15 @@ def run(known: Compiled) -> Run:
     """Launches a kernel of the file with 2 blocks of 64 threads, if not told otherwise."""
 
     def run_one(
-        kernel: str, n: int, *, engine: Engine = "numpy", blocks: int = 2, threads: int = 64,
-        sample: int | None = None, built: Compiled = known,
-    ) -> LaunchReport:  # fmt: skip
+        kernel: str,
+        n: int,
+        *,
+        engine: Engine = "numpy",
+        blocks: int = 2,
+        threads: int = 64,
+        sample: int | None = None,
+        built: Compiled = known,
+    ) -> LaunchReport:
         gpu = VirtualGpu(spec("h200"), engine=engine, sample_instructions=sample)
         library = gpu.load(built.library, built.ptx, built.resources)
         arrays = device_array(4 * 65536), device_array(4 * 8192)

@@ -13,9 +13,15 @@ from astra_chat.tools.virtual_gpu.sass.control_flow import (
 from tests.tools.virtual_gpu.sass.code import kernel
 
 NESTED = kernel(
-    "S2R R0, SR_TID.X", ".L_x_0:", "IADD3 R1, R1, 1, RZ", ".L_x_1:", "FADD R2, R2, R3",
-    "@P0 BRA `(.L_x_1)", "@!P1 BRA `(.L_x_0)", "EXIT",
-)  # fmt: skip
+    "S2R R0, SR_TID.X",
+    ".L_x_0:",
+    "IADD3 R1, R1, 1, RZ",
+    ".L_x_1:",
+    "FADD R2, R2, R3",
+    "@P0 BRA `(.L_x_1)",
+    "@!P1 BRA `(.L_x_0)",
+    "EXIT",
+)
 
 
 def test_nested_loops_with_the_outer_one_first() -> None:
@@ -23,8 +29,9 @@ def test_nested_loops_with_the_outer_one_first() -> None:
     assert [block.successors for block in blocks] == [(1,), (2,), (2, 3), (1, 4), ()]
     assert predecessors(blocks) == [[], [0, 3], [1, 2], [2], [3]]
     assert [(loop.head, set(loop.members)) for loop in loops(blocks)] == [
-        (1, {1, 2, 3}), (2, {2}),
-    ]  # fmt: skip
+        (1, {1, 2, 3}),
+        (2, {2}),
+    ]
     assert not any(block.rare for block in blocks)
 
 
@@ -51,16 +58,29 @@ def test_where_a_block_may_go_on(branch: str, successors: tuple[int, ...]) -> No
 def test_slow_paths_functions_and_what_nobody_reaches_are_rare() -> None:
     blocks = basic_blocks(
         kernel(
-            "BRA.DIV UR4, `(.L_x_0)", ".L_x_1:", "SHFL.BFLY PT, R1, R0, 0x1, 0x1f",
-            "@P0 BRA `(.L_x_2)", "CALL.REL.NOINC `($__internal_0_$__cuda_sm3x_div_slowpath)",
-            ".L_x_2:", "EXIT", ".L_x_0:", "WARPSYNC.COLLECTIVE R2, `(.L_x_1)", "BRA `(.L_x_1)",
-            "$__internal_0_$__cuda_sm3x_div_slowpath:", "MUFU.RCP R0, R0", "RET.REL.NODEC R4 `(k)",
+            "BRA.DIV UR4, `(.L_x_0)",
+            ".L_x_1:",
+            "SHFL.BFLY PT, R1, R0, 0x1, 0x1f",
+            "@P0 BRA `(.L_x_2)",
+            "CALL.REL.NOINC `($__internal_0_$__cuda_sm3x_div_slowpath)",
+            ".L_x_2:",
+            "EXIT",
+            ".L_x_0:",
+            "WARPSYNC.COLLECTIVE R2, `(.L_x_1)",
+            "BRA `(.L_x_1)",
+            "$__internal_0_$__cuda_sm3x_div_slowpath:",
+            "MUFU.RCP R0, R0",
+            "RET.REL.NODEC R4 `(k)",
         )
-    )  # fmt: skip
+    )
     assert [(block.instructions[0].name, block.rare) for block in blocks] == [
-        ("BRA", False), ("SHFL", False), ("CALL", True), ("EXIT", False), ("WARPSYNC", True),
+        ("BRA", False),
+        ("SHFL", False),
+        ("CALL", True),
+        ("EXIT", False),
+        ("WARPSYNC", True),
         ("MUFU", True),
-    ]  # fmt: skip
+    ]
     assert loops(blocks) == [], "the way back from a slow path is no loop"
 
 

@@ -17,10 +17,19 @@ LOOP = (
 """Before a loop, the loop, after it."""
 LOAD, BACK = instruction("LDG.E", 3), "@P0 BRA `(.L_x_{})"
 UNROLLED = kernel(
-    instruction("IADD3", 1), "@P1 BRA `(.L_x_1)", ".L_x_0:", *[LOAD] * 4, BACK.format(0),
-    "@P2 BRA `(.L_x_2)", ".L_x_1:", LOAD, BACK.format(1), ".L_x_2:", instruction("STG.E", 5),
+    instruction("IADD3", 1),
+    "@P1 BRA `(.L_x_1)",
+    ".L_x_0:",
+    *[LOAD] * 4,
+    BACK.format(0),
+    "@P2 BRA `(.L_x_2)",
+    ".L_x_1:",
+    LOAD,
+    BACK.format(1),
+    ".L_x_2:",
+    instruction("STG.E", 5),
     "EXIT",
-)  # fmt: skip
+)
 """Four turns at once, then a rest."""
 
 
@@ -47,9 +56,15 @@ def test_nothing_ran() -> None:
 def test_copies_side_by_side_share() -> None:
     """A block whose work stands twice, on both sides of a branch."""
     code = kernel(
-        "@P0 BRA `(.L_x_0)", LOAD, "BRA `(.L_x_1)", ".L_x_0:", LOAD, ".L_x_1:",
-        instruction("STG.E", 5), "EXIT",
-    )  # fmt: skip
+        "@P0 BRA `(.L_x_0)",
+        LOAD,
+        "BRA `(.L_x_1)",
+        ".L_x_0:",
+        LOAD,
+        ".L_x_1:",
+        instruction("STG.E", 5),
+        "EXIT",
+    )
     ptx = (PtxBlock((3, 4), (1,)), PtxBlock((5,), ()))
     blocks = basic_blocks(code)
     found = Executions(Code(blocks, (), place(blocks, ptx), ptx))
@@ -58,8 +73,13 @@ def test_copies_side_by_side_share() -> None:
 
 def test_a_block_that_no_line_tells_of_runs_as_what_comes_before() -> None:
     code = kernel(
-        instruction("LDG.E", 1), ".L_x_0:", *[LOAD] * 1, BACK.format(0), "BSYNC B0",
-        instruction("STG.E", 5), "EXIT",
-    )  # fmt: skip
+        instruction("LDG.E", 1),
+        ".L_x_0:",
+        *[LOAD] * 1,
+        BACK.format(0),
+        "BSYNC B0",
+        instruction("STG.E", 5),
+        "EXIT",
+    )
     runs = executions(code).of((2, 20, 2))
     assert runs == [2, 20, 2, 2], "as often as the loop was left"

@@ -75,11 +75,14 @@ def test_cycles_are_told_by_unit_and_by_what_comes_before_the_load() -> None:
 def test_cycles_and_rounds_are_told_by_line() -> None:
     """What is waited for has them: an address, two loads one behind the other, a queue."""
     code = (
-        instruction("LDC", 1, stall=2, result=1), instruction("LDG.E", 2, result=0, waits=(1,)),
-        instruction("LDG.E", 3, result=2, waits=(0,)), instruction("MUFU.EX2", 4, waits=(2,)),
-        instruction("MUFU.EX2", 4), instruction("SHFL.BFLY", 5, result=3),
+        instruction("LDC", 1, stall=2, result=1),
+        instruction("LDG.E", 2, result=0, waits=(1,)),
+        instruction("LDG.E", 3, result=2, waits=(0,)),
+        instruction("MUFU.EX2", 4, waits=(2,)),
+        instruction("MUFU.EX2", 4),
+        instruction("SHFL.BFLY", 5, result=3),
         instruction("FADD", 6, stall=4, waits=(3,)),
-    )  # fmt: skip
+    )
     cost = straight(*code)
     assert (
         cost.load_lines == {(2, 3): 1, (3, 4): 1} and sum(cost.load_lines.values()) == cost.rounds
@@ -93,9 +96,13 @@ def test_a_loop_s_first_turn_waits_for_what_was_before() -> None:
     """A load before the loop; in the loop each turn waits for the turn before it."""
     load = instruction("LDG.E", result=0)
     timing = timed(
-        instruction("SHFL", result=1), ".L_x_0:", instruction("IADD3", waits=(0, 1)), load,
-        instruction("@P0 BRA `(.L_x_0)"), "EXIT",
-    )  # fmt: skip
+        instruction("SHFL", result=1),
+        ".L_x_0:",
+        instruction("IADD3", waits=(0, 1)),
+        load,
+        instruction("@P0 BRA `(.L_x_0)"),
+        "EXIT",
+    )
     assert (timing[1].first.rounds, timing[1].steady.rounds) == (0, 1)
     assert timing[1].first.cycles > timing[1].steady.cycles == 3 + BRANCH_CYCLES
     assert timing[0].first == timing[0].steady
@@ -111,9 +118,16 @@ def test_each_arm_of_a_branch_waits_for_what_was_loaded_before_it() -> None:
     load = instruction("LDG.E", result=0)
     use, store = instruction("LDG.E", result=1, waits=(0,)), instruction("STG.E", waits=(1,))
     code = (
-        load, instruction("@P0 BRA `(.L_1)"), use, store, instruction("EXIT"), ".L_1:", use, store,
+        load,
+        instruction("@P0 BRA `(.L_1)"),
+        use,
+        store,
         instruction("EXIT"),
-    )  # fmt: skip
+        ".L_1:",
+        use,
+        store,
+        instruction("EXIT"),
+    )
     for other in (1, 2):
         costs = [timing.steady for timing in timed(*code, without=frozenset({other}))]
         assert sum(cost.rounds for cost in costs) == 2 and costs[other].rounds == 0

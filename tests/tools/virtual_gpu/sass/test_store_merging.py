@@ -26,12 +26,17 @@ def code(*texts: str) -> list[MachineInstruction]:
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
-        ([], (2, 2)), (["IADD3 R1, R1, 0x1, RZ"], (2, 2)), (["FADD R1, R1, R1"] * 4, (1, 2)),
-        (["I2F R2, R2", "F2FP R1, R2, R3"], (1, 2)), (["F2FP R1, R2, R3"], (2, 2)),
-        (["LDG.E R9, desc[UR4][R8.64]"], (1, 1)), (["STG.E desc[UR4][R8.64], R9"], (1, 1)),
+        ([], (2, 2)),
+        (["IADD3 R1, R1, 0x1, RZ"], (2, 2)),
+        (["FADD R1, R1, R1"] * 4, (1, 2)),
+        (["I2F R2, R2", "F2FP R1, R2, R3"], (1, 2)),
+        (["F2FP R1, R2, R3"], (2, 2)),
+        (["LDG.E R9, desc[UR4][R8.64]"], (1, 1)),
+        (["STG.E desc[UR4][R8.64], R9"], (1, 1)),
         (["@P0 STG.E desc[UR4][R2.64], R9"], (1, 1)),
-        (["STG.E desc[UR4][R2.64+0x80], R9"], (1, 1)), (["BAR.SYNC 0x0"], (1, 1)),
+        (["STG.E desc[UR4][R2.64+0x80], R9"], (1, 1)),
+        (["BAR.SYNC 0x0"], (1, 1)),
     ],
-)  # fmt: skip
+)
 def test_what_stands_between(between: list[str], expected: tuple[int, int]) -> None:
     assert follow(code(FIRST, *between, SECOND, THIRD)) == expected

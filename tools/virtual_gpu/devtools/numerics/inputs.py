@@ -27,10 +27,15 @@ _SPECIAL = {
     "7fefffffffffffff ffefffffffffffff 7ff0000000000000 fff0000000000000 7ff8000000000000 "
     "41dfffffffc00000 c1e0000000000000 43e0000000000000 47efffffe0000000 36a0000000000000 "
     "40efffffe0000000 3e60000000000000",
-}  # fmt: skip
+}
 """Zeros, units, the ends of each format's ranges, NaNs, multiples of pi, powers of two."""
-_FLOATS = {"f16": (16, 10, 15), "bf16": (16, 7, 127), "f32": (32, 23, 127), "f64": (64, 52, 1023),
-           "tf32": (32, 23, 127)}  # fmt: skip
+_FLOATS = {
+    "f16": (16, 10, 15),
+    "bf16": (16, 7, 127),
+    "f32": (32, 23, 127),
+    "f64": (64, 52, 1023),
+    "tf32": (32, 23, 127),
+}
 """Bits, bits of the fraction, and the exponent's bias."""
 
 
@@ -80,9 +85,11 @@ def _array(domain: str, width: int, place: int, number: int, sources: int) -> Bi
     if width == 16 and sources == 1:
         return np.arange(1 << 16, dtype=np.uint16)
     generator = _random(f"{domain}{width}", place)
-    bits = generator.integers(0, 1 << width, number, dtype=np.uint64, endpoint=False) if (
-        width < 64
-    ) else generator.integers(0, (1 << 64) - 1, number, dtype=np.uint64, endpoint=True)  # fmt: skip
+    bits = (
+        generator.integers(0, 1 << width, number, dtype=np.uint64, endpoint=False)
+        if (width < 64)
+        else generator.integers(0, (1 << 64) - 1, number, dtype=np.uint64, endpoint=True)
+    )
     bits = bits.astype(raw)
     quarter = number // 4
     if domain == "int":

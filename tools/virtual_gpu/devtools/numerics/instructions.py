@@ -18,9 +18,16 @@ from astra_chat.tools.virtual_gpu.devtools.numerics.matrices import matrices
 def instructions() -> tuple[Instruction, ...]:
     """All of them, exact ones first; names are unique."""
     return tuple(
-        [*_floats(), *_halves(), *_conversions(), *_bytes_of_floats(), *_integers(), *matrices(),
-         *_special()]
-    )  # fmt: skip
+        [
+            *_floats(),
+            *_halves(),
+            *_conversions(),
+            *_bytes_of_floats(),
+            *_integers(),
+            *matrices(),
+            *_special(),
+        ]
+    )
 
 
 def _exact(name: str, shape: str, domain: str, result: str = "", **more: object) -> Instruction:
@@ -152,8 +159,14 @@ def _bytes_of_floats() -> Iterator[Instruction]:
 
 
 def _integers() -> Iterator[Instruction]:
-    for letter, kind in (("h", "u16"), ("h", "s16"), ("r", "u32"), ("r", "s32"), ("l", "u64"),
-                         ("l", "s64")):  # fmt: skip
+    for letter, kind in (
+        ("h", "u16"),
+        ("h", "s16"),
+        ("r", "u32"),
+        ("r", "s32"),
+        ("l", "u64"),
+        ("l", "s64"),
+    ):
         two, three = f"{letter}:{letter * 2}", f"{letter}:{letter * 3}"
         for how in ("add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max"):
             yield _exact(f"{how}.{kind}", two, "int")
@@ -225,11 +238,14 @@ def _special() -> Iterator[Instruction]:
     """The approximate ones."""
     one = "1 ulp"
     bounds = {
-        "ex2": "2 ulp", "lg2": "2^-22 absolute in (0.5, 2), relative elsewhere",
+        "ex2": "2 ulp",
+        "lg2": "2^-22 absolute in (0.5, 2), relative elsewhere",
         "sin": "2^-20.5 absolute in [-2pi, 2pi], 2^-14.7 in [-100pi, 100pi]",
         "cos": "2^-20.5 absolute in [-2pi, 2pi], 2^-14.7 in [-100pi, 100pi]",
-        "rcp": one, "rsqrt": "2^-22.9 relative", "sqrt": "2^-23 relative",
-    }  # fmt: skip
+        "rcp": one,
+        "rsqrt": "2^-22.9 relative",
+        "sqrt": "2^-23 relative",
+    }
     for name, bound in bounds.items():
         for tail in ("", ".ftz"):
             yield Instruction(f"{name}.approx{tail}.f32", "r:r", "f32", "f32", bound)

@@ -28,10 +28,15 @@ def matrices() -> Iterator[Instruction]:
 def _mma() -> Iterator[Instruction]:
     """Shapes: registers of D, and of A, B and C together as the program's loop sees them."""
     forms = (
-        ("m16n8k8", "f16", "f16"), ("m16n8k16", "f16", "f16"), ("m16n8k8", "f32", "f16"),
-        ("m16n8k16", "f32", "f16"), ("m16n8k8", "f32", "bf16"), ("m16n8k16", "f32", "bf16"),
-        ("m16n8k4", "f32", "tf32"), ("m16n8k8", "f32", "tf32"),
-    )  # fmt: skip
+        ("m16n8k8", "f16", "f16"),
+        ("m16n8k16", "f16", "f16"),
+        ("m16n8k8", "f32", "f16"),
+        ("m16n8k16", "f32", "f16"),
+        ("m16n8k8", "f32", "bf16"),
+        ("m16n8k16", "f32", "bf16"),
+        ("m16n8k4", "f32", "tf32"),
+        ("m16n8k8", "f32", "tf32"),
+    )
     for size, total, form in forms:
         name = f"mma.sync.aligned.{size}.row.col.{total}.{form}.{form}.{total}"
         yield Instruction(name, mma_shape(size, total, form), form, total, bound=_SUMS)
@@ -74,9 +79,11 @@ def _wmma(shape: Shape, form: str, sums: tuple[str, str]) -> Iterator[Instructio
     d, c = sums
     size = f"m{m}n{n}k{k}"
     fragments = (
-        wmma_fragment(d, "d", m, n), wmma_fragment(form, "a", m, k),
-        wmma_fragment(form, "b", k, n), wmma_fragment(c, "c", m, n),
-    )  # fmt: skip
+        wmma_fragment(d, "d", m, n),
+        wmma_fragment(form, "a", m, k),
+        wmma_fragment(form, "b", k, n),
+        wmma_fragment(c, "c", m, n),
+    )
     letter = "l" if form == "f64" else "r"
     own = [letter * _registers(fragment) for fragment in fragments]
     groups, first = [], 0
@@ -91,10 +98,13 @@ def _wmma(shape: Shape, form: str, sums: tuple[str, str]) -> Iterator[Instructio
     for tail in tails:
         name = f"wmma.mma.sync.aligned.row.col.{size}.{types}{tail}"
         yield Instruction(
-            name, f"{own[0]}:{own[1]}|{own[2]}|{own[3]}",
-            "int" if d == "s32" else form, "" if d == "s32" else d,
-            text=f"{name} {', '.join(groups)};", accumulator=c,
-        )  # fmt: skip
+            name,
+            f"{own[0]}:{own[1]}|{own[2]}|{own[3]}",
+            "int" if d == "s32" else form,
+            "" if d == "s32" else d,
+            text=f"{name} {', '.join(groups)};",
+            accumulator=c,
+        )
 
 
 def _registers(fragment: Fragment) -> int:
@@ -105,13 +115,21 @@ def _registers(fragment: Fragment) -> int:
 def _transfers() -> Iterator[Instruction]:
     """Every fragment from a matrix in shared memory, and accumulators back there."""
     forms = [
-        *((part, shape, form) for shape in _USUAL for part, forms in
-          (("a", "f16 bf16 s8"), ("b", "f16 bf16 s8"), ("c", "f16 f32 s32"), ("d", "f16 f32 s32"))
-          for form in forms.split()),
+        *(
+            (part, shape, form)
+            for shape in _USUAL
+            for part, forms in (
+                ("a", "f16 bf16 s8"),
+                ("b", "f16 bf16 s8"),
+                ("c", "f16 f32 s32"),
+                ("d", "f16 f32 s32"),
+            )
+            for form in forms.split()
+        ),
         *((part, (16, 16, 8), "tf32") for part in "ab"),
         *((part, (16, 16, 8), "f32") for part in "cd"),
         *((part, (8, 8, 4), "f64") for part in "abcd"),
-    ]  # fmt: skip
+    ]
     for (part, shape, form), order in product(forms, ("row", "col")):
         yield _transfer(part, shape, form, order)
 

@@ -68,10 +68,14 @@ def compare(instruction: Instruction, ours: Bits, theirs: Bits) -> Row:
     apart = np.abs(distance(ours, theirs, kind))
     worst = int(apart.max())
     return Row(
-        instruction.name, a.size, equal, -1 if worst == LOST else worst,
+        instruction.name,
+        a.size,
+        equal,
+        -1 if worst == LOST else worst,
         int(np.quantile(apart, 0.99, method="higher")),
-        worst_difference(ours, theirs, kind), instruction.bound,
-    )  # fmt: skip
+        worst_difference(ours, theirs, kind),
+        instruction.bound,
+    )
 
 
 def numerics(

@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.devtools.numerics.inputs import Bits
 
-_FLOATS = {"f16": (16, 0x7C00), "bf16": (16, 0x7F80), "f32": (32, 0x7F800000),
-           "f64": (64, 0x7FF0000000000000)}  # fmt: skip
+_FLOATS = {
+    "f16": (16, 0x7C00),
+    "bf16": (16, 0x7F80),
+    "f32": (32, 0x7F800000),
+    "f64": (64, 0x7FF0000000000000),
+}
 """Bits, and those of infinity."""
 LOST = np.iinfo(np.int64).max
 """The distance where one of two is a NaN."""

@@ -63,9 +63,12 @@ def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...
     gpu.reset()
     try:
         status = getattr(library, point.variant)(
-            ctypes.c_void_p(addresses["out"]), ctypes.c_void_p(addresses["in"]),
-            ctypes.c_int64(point.a), ctypes.c_int64(point.b), None,
-        )  # fmt: skip
+            ctypes.c_void_p(addresses["out"]),
+            ctypes.c_void_p(addresses["in"]),
+            ctypes.c_int64(point.a),
+            ctypes.c_int64(point.b),
+            None,
+        )
         if status or gpu.fault:
             raise BadInput(f"{point.variant}: CUDA error {status}: {gpu.fault}")
         reports = tuple(gpu.reports())
@@ -82,9 +85,12 @@ def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
     with path.open("w") as out:
         for point, counted in counts:
             row = {
-                "variant": point.variant, "a": point.a, "b": point.b,
-                "resources": counted.resources, "reports": [stored(r) for r in counted.reports],
-            }  # fmt: skip
+                "variant": point.variant,
+                "a": point.a,
+                "b": point.b,
+                "resources": counted.resources,
+                "reports": [stored(r) for r in counted.reports],
+            }
             print(json.dumps(row), file=out, flush=True)
 
 
@@ -114,12 +120,15 @@ def read_report(stored: dict[str, Any]) -> LaunchReport:
             counters[name] = Counter(counters.get(name, ()))
     return LaunchReport(
         Launch(
-            launch["kernel"], Dim3(**launch["grid"]), Dim3(**launch["block"]),
-            launch["dynamic_shared_bytes"], b"",
+            launch["kernel"],
+            Dim3(**launch["grid"]),
+            Dim3(**launch["block"]),
+            launch["dynamic_shared_bytes"],
+            b"",
         ),
         stored["blocks_run"],
         Counters(**counters),
-    )  # fmt: skip
+    )
 
 
 def pick(points: Sequence[Point], counts: Counts) -> list[tuple[Point, Counted]]:

@@ -114,9 +114,14 @@ def _ask(tool: Path, lines: Sequence[str], kept: IO[str] | None) -> tuple[str, i
     """Runs the measuring program: the GPU's name, its exit status and its error output."""
     try:
         done = subprocess.run(
-            [str(tool)], input="\n".join(lines), stdout=kept, stderr=subprocess.PIPE, text=True,
-            check=False, timeout=MEASURE_TIMEOUT_S,
-        )  # fmt: skip
+            [str(tool)],
+            input="\n".join(lines),
+            stdout=kept,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=MEASURE_TIMEOUT_S,
+        )
     except subprocess.TimeoutExpired:
         raise MissingDependency(f"measure did not end within {MEASURE_TIMEOUT_S:.0f} s") from None
     name, _, errors = done.stderr.strip().partition("\n")

@@ -48,14 +48,20 @@ def read_points(folder: Path = HERE) -> list[Point]:
         tasks = tomllib.loads((folder / "set.toml").read_text())["task"]
         return [
             Point(
-                task["name"], variant, a, b, folder / "kernels" / task["source"],
-                _size(task["in"], a, b), _size(task["out"], a, b),
-                _size(task.get("ids", "0"), a, b), _size(task.get("below", "1"), a, b),
+                task["name"],
+                variant,
+                a,
+                b,
+                folder / "kernels" / task["source"],
+                _size(task["in"], a, b),
+                _size(task["out"], a, b),
+                _size(task.get("ids", "0"), a, b),
+                _size(task.get("below", "1"), a, b),
             )
             for task in sorted(tasks, key=lambda t: str(t["source"]))
             for a, b in task["shapes"]
             for variant in task["variants"]
-        ]  # fmt: skip
+        ]
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{folder} holds no set of kernels (set.toml): {error}") from None
 

@@ -73,10 +73,17 @@ def score(points: Sequence[Scored]) -> Score:
     ]
     regrets = [_regret(group) for group in groups.values() if len(group) > 1] or [1.0]
     return Score(
-        len(errors), median(errors), errors[int(0.9 * len(errors))], errors[-1], len(pairs),
-        sum(pairs), geometric_mean(regrets), max(regrets), sum(r > 1.05 for r in regrets),
+        len(errors),
+        median(errors),
+        errors[int(0.9 * len(errors))],
+        errors[-1],
+        len(pairs),
+        sum(pairs),
+        geometric_mean(regrets),
+        max(regrets),
+        sum(r > 1.05 for r in regrets),
         len(regrets),
-    )  # fmt: skip
+    )
 
 
 def _regret(group: Sequence[Scored]) -> float:

@@ -15,8 +15,11 @@ BY_NAME = {i.name: i for i in instructions()}
 def test_inputs_do_not_change() -> None:
     """A changed input would make every kept answer wrong."""
     for name, expected in (
-        ("fma.rn.f32", ADD), ("ex2.approx.f32", EX2), ("bfi.b64", BFI), (MMA, FRAGMENTS),
-    ):  # fmt: skip
+        ("fma.rn.f32", ADD),
+        ("ex2.approx.f32", EX2),
+        ("bfi.b64", BFI),
+        (MMA, FRAGMENTS),
+    ):
         assert zlib.crc32(b"".join(x.tobytes() for x in inputs(BY_NAME[name]))) == expected, name
 
 

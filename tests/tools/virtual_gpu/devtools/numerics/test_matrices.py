@@ -12,9 +12,13 @@ from astra_chat.tools.virtual_gpu.devtools.numerics.program import answers
 
 @pytest.mark.parametrize(
     ("size", "total", "form", "shape"),
-    [("m16n8k16", "f32", "f16", "rrrr:rrrr|rr|rrrr"), ("m16n8k8", "f16", "f16", "rr:rr|r|rr"),
-     ("m16n8k4", "f32", "tf32", "rrrr:rr|r|rrrr"), ("m16n8k32", "s32", "u8", "rrrr:rrrr|rr|rrrr")],
-)  # fmt: skip
+    [
+        ("m16n8k16", "f32", "f16", "rrrr:rrrr|rr|rrrr"),
+        ("m16n8k8", "f16", "f16", "rr:rr|r|rr"),
+        ("m16n8k4", "f32", "tf32", "rrrr:rr|r|rrrr"),
+        ("m16n8k32", "s32", "u8", "rrrr:rrrr|rr|rrrr"),
+    ],
+)
 def test_registers_of_a_product(size: str, total: str, form: str, shape: str) -> None:
     assert mma_shape(size, total, form) == shape
 

@@ -14,11 +14,21 @@ from astra_chat.tools.virtual_gpu.devtools.numerics.report import Row, against_k
 from astra_chat.tools.virtual_gpu.types import Engine
 
 STATED_ULPS = {
-    "mma": 0, "ex2.approx": 2, "rcp.approx.f32": 1, "rcp.approx.ftz.f32": 1,
-    "rsqrt.approx.f32": 1, "rsqrt.approx.f64": 1, "rsqrt.approx.ftz.f32": 1,
-    "sqrt": 1, "tanh.approx.f32": 257, "tanh.approx.f16": 1,
-    "tanh.approx.bf16": 1, "div": 2, "rcp.approx.ftz.f64": 2**32, "rsqrt.approx.ftz.f64": 2**32,
-}  # fmt: skip
+    "mma": 0,
+    "ex2.approx": 2,
+    "rcp.approx.f32": 1,
+    "rcp.approx.ftz.f32": 1,
+    "rsqrt.approx.f32": 1,
+    "rsqrt.approx.f64": 1,
+    "rsqrt.approx.ftz.f32": 1,
+    "sqrt": 1,
+    "tanh.approx.f32": 257,
+    "tanh.approx.f16": 1,
+    "tanh.approx.bf16": 1,
+    "div": 2,
+    "rcp.approx.ftz.f64": 2**32,
+    "rsqrt.approx.ftz.f64": 2**32,
+}
 """docs/research/virtual-gpu.md; doubles of which only the high word counts: one of its units."""
 STATED_DIFFERENCE = {"sin": 3.5e-7, "cos": 3.5e-7, "lg2": 1.6e-5}
 
@@ -90,12 +100,16 @@ def test_details_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The way of the GPU, with the other engine in its place."""
     real = report.answers
     monkeypatch.setattr(
-        report, "answers",
+        report,
+        "answers",
         lambda chosen, device="virtual", engine="numpy": real(chosen, engine=engine, sampled=False),
-    )  # fmt: skip
+    )
     assert report.numerics("cuda", "numpy", "tanh.approx.f16", tmp_path) == 0
     assert {p.name for p in tmp_path.iterdir()} == {
-        "h200.npz", "table.json", "exact.npz", "approximate.npz"
-    }  # fmt: skip
+        "h200.npz",
+        "table.json",
+        "exact.npz",
+        "approximate.npz",
+    }
     with np.load(tmp_path / "approximate.npz") as held:
         assert not held["tanh.approx.f16"].any()
