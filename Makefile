@@ -1,9 +1,9 @@
-# make demo, test, test-all, soak, check or gpu; each first sets up .venv, once. PYTHON=python3.12 picks another Python.
+# make demo, test, test-all, test-virtual-gpu, soak, check or gpu; each first sets up .venv, once. PYTHON=python3.12 picks another Python.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all soak check gpu setup clean
+.PHONY: demo test test-all test-virtual-gpu soak check gpu setup clean
 
 demo: $(READY)
 	$(BIN)/astra-chat run silu_and_mul
@@ -15,6 +15,10 @@ test: $(READY)
 # All of them: the first tier, then the rest.
 test-all: test
 	$(BIN)/python -m pytest -n auto --dist load --tier second
+
+# All of the virtual GPU's; if they pass, the second tier leaves them out until its files change.
+test-virtual-gpu: $(READY)
+	$(BIN)/python -m tests.virtual_gpu_suite
 
 # How often the judge rejects a correct kernel: JUDGEMENTS in all, continued where they stopped. Then 30 kills of a Ray cluster.
 JUDGEMENTS ?= 1000

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import host_tool_versions
 from tests.tiers import split
+from tests.virtual_gpu_suite import has_passed, is_covered
 
 os.environ.setdefault("ASTRA_SEED", "a57a")
 settings.register_profile(
@@ -51,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if tier := config.getoption("tier"):
         first, second = split(items)
+        if tier == "second" and has_passed():
+            second = [item for item in second if not is_covered(item)]
         chosen = first if tier == "first" else second
         kept = set(chosen)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])

@@ -1,0 +1,90 @@
+"""The virtual GPU's tests run in full once for each state of its files.
+
+They take a third of the second tier, and depend on nothing but the virtual GPU's files, the few
+modules below it, nvcc and Python. So `python -m tests.virtual_gpu_suite` runs all of them and, only
+if they pass, adds a line to RECORD; while the state is that of a line, the second tier leaves out
+those of its tests that import nothing else. The first tier always has one parameter of each test.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.system.toolkit import host_tool_versions
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES, TESTS = "tools/virtual_gpu", "tests/tools/virtual_gpu"
+GROUND = ("errors", "gpu_specs", "system.toolkit", "system.cache", "system.elf", "system.cubin")
+"""Modules of tools/ that the virtual GPU imports."""
+RECORD = ROOT / TESTS / "passed.txt"
+"""One line for each state that passed: nvcc's version, Python's, and the sha256 of the files."""
+OWN = ("astra_chat.tools.virtual_gpu", "tests.tools.virtual_gpu", *tuple(f"astra_chat.tools.{name}" for name in GROUND))
+
+
+def files() -> Iterator[Path]:
+    """What the suite's outcome depends on, in a fixed order."""
+    for folder in (SOURCES, TESTS):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and path != RECORD:
+                yield path
+    yield from (ROOT / "tools" / f"{name.replace('.', '/')}.py" for name in GROUND)
+
+
+def state() -> str:
+    """The line of RECORD for the files as they are, with this nvcc and this Python."""
+    content = hashlib.sha256()
+    for path in files():
+        content.update(f"{path.relative_to(ROOT).as_posix()}\n".encode())
+        content.update(hashlib.sha256(path.read_bytes()).digest())
+    nvcc = host_tool_versions()["nvcc"]
+    return f"nvcc {nvcc} python {sys.version_info[0]}.{sys.version_info[1]} {content.hexdigest()}"
+
+
+def has_passed() -> bool:
+    """Whether a full run passed with this state."""
+    return RECORD.is_file() and state() in RECORD.read_text().splitlines()
+
+
+def is_covered(item: pytest.Item) -> bool:
+    """Whether a full run of the suite says what this test says."""
+    path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+    return path.startswith(f"{TESTS}/") and imports_nothing_else(item.path)
+
+
+@cache
+def imports_nothing_else(path: Path) -> bool:
+    """Whether a test file imports, of this repository, the virtual GPU and its ground alone."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            if name.split(".")[0] in ("astra_chat", "tests") and not name.startswith(OWN):
+                return False
+    return True
+
+
+def main() -> int:
+    """Run the whole suite; if it passes, record the state. Returns pytest's exit code."""
+    before = state()
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "load", TESTS]
+    code = subprocess.run(command, cwd=ROOT).returncode
+    if code == 0 and state() == before:
+        python = " ".join(before.split()[:4])
+        lines = RECORD.read_text().splitlines() if RECORD.is_file() else []
+        kept = [line for line in lines if not line.startswith(python)]
+        RECORD.write_text("\n".join(sorted([*kept, before])) + "\n")
+        print(f"recorded in {RECORD.relative_to(ROOT)}: commit it")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
