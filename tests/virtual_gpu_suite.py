@@ -26,7 +26,11 @@ GROUND = ("errors", "gpu_specs", "system.toolkit", "system.cache", "system.elf",
 """Modules of tools/ that the virtual GPU imports."""
 RECORD = ROOT / TESTS / "passed.txt"
 """One line for each state that passed: nvcc's version, Python's, and the sha256 of the files."""
-OWN = ("astra_chat.tools.virtual_gpu", "tests.tools.virtual_gpu", *tuple(f"astra_chat.tools.{name}" for name in GROUND))
+OWN = (
+    "astra_chat.tools.virtual_gpu",
+    "tests.tools.virtual_gpu",
+    *(f"astra_chat.tools.{name}" for name in GROUND),
+)
 
 
 def files() -> Iterator[Path]:
