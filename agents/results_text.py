@@ -294,11 +294,6 @@ def _coalesced(metrics: Table) -> bool:
     return sectors is not None and asked is not None and 32 * sectors.value <= 1.01 * asked.value
 
 
-def _below_a_wave(metrics: Table) -> bool:
-    """What then counts is how many warps an SM is given."""
-    return WARPS_HELD in metrics and WAVES in metrics and metrics[WAVES].value < 1
-
-
 def _least(metrics: Table) -> bool:
     return OVER_LEAST in metrics and metrics[OVER_LEAST].value <= BEST[OVER_LEAST][1]
 

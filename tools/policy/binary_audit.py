@@ -27,7 +27,7 @@ from astra_chat.tools.policy import (
 )
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
 from astra_chat.tools.system import elf
-from astra_chat.tools.system.elf import Elf, Symbol
+from astra_chat.tools.system.elf import Elf
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
 
@@ -160,11 +160,6 @@ def _kinds(host: Elf) -> Said:
     for symbol in host.symbols:
         if symbol.kind not in KINDS:
             yield symbol.name, "host code that the loader runs, or a symbol of a kind not known"
-
-
-def _section_of(host: Elf, symbol: Symbol) -> elf.Section | None:
-    """None for symbols that lie in no section of the file."""
-    return host.sections[symbol.section] if symbol.section < len(host.sections) else None
 
 
 def _sections(host: Elf) -> Said:

@@ -61,14 +61,6 @@ class Cursor:
     def error(self, what: str, token: Token | None = None) -> PtxSyntaxError:
         return PtxSyntaxError(f"line {(token or self.peek).line}: {what}")
 
-    def skip_line(self, line: int) -> None:
-        while self.peek.line == line and not self.ended:
-            self._index += 1
-
-    def skip_past(self, text: str) -> None:
-        while self.next().text != text:
-            pass
-
     def natural(self) -> int:
         """Digits: a count, an extent, a line; never an expression.
 

@@ -143,10 +143,6 @@ def _copied(modifiers: Sequence[str], _: Sequence[str], count: int) -> list[str]
     return ["@shared", "@global", "u32", "@shared"]
 
 
-def _reduced_in_bulk(modifiers: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    return _copied([*modifiers, "bulk"], types, count)
-
-
 def _matched(modifiers: Sequence[str], types: Sequence[str], _: int) -> list[str]:
     return ["u32", types[-1], "u32"]
 
