@@ -103,7 +103,7 @@ def test_python_blocks_name_what_there_is(name: str) -> None:
 
 
 def test_agents_md_answers_with_one_file_and_the_readme_is_short() -> None:
-    table = re.search(r"## Where is \.\.\.\?\n(.*?)\n## ", DOCUMENTS["AGENTS.md"], re.DOTALL)
+    table = re.search(r"## Where to start\n(.*?)\n## ", DOCUMENTS["AGENTS.md"], re.DOTALL)
     assert table
     rows = [line.split("|")[1:3] for line in table[1].splitlines() if line.startswith("| ")][1:]
     assert len(rows) >= 20
