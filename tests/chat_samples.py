@@ -418,7 +418,8 @@ def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
 
 
 def asking_turns() -> list[Turn]:
-    """The same in a chat whose user wants to be asked."""
+    """How a chat begins whose user wants to be asked: user, tester and the baseline's
+    evaluation."""
     asked = run_request().model_copy(update={"approval": True})
     return [Turn("user", asked), *baseline_turns()[1:]]
 

@@ -21,7 +21,7 @@ AUTOGEN_PLACES = (
 CHILD_PROCESSES = ("tools/children/", "astra_chat/research/decode_")
 """Programs of processes of their own: the only files that may load torch."""
 LINES = 95
-"""Of a function's body, at most."""
+"""Most lines of a function's body."""
 
 
 def sources() -> dict[str, ast.Module]:
@@ -72,7 +72,8 @@ def floor_of(path: str) -> int:
 
 
 def test_imports_go_down_only() -> None:
-    """And tasks are read, not imported; nothing is imported under its folder's bare name."""
+    """Imports go down, tasks are read and not imported, and nothing is imported under its folder's
+    bare name."""
     bare = ("agents", "tools", "sglang_kernels")
     offenders = [
         f"{path} imports {name}"
@@ -98,7 +99,7 @@ def child_of(folder: str, path: str) -> str:
 
 
 def test_there_are_no_cycles_between_folders() -> None:
-    """Of a folder's files and folders none needs one that needs it, when the program runs."""
+    """Files and folders of one folder do not need each other in a circle when the program runs."""
     edges = [
         (path, MODULES[name])
         for path in SOURCES

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BYTES = 6_000_000
-"""Of all files, 5.4 MB now, recorded runs among them; developers' data would add 1.3."""
+"""Most bytes of all files, 5.4 MB now, recorded runs among them; developers' data would add 1.3."""
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,9 @@ class Builder:
     def build(
         self, source: str, steps: Steps, also: Sequence[str], ready: Background
     ) -> Build | Refused | BuildFailed | TimedOut:
-        """Of a source that the guard let pass. `also` is built at the same time where the guard
-        lets it pass; `ready` may be building the baseline. Raises BadInput where that fails."""
+        """Builds and audits a source that the guard let pass. The sources `also` are built at the
+        same time where the guard lets them pass; `ready` may be building the baseline. Raises
+        BadInput where the baseline does not build."""
         self._tell(0)
         with steps.step("build"):
             texts = self._task.header_texts()
@@ -55,7 +56,7 @@ class Builder:
         return Refused(gate="audit", findings=findings) if findings else built
 
     def baseline_build(self) -> Build:
-        """Raises BadInput where the baseline does not build."""
+        """Builds the baseline. Raises BadInput where that fails."""
         return self._required(self._build([self.baseline])[0])
 
     def _build(self, sources: Sequence[str]) -> list[Build | BuildFailed | TimedOut]:

@@ -41,13 +41,13 @@ PACKED_TEXT: dict[str, str] = {
 
 
 def is_empty(value: object) -> bool:
-    """Such fields are not written: a case reads as it did before they were there."""
+    """Whether a field is not written: a case reads as it did before the field was there."""
     return not value
 
 
 SEED_BITS, USUAL_SEED_BITS = 48, 45
-"""Of seeds that are drawn; of those of cases whose indices are as they usually are: timed ones, and
-a task's own."""
+"""Bits of a drawn seed; bits of a seed of cases whose indices are as they usually are: timed ones,
+and a task's own."""
 
 
 Planted = Annotated[float, Field(allow_inf_nan=False)]
@@ -69,19 +69,20 @@ class Case(Value):
     dtype: DTypeName
     values: ValueFamily = "normal"
     families: dict[str, AnyFamily] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of what reference.py draws."""
+    """Value families of single arguments, by name, in the place of what reference.py or `values`
+    gives."""
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
     pads: dict[str, int | tuple[int, ...]] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of `pad`; or one for each stride that is
-    the caller's to choose, in their order."""
+    """Elements between the rows of single arguments, by name, in the place of `pad`; or one number
+    for each stride that is the caller's to choose, in their order."""
     offset: int = Field(default=0, ge=0, le=63)
     """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
     offsets: dict[str, Annotated[int, Field(ge=0, le=63)]] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of `offset`."""
+    """Offsets of single arguments, by name, in the place of `offset` and in its unit."""
     scalars: dict[str, float] = Field(default_factory=dict)
-    """By name; those that are not here have the contract's usual value."""
+    """Values of scalars, by name; those that are not here have the contract's usual value."""
     types: dict[str, DTypeName] = Field(default_factory=dict, exclude_if=is_empty)
     """What the type variables beside the first stand for, by name; the first stands for `dtype`."""
     absent: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
@@ -100,12 +101,12 @@ class Case(Value):
 
     @property
     def label(self) -> str:
-        """Short, for tables: "16x4096 float16"."""
+        """Short text for tables: "16x4096 float16"."""
         return self._text("x".join(map(str, self.dims.values())))
 
     @property
     def named(self) -> str:
-        """With the dims' names: "tokens=16 d=4096 float16"."""
+        """Text with the dims' names: "tokens=16 d=4096 float16"."""
         return self._text(" ".join(f"{name}={extent}" for name, extent in self.dims.items()))
 
     def _text(self, dims: str) -> str:

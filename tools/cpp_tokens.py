@@ -38,7 +38,7 @@ class Piece:
     text: str
     start: int
     end: int
-    """Behind its last character."""
+    """Index behind the token's last character."""
 
 
 _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
@@ -150,7 +150,7 @@ class Lexer:
         """What run() has read so far, "bad" left out; a directive is two pieces, # and its name."""
 
     def run(self) -> Iterator[Token]:
-        """As tokens() does; at its end `pieces` are complete."""
+        """Yields all tokens of the source, as tokens() does; at its end `pieces` are complete."""
         for pattern, reason in _FORBIDDEN_TEXT:
             if match := pattern.search(self.source):
                 yield Token("bad", reason, self.source.count("\n", 0, match.start()) + 1)

@@ -27,9 +27,9 @@ class GpuUse(Value):
     """A step's use of a real GPU. What NVML says is of the whole GPU, others' share included."""
 
     held_s: Seconds
-    """In which it held the GPU's lease."""
+    """Time in which the step held the GPU's lease."""
     energy_j: Annotated[float, Field(ge=0)] | None = None
-    """Used in that time, by NVML; None: it does not say."""
+    """Energy used in the time of the lease, by NVML; None: it does not say."""
     busy: Annotated[float, Field(ge=0, le=1)] | None = None
     """NVML's utilization: share of that time in which a kernel ran; None: it does not say."""
 
@@ -41,9 +41,10 @@ class Step(Value):
     seconds: Seconds
     note: str = ""
     waited_s: Seconds = 0.0
-    """Of seconds, those in which it waited for the GPU's lease."""
+    """Part of `seconds` in which the step waited for the GPU's lease."""
     gpu: GpuUse | None = None
-    """None without a real GPU, in builds before an evaluation, and in old transcripts."""
+    """The step's use of a real GPU; None without one, in builds before an evaluation, and in old
+    transcripts."""
 
 
 class Built(Value):
@@ -77,11 +78,11 @@ class CheckRecord(Value):
     visible: tuple[Case, ...]
     """The task's own cases and the tester's that ran, with their seeds."""
     hidden: tuple[Case, ...]
-    """Those of them that were drawn for this check."""
+    """Cases that ran and were drawn for this check alone."""
     known: KnownNumbers = Field(default_factory=KnownNumbers, exclude_if=is_empty)
     """What the candidate's code compares with; some of the hidden cases were drawn for it."""
     failed: Case | None = Field(default=None, exclude_if=lambda case: case is None)
-    """The drawn case that ended it."""
+    """The drawn case that ended the check."""
     shared: int = 0
     """Further cases that ran: drawn once for all checks of a judge, from the first half of the
     evaluation's seed."""
@@ -91,11 +92,11 @@ class CheckRecord(Value):
     how: dict[How, int]
     """Calls of the launcher by how they were made, repeats included."""
     elements: int
-    """Compared with the oracle, one by one."""
+    """Elements of written arguments that were compared with the oracle, one by one."""
     guard_bytes: int
-    """Outside the arguments and between their rows, looked at after the calls."""
+    """Bytes outside the arguments and between their rows, looked at after the calls."""
     read_bytes: int
-    """Of arguments that may only be read, compared with what they were."""
+    """Bytes of arguments that may only be read, compared with what they were."""
     repeats: int
     """Calls whose bits were compared with those of an earlier call on the same inputs."""
     swept: int = 0
@@ -105,14 +106,14 @@ class CheckRecord(Value):
     """Factors of the covering cases (check/covering_cases.py) of which some pairs, or in a
     confirmation triples, were not called, and why: "tokens x d: 18 of 60 combinations ..."."""
     sought: tuple[Case, ...] = Field(default=(), exclude_if=is_empty)
-    """Of the shared, those that were drawn for kernels of this candidate that no other case
+    """Cases among the shared ones that were drawn for kernels of this candidate that no other case
     launches."""
     never_launched: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """Kernels of the candidate that no call launched: nothing was judged of them."""
     worst_error: ErrorNorm | None = None  # the one closest to its limit
     band_shares: dict[str, float] = Field(default_factory=dict, exclude_if=lambda it: not it)
-    """By argument of 16 bits or less: the share of results whose exact value lies so near a
-    midpoint that either neighbour is right (check/bands.py)."""
+    """Share of results, by argument of 16 bits or less, whose exact value lies so near a midpoint
+    that either neighbour is right (check/bands.py)."""
     warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 
     @property
@@ -137,21 +138,21 @@ class CaseLaunches(Value):
     launches: str
     """One line: each launch with its kernel, grid, block and shared memory; memsets and copies."""
     plan_sha256: str
-    """Of the launch plan."""
+    """Hash of the launch plan."""
     baseline_plan_sha256: str = ""
-    """Of the baseline's plan for the same case; empty where none was timed."""
+    """Hash of the baseline's launch plan for the same case; empty where none was timed."""
 
 
 class Evidence(Value):
     """What another judge needs to check this evaluation: which code judged which code, by hash."""
 
     judge_sha256: str
-    """Of the judge's own files (judge_version.py)."""
+    """Hash of the judge's own files (judge_version.py)."""
     cubin_sha256: str
-    """Of the candidate's machine code."""
+    """Hash of the candidate's machine code."""
     baseline_cubin_sha256: str = ""
     plans: tuple[CaseLaunches, ...] = ()
-    """Of the timed cases; of the task's own check cases where none was timed."""
+    """Launches of the timed cases; of the task's own check cases where none was timed."""
     device_facts: dict[str, int] = Field(default_factory=dict)
     """What the launcher asked about the GPU, and the answers that it got."""
     gpu: dict[str, str] = Field(default_factory=dict)
@@ -168,8 +169,10 @@ class Evaluation(Value):
     steps: tuple[Step, ...] = ()
     check: CheckRecord | None = None
     confirms: bool = False
-    """Made once more to confirm a winner: the timed cases on fresh seeds, after the sanitizers."""
+    """Whether the candidate was judged once more to confirm a winner: the timed cases on fresh
+    seeds, after the sanitizers."""
     seed: str = ""
-    """All that was drawn derives from it (tools/entropy.py); empty in old transcripts."""
+    """Seed from which all that was drawn derives (tools/entropy.py); empty in old transcripts."""
     evidence: Evidence | None = None
-    """None where nothing was launched, and in old transcripts."""
+    """What another judge needs to check this evaluation; None where nothing was launched, and in
+    old transcripts."""

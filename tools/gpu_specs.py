@@ -26,7 +26,7 @@ class GpuSpec:
 
     key: str
     name: str
-    """As the driver gives it."""
+    """Name as the driver gives it."""
     compute: tuple[int, int]
     """Compute capability."""
     sms: int
@@ -35,11 +35,11 @@ class GpuSpec:
     memory_bytes: int
     memory_bus_bits: int
     dram_bytes_per_s: float
-    """Theoretical."""
+    """Theoretical bandwidth of DRAM."""
     dram_reachable: float
     """Share of the DRAM bandwidth that a streaming kernel reaches."""
     l1_bytes: int
-    """Of an SM, shared memory in it."""
+    """L1 of an SM, shared memory included."""
     l2_bytes: int
     l2_bytes_per_s: float
     """Read bandwidth of L2 for all SMs together."""
@@ -50,14 +50,14 @@ class GpuSpec:
     fp32_lanes: int
     """Results a clock and SM; so for the lanes below."""
     launch_floor_us: float
-    """An empty kernel inside a CUDA graph."""
+    """Time of an empty kernel inside a CUDA graph."""
     block_dispatch_ns: float
     """Time between two block starts."""
     dram_latency_cycles: float
     """Latency of a load from DRAM."""
     l2_latency_cycles: float
     tensor_cycles: float
-    """Of an SM, for mma.sync m16n8k16 of 16-bit floats with sums in fp32."""
+    """Cycles that an SM takes for each mma.sync m16n8k16 of 16-bit floats with sums in fp32."""
     tested: bool = False
     """Whether this project has judged kernels on one."""
     threads_per_sm: int = 2048  # [CUDA] 8.0, 9.0, 10.0
@@ -65,9 +65,9 @@ class GpuSpec:
     shared_per_sm: int = 228 * KIB  # [CUDA] 9.0, 10.0
     shared_per_block_optin: int = 227 * KIB  # [CUDA] 9.0, 10.0
     shared_per_block: int = 48 * KIB  # [CUDA] all
-    """Without opt-in."""
+    """Most shared memory of a block, in bytes, without opt-in."""
     shared_reserved_per_block: int = 1 * KIB  # [CUDA] 8.0 to 9.0
-    """Reserved by the driver."""
+    """Shared memory of each block, in bytes, that the driver reserves."""
     registers_per_sm: int = 65536  # [CUDA] all
     schedulers_per_sm: int = 4  # [H100], [A100], [Ada]
     """Warp instructions issued a clock."""

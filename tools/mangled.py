@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_DIGITS = 6
-"""Of an identifier's length; Python does not even read numbers of more than 4,300."""
+"""Most digits of an identifier's length; Python does not even read numbers of more than 4,300."""
 _SCOPE = re.compile(r"_ZN?[VK]*L?(?=\d)")
 _LENGTH = re.compile(r"L?(\d+)")
 _LITERAL, _NUMBER = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")

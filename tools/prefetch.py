@@ -26,8 +26,8 @@ TIMERS = 4
 
 
 class Prefetch:
-    """Of one judge. Processes are started and inputs made; nothing of a candidate runs before its
-    step asks for it, which is after the audit."""
+    """Prepares what one judge needs later. Processes are started and inputs made; nothing of a
+    candidate runs before its step asks for it, which is after the audit."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Prefetch:
         """The baseline's build and check; wait for it where they must be there."""
 
     def beside_build(self, timed: Sequence[Case] | None) -> None:
-        """Inputs, expected outputs and processes for what comes after a build.
+        """Prepares inputs, expected outputs and processes for what comes after a build.
 
         `timed`: what will be timed; empty where it will only be checked, None where it will not be
         run.
@@ -57,7 +57,8 @@ class Prefetch:
         self.processes(timed)
 
     def processes(self, timed: Sequence[Case] | None) -> None:
-        """Those that check baseline and candidate and time both, where there are none waiting."""
+        """Starts the processes that check baseline and candidate and time both, where there are
+        none waiting."""
         if timed is None:
             return
         self._runner.prepare("check", self._oracle.inputs, 2)
@@ -67,7 +68,7 @@ class Prefetch:
             self._tools(prepare_profile)
 
     def confirmation(self) -> None:
-        """NVIDIA's tools, of which a confirmation uses more."""
+        """Prepares NVIDIA's tools, of which a confirmation uses more."""
         self._tools(prepare_sanitizers)
         self._tools(prepare_cross_check)
 
@@ -77,8 +78,8 @@ class Prefetch:
                 prepare(self._runner, self._oracle.inputs)
 
     def timers(self) -> None:
-        """Processes that time, for this call and those after it: starting one takes longer than a
-        call."""
+        """Starts processes that time, for this call and those after it: starting one takes longer
+        than a call."""
         self._runner.prepare("time", self._oracle.inputs, TIMERS)
 
     def _baseline_first(self) -> None:

@@ -18,7 +18,7 @@ UNSEEN = re.compile(
 """Control codes but tab and line feed, what turns the direction of writing, and what takes no room:
 zero-width characters and the tags by which text is hidden from readers but not from models."""
 MAX_CHARACTERS = 4_000
-"""Of one role's words: more would crowd out the rest of a prompt."""
+"""Most characters of one role's words: more would crowd out the rest of a prompt."""
 
 
 def plain(text: str) -> str:

@@ -45,7 +45,7 @@ class Device(Value):
     kind: DeviceKind
     index: int = Field(default=0, ge=0, le=1023)
     name: str = Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")
-    """As the driver names it, "NVIDIA H200", or "virtual GPU"."""
+    """Name that the driver gives it, "NVIDIA H200", or "virtual GPU"."""
     arch: str = Field(pattern=r"^sm_[0-9]{2,3}[a-z]?$")
     """Real architecture of the built code: "sm_90"."""
     spec: str = Field(pattern=r"^[a-z0-9_.-]{1,40}$")
@@ -95,7 +95,8 @@ class SourceLine(Value):
     """Lines of the calls that it is inlined at, the innermost first."""
     text: str
     chain_cycles: float
-    """Of its longest chain of results that wait for each other."""
+    """Cycles of the warp's longest chain of results that wait for each other, spent on this
+    line."""
     load_rounds: float
     """How often the warp waits for a load of this line."""
     waited_at: str = Field(default="", exclude_if=is_empty)
@@ -120,7 +121,8 @@ class Profile(Value):
     """Physical limit: least bytes over bandwidth, flops over peak, launch floor; the largest."""
     percent_of_limit: float
     lines: tuple[SourceLine, ...] = Field(default=(), exclude_if=is_empty)
-    """Of the virtual GPU, in the order of the source; of several launches the longest's."""
+    """Cost of source lines by the virtual GPU, in the order of the source; of several launches the
+    longest's."""
 
     def metric(self, name: str) -> Metric | None:
         return next((m for m in self.metrics if m.name == name), None)
@@ -143,7 +145,8 @@ class CaseTime(Value):
 
 
 class MeasuredTime(CaseTime):
-    """By CUDA-graph replay over buffers rotated past L2, and event pairs round single launches."""
+    """Time measured by CUDA-graph replay over buffers rotated past L2, and by event pairs round
+    single launches."""
 
     basis: Literal["measured"] = "measured"
     baseline_event_us: float
@@ -172,7 +175,7 @@ class MeasuredTime(CaseTime):
 
 
 class EstimatedTime(CaseTime):
-    """By the virtual GPU's counters and performance model."""
+    """Time estimated by the virtual GPU's counters and performance model."""
 
     basis: Literal["estimated"] = "estimated"
     limiter: str
@@ -209,7 +212,7 @@ class Unsupported(Value):
     """The instruction's part that is lacking, or why there are too few cases."""
     kernel: str
     opcode: str
-    """Of the instruction; "" where the cases are too few."""
+    """Opcode of the instruction; "" where the cases are too few."""
     line: int
     """PTX line."""
 
@@ -285,7 +288,7 @@ class Correct(Value):
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
     hidden: int = 0
-    """Of the cases, those drawn from the legal domain."""
+    """How many of the cases were drawn from the legal domain."""
     error_ratio: float | None = None
     """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None
@@ -305,7 +308,7 @@ class Timed(Value):
     verdict: Literal["accepted", "tie", "slower"]
     why: str
     profile: Profile
-    """Of the case of greatest weight."""
+    """Profile of the case of greatest weight."""
     other_profiles: tuple[Profile, ...] = ()  # of the other timed cases; old transcripts have none
 
     @property

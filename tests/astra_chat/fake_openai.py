@@ -41,7 +41,7 @@ class Asked:
 
     path: str
     headers: dict[str, str]
-    """By lower-case name."""
+    """Headers by lower-case name."""
     body: dict[str, Any]
 
     @property

@@ -27,7 +27,7 @@ class Place:
     outside: Path
     """A folder of the user's own, in which nothing may appear."""
     port: int
-    """Of a listener on loopback that nothing may connect to."""
+    """Port of a listener on loopback that nothing may connect to."""
 
     @property
     def file(self) -> Path:
@@ -38,7 +38,7 @@ class Place:
 class Forgery:
     edit: Edit
     said: str
-    """In the line that refuses it."""
+    """Words in the line that refuses it."""
     words: tuple[str, ...] = ("run", "--resume", "FILE")
     """The command."""
 
@@ -188,7 +188,8 @@ def contradicted(lines: Lines, place: Place) -> None:
 
 
 def many_cases(lines: Lines, place: Place) -> None:
-    """As many values as memory-hungry ones as fit into lines that are short enough."""
+    """Lines with as many values as fit into lines that are short enough, as hungry for memory as
+    any."""
     judged = next(one for one in lines if one["event"]["kind"] == "judged")
     small = {"dims": {}, "dtype": "float16"}
     judged["event"]["evaluation"]["check"]["visible"] = [small] * 100_000

@@ -51,7 +51,7 @@ def run(task: Task, box: Path, out: Path, *, no_wait: bool = True) -> RunResult:
 
 
 def go_on(task: Task, path: Path, box: Path) -> RunResult:
-    """The same, resumed."""
+    """Resume a run of the sample task with a judge of fixed findings."""
     past = resumed(path)
     given = RunOptions.given(models=f"mailbox:{box}")
     request = request_on(past, task, given, SessionOptions(no_wait=True))

@@ -100,7 +100,7 @@ answer = "approve"
 answer = "reject"
 reason = "not this one"
 """
-"""Of what is asked before a run, and last about the winner, after it was confirmed."""
+"""Answers to what is asked before a run, and last about the winner, after it was confirmed."""
 
 
 @pytest.mark.parametrize("kills", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.second_tier)])

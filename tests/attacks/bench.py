@@ -62,10 +62,10 @@ class Attack(Value):
     endless: bool = False
     virtual_only: bool = False
     cuda_gates: tuple[str, ...] = ()
-    """Those of a real GPU, where they are others: a sanitizer is built into the virtual one."""
+    """Gates of a real GPU, where they are others: a sanitizer is built into the virtual one."""
     how: str = ""
     test: str = ""
-    """Of test_impossible.py."""
+    """Name of the test in test_impossible.py."""
 
     def runs_on(self, kind: str) -> bool:
         return not (self.virtual_only if kind == "cuda" else self.gpu)

@@ -63,7 +63,8 @@ def test_where_the_baseline_times_out_too_nothing_is_judged() -> None:
 
 
 def test_a_judge_asks_for_it_on_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a candidate, not of the baseline; the virtual GPU's limits are of processor time."""
+    """It asks for a candidate, not for the baseline; the virtual GPU's limits are of processor
+    time."""
     found = {"cuda": 0, "virtual": 0}
 
     def judged(judge: Judge, *_: object) -> Evaluation:

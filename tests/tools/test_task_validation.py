@@ -36,7 +36,8 @@ def test_a_shipped_task_is_fit(name: str, device: Device) -> None:
 
 
 def test_a_loose_tolerance_shows(device: Device) -> None:
-    """Of float32 results whose terms are not stated: all others are judged by place, too."""
+    """Results are of float32 and their terms are not stated: all others are judged by place,
+    too."""
     task = small(load_task(ROW_SUM))
     loose = {name: Tolerance(rtol=1.0, atol=1e3) for name in task.tolerance}
     report = check_task(task.model_copy(update={"tolerance": loose, "oracle_ratio": 1e9}), device)

@@ -36,14 +36,14 @@ from astra_chat.tools.virtual_gpu.sass.disassembly import OPTIONS
 BUILD_TIMEOUT_S = 180.0
 """Processor time of each of a build's processes: an overloaded machine takes longer over it."""
 WAITING = 3
-"""Limits of time till a graph ends that does not work so much."""
+"""Limits of time of each round of builds till a graph ends that does not use its processor time."""
 OUT_OF_TIME, CPU_LIMIT = 128 + signal.SIGXCPU, "CPU time limit exceeded"
 """How nvcc ends, and what g++ says before it ends otherwise."""
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
 COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
-"""Makes the output of one nvcc the same on every machine; older versions do not have it. The
-machine code of the shipped kernels is the same without it."""
+"""Threads of -split-compile, and the first nvcc that has it. A fixed number makes the output of one
+nvcc the same on every machine; the machine code of the shipped kernels is the same without it."""
 MIN_FREE_BYTES = 2**20
 """Free disk space below which a failed build says nothing about the kernel."""
 LOG_BYTES = 2**22
@@ -333,11 +333,11 @@ def _read(folder: Path, written: _Written, cached: bool, seconds: float) -> Buil
 
 
 def _log(path: Path) -> str:
-    """Its first LOG_BYTES: a template's name alone can fill a disk."""
+    """The first LOG_BYTES of a file as text: a template's name alone can fill a disk."""
     with path.open("rb") as file:
         return file.read(LOG_BYTES).decode(errors="replace")
 
 
 def _text(path: Path) -> str:
-    """The same without the last newline; "" where it is not there."""
+    """Text of a file as `_log` reads it, without newlines at its end; "" where there is no file."""
     return _log(path).rstrip("\n") if path.is_file() else ""

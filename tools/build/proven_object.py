@@ -28,9 +28,9 @@ class Objects:
     """Object files of one candidate."""
 
     built: Path
-    """Of the text that nvcc gets when a candidate is judged."""
+    """Object file of the text that nvcc gets when a candidate is judged."""
     author: Path
-    """Of the author's text."""
+    """Object file of the author's text."""
 
     @property
     def equal(self) -> bool:
@@ -92,7 +92,7 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
 
 
 def _compile(command: list[str], texts: dict[str, str], scratch: Path) -> None:
-    """Leaves the object file and the texts, and nothing else that nvcc kept."""
+    """Leaves the object file and the texts in `scratch`, and nothing else that nvcc kept."""
     for name, text in texts.items():
         (scratch / name).write_text(text)
     before = {path.name for path in scratch.iterdir()}

@@ -8,7 +8,7 @@ kernel that uses them would have host code that runs at load, which the audit re
 from __future__ import annotations
 
 FOLDER = "standard"
-"""Beside the source; searched before the compiler's own headers."""
+"""Folder of these headers, beside the source; searched before the compiler's own headers."""
 HEADERS = {
     f"{FOLDER}/iostream": """#pragma once
 #include <istream>
@@ -21,5 +21,5 @@ extern wostream wcout, wcerr, wclog;
 }
 """
 }
-"""By their paths."""
+"""Texts of the headers, by path relative to the source's folder."""
 FLAGS = ("-isystem", FOLDER)

@@ -121,7 +121,7 @@ def given_dims(task: Task) -> list[str]:
 
 
 def parameter_names(task: Task) -> list[str]:
-    """Of the module's function, in their order."""
+    """Names of the parameters of the module's function, in their order."""
     tensors, scalars = (arg.name for arg in task.args), (scalar.name for scalar in task.scalars)
     return [*tensors, *given_dims(task), *scalars]
 
@@ -258,7 +258,7 @@ class _Binding:
         yield f"require_aligned({arg.name}, {self._alignment(arg)}, {_quoted(arg.name)});"
 
     def _optional(self, arg: Arg) -> Iterator[str]:
-        """The same checks of a tensor that may be None."""
+        """Yields the checks of a tensor that may be None, made only where it is not."""
         yield f"void* address_{arg.name} = nullptr;"
         yield from (f"int64_t {name}_or_0 = 0;" for name in arg.stride_names)
         yield f"if (given_{arg.name}.has_value()) {{"

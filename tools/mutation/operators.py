@@ -49,7 +49,7 @@ class Code:
         return token.at >= 0 and self.source[token.at : end] == token.text
 
     def text(self, index: int) -> str:
-        """Of a token; "" outside."""
+        """Text of the token at `index`; "" outside."""
         return self.tokens[index].text if 0 <= index < len(self.tokens) else ""
 
     def start(self, index: int) -> int:
@@ -59,7 +59,7 @@ class Code:
         return self.tokens[index].at + len(self.tokens[index].text)
 
     def replace(self, first: int, last: int, text: str) -> Edit:
-        """Tokens `first` to `last`, both included."""
+        """An edit that replaces tokens `first` to `last`, both included."""
         return Edit(self.start(first), self.end(last), text)
 
     def between(self, first: int, last: int) -> str:
@@ -71,7 +71,8 @@ class Code:
         return index + 1 < len(self.tokens) and self.end(index) == self.start(index + 1)
 
     def spaced(self, index: int) -> bool:
-        """Blanks on both sides: they distinguish a binary operator from a pointer or a template."""
+        """Whether there are blanks on both sides: they distinguish a binary operator from a pointer
+        or a template."""
         around = self.source[self.start(index) - 1] + self.source[self.end(index)]
         return around.isspace()
 
@@ -315,4 +316,4 @@ OPERATORS: dict[str, Callable[[Code, int], Iterator[Edit]]] = {
     "axis": _axis,
     "narrow": _narrow,
 }
-"""By name: each yields the edits that it makes at a token."""
+"""Operators by name: each yields the edits that it makes at a token."""

@@ -19,12 +19,13 @@ class CaseScore(Value):
     unjudged: str = ""
     """Why the case has no score: it is too large, or the baseline itself fails it."""
     refused: bool = Field(default=False, exclude_if=lambda refused: not refused)
-    """The baseline fails it, so no kernel can be judged on it."""
+    """Whether the baseline fails the case, so that no kernel can be judged on it."""
 
     @property
     def kept(self) -> bool:
-        """A case that detects no seeded bug would hardly detect a real one. One that detects only
-        what other cases do stays: it costs little, and kernels have other bugs."""
+        """Whether the case stays. One that detects no seeded bug would hardly detect a real one.
+        One that detects only what other cases do stays: it costs little, and kernels have other
+        bugs."""
         return bool(self.kills or self.unjudged) and not self.refused
 
 
@@ -38,7 +39,7 @@ class CaseScores(Value):
     """Names of the mutants that were built and run; those that do not compile are left out, and
     those that change no result."""
     own: tuple[str, ...]
-    """Of those, what the task's own check cases kill."""
+    """Names of the mutants that the task's own check cases kill."""
     cases: tuple[CaseScore, ...]
     harmless: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     """Mutants that were left out: on many drawn cases they write what their source writes."""
@@ -52,7 +53,8 @@ class CaseScores(Value):
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Of those, what the tester's cases kill."""
+        """Names of the mutants that survive the task's own cases and that the tester's cases
+        kill."""
         killed = {name for case in self.cases for name in case.kills}
         return tuple(name for name in self.lived if name in killed)
 
@@ -116,15 +118,15 @@ class SuiteScore(Value):
 
     mutants: tuple[str, ...]
     own: tuple[str, ...]
-    """Killed by the task's own check cases."""
+    """Names of the mutants that the task's own check cases kill."""
     drawn: tuple[str, ...]
-    """Killed by drawn cases only: missed by the task's own cases."""
+    """Names of the mutants that drawn cases alone kill: the task's own cases miss them."""
     unreached: tuple[str, ...] = ()
-    """In code that no case reaches; not among `mutants`."""
+    """Names of mutants in code that no case reaches; not among `mutants`."""
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        """Killed by no case: taken to be equivalent mutants."""
+        """Names of the mutants that no case kills: taken to be equivalent."""
         known = {*self.own, *self.drawn}
         return tuple(name for name in self.mutants if name not in known)
 

@@ -38,11 +38,11 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, TimedOut, Unsupported, Value, Wrong, sha256_of
 
 FIRST_WAVE = 8
-"""Of the cases on which it matters only whether a mutant is killed."""
+"""Number of smallest cases, run first, on which it matters only whether a mutant is killed."""
 MAX_BYTES = 2**24
-"""Least bytes of a case that is scored."""
+"""Largest least_bytes of a case that is scored."""
 VERSION = "5"
-"""Of operators and scoring: what another one left on disk does not count."""
+"""Version of operators and scoring: what another one left on disk does not count."""
 ITSELF, FAILS = "the source itself", "the source itself fails it"
 MAX_DRAWN = 64
 """Drawn cases on which what a mutant writes is compared with what its source writes."""
@@ -59,14 +59,14 @@ class _Own(Value):
     mutants: tuple[str, ...]
     killed: tuple[str, ...]
     harmless: tuple[str, ...] = ()
-    """Of those that live, what writes the same bytes as the source on all drawn cases."""
+    """Names of surviving mutants that write the same bytes as the source on all drawn cases."""
 
 
 class Scorer:
     """Scores cases of one task by seeded bugs of one source.
 
-    On the virtual GPU whatever device the candidates run on: it survives what a mutant does, and
-    sees races and accesses out of bounds that a real one may let pass.
+    It runs on the virtual GPU whatever device the candidates run on: that survives what a mutant
+    does, and sees races and accesses out of bounds that a real one may let pass.
     """
 
     def __init__(
@@ -89,12 +89,13 @@ class Scorer:
         self._unsupported: set[str] = set()
 
     def score(self, cases: Sequence[Case]) -> CaseScores:
-        """The tester's cases beside the task's own. Raises BadInput where the oracle fails."""
+        """Scores the tester's cases beside the task's own. Raises BadInput where the oracle
+        fails."""
         return self._kept("cases", cases, CaseScores, lambda: self._score(cases))
 
     def suite(self) -> SuiteScore:
-        """The task's own cases, and drawn ones on the mutants that those let live, but for those
-        that were harmless on as many."""
+        """Scores the task's own cases, and drawn ones on the mutants that those let live, but for
+        those that were harmless on as many."""
         return self._kept("suite", (), SuiteScore, self._suite)
 
     def _score(self, cases: Sequence[Case]) -> CaseScores:
@@ -143,8 +144,8 @@ class Scorer:
         )
 
     def _unreached(self, survivors: Sequence[Mutant], drawn: Sequence[OracleCase]) -> list[str]:
-        """Those in code that neither the task's cases nor drawn ones reach. A probe that does not
-        build tells nothing."""
+        """Names of the survivors in code that neither the task's cases nor drawn ones reach. A
+        probe that does not build tells nothing."""
         probes: dict[str, list[str]] = {}
         for mutant in survivors:
             if source := probe(self._source, mutant.source):
@@ -157,8 +158,8 @@ class Scorer:
     def _surviving(
         self, built: Sequence[Built], cases: Sequence[OracleCase], verdict: Verdict | None = None
     ) -> list[Built]:
-        """Those that none of the cases kills. In waves: most mutants fail the smallest cases and
-        need no others."""
+        """Mutants that none of the cases kills. They run in waves of cases: most mutants fail the
+        smallest cases and need no others."""
         left = list(built)
         for wave in _waves(cases):
             kills = self._killing(left, wave, verdict, every=False) if left and wave else {}
@@ -178,7 +179,8 @@ class Scorer:
         )
 
     def _harmless(self, lived: Sequence[Built]) -> list[str]:
-        """Those that write what the source writes, byte by byte, on each of many drawn cases."""
+        """Names of the mutants that write what the source writes, byte by byte, on each of many
+        drawn cases."""
         itself, rng = self._itself(), random.Random(0)
         if itself is None or not lived:
             return []
@@ -245,9 +247,9 @@ class Scorer:
         *,
         every: bool = True,
     ) -> dict[str, list[Case]]:
-        """By mutant, the cases that kill it, by this verdict or a candidate's; half of the mutants
-        in each of two processes. Unless `every` one matters, a mutant that did not end is not
-        called again."""
+        """Cases that kill each mutant, by its name and by this verdict or a candidate's; half of
+        the mutants run in each of two processes. Unless `every` case matters, a mutant that did not
+        end is not called again."""
         found: dict[str, list[Case]] = {one.mutant.name: [] for one in built}
         calls = [(one, oracle_case) for one in built for oracle_case in oracle_cases]
         half = len(built) // 2 * len(oracle_cases)

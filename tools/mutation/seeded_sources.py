@@ -33,7 +33,8 @@ class SeededSources:
     def score(
         self, cases: Sequence[Case], mutants: int, baseline: str, also: str = ""
     ) -> CaseScores:
-        """By so many bugs of the baseline, and by as many of another source."""
+        """Scores the cases by so many bugs of the baseline, and by as many of another source
+        `also`."""
         own = self._scorer(baseline, mutants).score(cases)
         if also in ("", baseline):
             return own

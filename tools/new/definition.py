@@ -27,7 +27,7 @@ KINDS = {
     "int64": "int64_t",
     "bool": "bool",
 }
-"""Of scalars by their dtype."""
+"""C++ types of the launcher's scalars, by dtype of the Definition; float for others."""
 Shape = tuple[str, ...]
 
 
@@ -58,13 +58,13 @@ class Definition(BaseModel):
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """Of its tensors, by name; a scalar in a tensor has one element."""
+        """Shapes of its tensors, by name; a scalar in a tensor has one element."""
         specs = {**self.inputs, **self.outputs}
         return {n: _shape(spec) for n, spec in specs.items() if spec.shape is not None}
 
 
 def read_definition(path: Path) -> Definition:
-    """Raises BadInput where the file is no Definition."""
+    """Reads a Definition from its file. Raises BadInput where the file is no Definition."""
     with reading(path):
         text = path.read_text()
     try:
@@ -123,7 +123,7 @@ def draft_of(definition: Definition, entry: str) -> Draft:
 
 
 def with_definition(draft: Draft, definition: Definition) -> Draft:
-    """What the Definition says beside shapes: extents, relations, the formula."""
+    """The draft with what the Definition says beside shapes: extents, relations, the formula."""
     extents = {
         name.lower(): (axis.value,)
         for name, axis in definition.axes.items()
@@ -153,7 +153,7 @@ def _relation(text: str, dims: set[str]) -> bool:
 
 
 def _reference(draft: Draft, definition: Definition) -> str:
-    """Their source, then the two functions of a task around its `run`."""
+    """The Definition's source, then the two functions of a task around its `run`."""
     read = [t for t in draft.tensors if t.access in ("read", "readwrite")]
     passed = [f'inputs["{name}"]' for name in definition.inputs]
     kinds = {t.name: wide(draft, t) for t in draft.tensors}

@@ -15,10 +15,10 @@ MARK = "COMPLETE"
 
 COLUMNS = 100
 MOST_AXES = 4
-"""Of a shape that nothing states: of more dims the first and the last are taken."""
+"""Most axes of a shape that nothing states: of more dims the first and the last are taken."""
 
 USUAL: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32")
-"""Of a type variable whose dtypes the source does not tell."""
+"""Dtypes of a type variable where the source does not tell them."""
 _USUAL_NAMED: dict[DTypeName, re.Pattern[str]] = {
     "float16": re.compile(r"\b(__|nv_)half\b|<\s*half\s*[,>]|\bhalf\*"),
     "bfloat16": re.compile(r"\b(__)?nv_bfloat16\b"),
@@ -101,7 +101,7 @@ class Tensor:
     """A dtype, or a type variable."""
     shape: tuple[str, ...] = ()
     strides: tuple[str, ...] = ()
-    """Of each axis an expression or "free"; empty: contiguous."""
+    """Stride of each axis, an expression or "free"; empty: contiguous."""
     optional: bool = False
     loose: bool = False
     """It is read only, and the kernel takes it as a pointer to what is not const."""
@@ -146,11 +146,11 @@ class Draft:
     origin: str
     """The kind of source that the kernel came as, for messages."""
     multiples: Mapping[str, int] = field(default_factory=dict)
-    """Of dims: the source demands a multiple of this."""
+    """Divisors that the source demands of extents, by dim."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Of dims: how the source computes them, where that is no size."""
+    """How the source computes an extent, by dim, where that is no size."""
     extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of dims: all legal values."""
+    """All legal extents of a dim, by its name, where they are known."""
     require: tuple[str, ...] = ()
     summary: str = ""
     baseline: str = ""
@@ -159,7 +159,7 @@ class Draft:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Of the launcher, as tools/task/launcher.py makes them."""
+        """Declarations of the launcher's parameters, as tools/task/launcher.py makes them."""
         pointers = [f"{'' if t.written else 'const '}void* {t.name}" for t in self.tensors]
         return (
             *pointers,
@@ -178,7 +178,7 @@ class Draft:
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
-        """Of the first variable."""
+        """Dtypes of the first type variable; empty where there is none."""
         return next(iter(self.variables.values()), ())
 
     def code_name(self, variable: str) -> str:
@@ -235,7 +235,7 @@ def variables_of(
 
 
 def usual_in(sources: Iterable[str]) -> tuple[DTypeName, ...]:
-    """Of USUAL those that these sources name, where a 16-bit one is among them; else all."""
+    """Dtypes of USUAL that these sources name, where a 16-bit one is among them; else all."""
     text = "\n".join(sources)
     named = tuple(dtype for dtype in USUAL if _USUAL_NAMED[dtype].search(text))
     return named if set(named) - {"float32"} else USUAL
@@ -254,7 +254,7 @@ def pointer(tensor: Tensor, element: str) -> str:
 
 
 HEADERS = {"__half": "<cuda_fp16.h>", "__nv_bfloat16": "<cuda_bf16.h>", "__nv_fp8": "<cuda_fp8.h>"}
-"""What declares these types."""
+"""Headers that declare these types."""
 
 
 def head(start: str, parameters: Sequence[str], end: str) -> list[str]:

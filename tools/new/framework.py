@@ -23,7 +23,7 @@ class Export:
     name: str
     function: Function
     schema: str
-    """Of torch, where it gives one: "f(Tensor x, Tensor! out) -> ()"."""
+    """Torch's schema, such as "f(Tensor x, Tensor! out) -> ()"; "" where none is given."""
     kind: str
     """torch or tvm-ffi."""
 
@@ -33,7 +33,8 @@ def is_framework_header(text: str) -> bool:
 
 
 def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
-    """Exported functions whose bodies stand in the file; `found` is code without directives."""
+    """Exported functions whose bodies stand in the file; `pieces` is code without directives,
+    `defined` the functions in it."""
     by_name = {f.name: f for f in defined if not f.on_device}
     named: dict[str, tuple[str, str]] = {}
     schemas: dict[str, str] = {}

@@ -32,10 +32,10 @@ _NAMED = (
 """Dims by name: an extent for cases, and the largest legal one."""
 TRIED = (1, 2, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192)
 VARIED = (1.0, 2.0, 0.5, 1.0, 4.0)
-"""Of a check case's place: by what the usual extents of a dim's name are multiplied."""
+"""Factors of the usual extents of dims with telling names, in turn by check case and dim."""
 _TABLES = re.compile(r"cache|table|weight|embed|pool|buffer|pages|cos|sin")
 DEFAULTS = {"float": "1.0", "int64_t": "1", "bool": "true"}
-"""Of scalars."""
+"""Values of scalars in TOML, by type, where the source gives none."""
 Extents = dict[str, int]
 
 
@@ -82,7 +82,7 @@ def _divisions(draft: Draft) -> Iterator[str]:
 
 
 def _slots(draft: Draft) -> Iterator[str]:
-    """As many slots as tokens at least: none is written twice."""
+    """Yields relations that demand at least as many slots as tokens: none is written twice."""
     for tensor in draft.tensors:
         if draft.is_index(tensor):
             index = index_of(draft, tensor)
@@ -118,7 +118,7 @@ def _extents(draft: Draft, rows: int, columns: int, case: int = 0) -> Extents:
 
 
 def _whole(draft: Draft, dim: str, extent: int) -> int:
-    """The next multiple of what the source demands."""
+    """The extent, rounded up to a multiple of what the source demands."""
     step = draft.multiples.get(dim, 1)
     return -(-extent // step) * step
 
@@ -149,7 +149,7 @@ def _legal(draft: Draft, extents: Extents, required: list[str] | None = None) ->
 
 
 def _distance(wanted: Extents, extents: Extents) -> float:
-    """In octaves; the first dim counts most, since the cases differ by it."""
+    """Distance in octaves; the first dim counts most, since the cases differ by it."""
     away = [abs(math.log2(extents[name] / wanted[name])) for name in wanted]
     return sum(away) + 8 * (away[0] > 0)
 
@@ -200,7 +200,8 @@ def _places(draft: Draft, name: str) -> str:
 
 
 def scale_of(draft: Draft, tensor: Tensor) -> tuple[str, list[str]] | None:
-    """Of written 8-bit codes: the argument of the scales, and the block that shares one."""
+    """Name of the argument of the scales of written 8-bit codes, and the block that shares one;
+    None where there are no such scales."""
     codes = {"float8_e4m3fn", "float8_e5m2", "int8"}
     if not tensor.written or not set(draft.possible(tensor)) <= codes:
         return None

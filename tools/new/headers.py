@@ -25,7 +25,7 @@ class Chunk:
     text: str
     file: str
     line: int
-    """Of its first character in that file."""
+    """Line of the text's first character in the file."""
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ def stated(function: Function, source: str, pieces: Sequence[Piece]) -> Stated:
 
 
 def comment_shapes(function: Function, source: str) -> dict[str, list[Shape]]:
-    """By parameter: the shapes in the comment behind it, or after its name in one before the
-    function or in its body."""
+    """Shapes of each parameter, by name, from the comment behind it, or after its name in a comment
+    before the function or in its body."""
     shapes: dict[str, list[Shape]] = {}
     inside = re.findall(r"//[^\n]*", source[function.start : function.end])
     before = "\n".join([_before(function, source), *inside])
@@ -102,7 +102,7 @@ def _shapes_in(text: str) -> Iterator[Shape]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas that stand in no bracket."""
+    """Splits at commas that stand in no bracket."""
     parts, deep = [""], 0
     for letter in text:
         deep += (letter == "(") - (letter == ")")
@@ -193,7 +193,7 @@ def _read_equation(found: Stated, left: str, right: str) -> bool:
 
 
 def _read_alternatives(found: Stated, parts: Sequence[str]) -> None:
-    """x.scalar_type() == kHalf || x.scalar_type() == kBFloat16"""
+    """Reads dtypes from alternatives: x.scalar_type() == kHalf || x.scalar_type() == kBFloat16."""
     pairs = [_SIDES.fullmatch(_unwrapped(part)) for part in parts]
     tensors = {m[1] for p in pairs if p and (m := _DTYPE.fullmatch(_unwrapped(p[1])))}
     dtypes = [_named(p[3]) for p in pairs if p]
@@ -202,7 +202,7 @@ def _read_alternatives(found: Stated, parts: Sequence[str]) -> None:
 
 
 def _unwrapped(text: str) -> str:
-    """Without brackets around all of it."""
+    """The text without brackets around all of it."""
     while text.startswith("(") and text.endswith(")") and _closes_last(text):
         text = text[1:-1]
     return text

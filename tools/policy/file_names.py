@@ -80,7 +80,8 @@ class _Calls:
         return found
 
     def _definitions(self, name: str) -> Iterator[tuple[list[str], int, int]]:
-        """Of every macro and function of that name: its parameters, and where its body stands."""
+        """Yields for every macro and function of that name its parameters, and where its body
+        begins and ends."""
         for index, token in enumerate(self._code):
             if token.text != name or self._text(index + 1) != "(":
                 continue

@@ -53,9 +53,9 @@ class Read:
     """An instruction that reads a special register."""
 
     register: str
-    """As nvdisasm names it: SR_TID.X."""
+    """Name of the register as nvdisasm spells it: SR_TID.X."""
     frames: tuple[Frame, ...]
-    """Innermost first; empty where the text does not say."""
+    """Lines that the instruction comes from, innermost first; empty where the text does not say."""
 
 
 def refused_registers(lines: Iterable[str], *, timer: bool) -> list[tuple[str, int]]:
@@ -95,7 +95,8 @@ def special_registers(lines: Iterable[str]) -> Iterator[Read]:
 
 
 def _frames(rows: list[re.Match[str]]) -> tuple[Frame, ...]:
-    """From the last row up to the innermost line: each row says at what the next one stands."""
+    """Frames from the last row up to the innermost line: each row says at what the next one
+    stands."""
     frames: list[Frame] = []
     for row in reversed(rows):
         caller = Frame(row["caller"], int(row["at"])) if row["caller"] else None

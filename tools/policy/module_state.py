@@ -41,7 +41,7 @@ SHARED_STATE = (
 )
 """Why no kernel may write to a module variable, and what to do instead."""
 _DECLARED = re.compile(r"(?<![\w.])\.(?:global|const)\b([^;={]*)")
-"""At a statement's begin: in an opcode, something stands before it."""
+"""A declaration at a statement's begin: in an opcode, something stands before it."""
 _DECLARED_NAME = re.compile(r"([%$A-Za-z_][\w$%]*)\s*(?:\[[^\]]*\]\s*)*$")
 _WORD = re.compile(r"[%$A-Za-z_][\w$%]*")
 _KEPT = frozenset({"global", "const"})
@@ -117,9 +117,9 @@ class _Names:
     """What names in a body stand for."""
 
     variables: Mapping[str, Variable]
-    """Of the module."""
+    """Variables in global and constant memory: the module's, and those declared in the body."""
     slots: Mapping[str, Variable]
-    """Of the body: in a thread's own memory, those of calls among them."""
+    """Other variables of the body, such as those in a thread's own memory and those of calls."""
     params: Mapping[str, int]
     """Offsets of the kernel's parameters that are followed."""
 
@@ -159,7 +159,7 @@ def is_global_store(instruction: Instruction) -> bool:
 
 
 def _origins(instructions: Sequence[Instruction], names: _Names) -> Origins:
-    """To a fixed point."""
+    """Addresses that registers and slots may hold, followed to a fixed point."""
     origins: Origins = {}
     grown = True
     while grown:

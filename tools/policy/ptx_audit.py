@@ -15,12 +15,13 @@ SOURCE = "kernel.cu"
 _LOCATION = re.compile(
     r"\.loc\s+(?P<file>\d+)\s+\d+\s+\d+(,\s*function_name\s+\S+(\s*\+\s*\d+)?,\s*inlined_at(\s+\d+){3})?"
 )
-"""Ends without a semicolon."""
+"""A .loc directive, which ends without a semicolon."""
 _PLACE = re.compile(
     r"\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)(?:.*inlined_at\s+(?P<caller>\d+)\s+(?P<at>\d+))?"
 )
 _STRING_OR_COMMENT = re.compile(r'(?P<string>"[^"\n]*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-"""Both at once: a string may hold what begins a comment, and a comment a quotation mark."""
+"""Strings and comments at once: a string may hold what begins a comment, and a comment a quotation
+mark."""
 _FUNCTION = re.compile(r"\.(?:entry|func)\b[^{;]*\{?")
 _BEFORE = re.compile(r"^(?:\s|[{}]|[\w$%]+:(?!:))*(?:@\s*!?\s*(?P<guard>[\w$%]+)\s+)?")
 """Braces, labels and a guard may stand before an instruction."""
@@ -45,11 +46,12 @@ KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*(?<!L1::)evict_last[\w.:]*)")
 """The L1 is of no use to the next call: it keeps nothing of global memory across launches."""
 
 _ATOMIC = re.compile(r"(?<![\w.])(?:atom|red|cp\.reduce\.async\.bulk)\.")
-"""Not bar.red, which is a barrier."""
+"""An atomic operation; not bar.red, which is a barrier."""
 _GLOBAL_ATOMIC = re.compile(
     r"(?<![\w.])(?:(?:atom|red)\.(?![\w.:]*shared)|cp\.reduce\.async\.bulk\.global\b)"
 )
-"""Also by a generic address, which need not be one of shared memory."""
+"""An atomic operation on global memory, also by a generic address, which need not be one of shared
+memory."""
 
 Statement = tuple[str, str]
 """The predicate that guards it, or "", and the rest."""
@@ -62,7 +64,8 @@ def statements(ptx: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _guarded(ptx: str) -> tuple[Statement, ...]:
-    """Kept: several questions are asked of one candidate."""
+    """Statements in order, with their guards. Kept: several questions are asked of one
+    candidate."""
     return _split(_LOCATION.sub("", _bare(ptx)))
 
 
@@ -76,7 +79,7 @@ def _split(bare: str) -> tuple[Statement, ...]:
 
 
 def _bare(ptx: str) -> str:
-    """Without comments and what stands in strings; lines stay where they are."""
+    """The text without comments and what stands in strings; lines stay where they are."""
 
     def replaced(match: re.Match[str]) -> str:
         return '""' if match["string"] else " " + "\n" * match[0].count("\n")
@@ -98,8 +101,9 @@ def tf32(ptx: str) -> str | None:
 def kept_in_l2(ptx: str) -> str | None:
     """An instruction that asks the L2 cache to keep lines for later, so for the next call too.
 
-    By name, or by a policy that is none of createpolicy's and none of the numbers that are known to
-    keep nothing: a policy is a number, and who writes it himself need not name what it asks for.
+    It does so by name, or by a policy that is none of createpolicy's and none of the numbers that
+    are known to keep nothing: a policy is a number, and who writes it himself need not name what it
+    asks for.
     """
     return _first(KEPT_IN_L2, ptx) or next(
         filter(None, map(_odd_policy, _bodies(_guarded(ptx)))), None
@@ -144,7 +148,8 @@ def _policies_only(word: str, sources: Mapping[str, list[str]], harmless: set[st
 
 
 def _keeps_nothing(word: str) -> bool:
-    """Of a policy written as a number, in decimal or hexadecimal digits."""
+    """Whether a policy written as a number, in decimal or hexadecimal digits, keeps nothing in
+    L2."""
     try:
         number = int(word.rstrip("U"), 0)
     except ValueError:
@@ -214,7 +219,7 @@ def _kernels_with(pattern: re.Pattern[str], ptx: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _functions(ptx: str) -> tuple[tuple[str, str], ...]:
-    """Head and body of each. Kept: several questions are asked of one candidate."""
+    """Head and body of each function. Kept: several questions are asked of one candidate."""
     parts = re.split(r"(\.entry\s+[\w$%]+|\.func\b)", _bare(ptx))
     return tuple(zip(parts[1::2], parts[2::2], strict=True))
 

@@ -33,7 +33,7 @@ DIRECTIVES = frozenset(
     "# define undef if ifdef ifndef elif elifdef elifndef else endif include pragma error warning"
     " include_next import embed".split()
 )
-"""The last three have a reason of their own."""
+"""Preprocessor directives that are known; the last three are refused for a reason of their own."""
 PRAGMAS = re.compile(
     r"(unroll|nounroll|once|nv_\w+|diag_\w+|hd_warning_disable|GCC (unroll|ivdep|diagnostic))\b"
 )
@@ -252,8 +252,9 @@ SPECIAL_REGISTERS = re.compile(
     r"%(clock(64|_hi)?|globaltimer(_lo|_hi)?|n?smid|n?warpid|gridid|envreg\d+|pm\d+(_64)?"
     r"|current_graph_exec)\b"
 )
-"""Those that say when and where a kernel runs, or who launched it. The audit of the machine code
-allows those that it knows (machine_code.py); here the line is named before anything is built."""
+"""PTX registers that say when and where a kernel runs, or who launched it. The audit of the machine
+code allows those that it knows (machine_code.py); here the line is named before anything is
+built."""
 
 
 LINE_MARKER = re.compile(r"^[ \t]*#[ \t]*\d", re.MULTILINE)
@@ -314,4 +315,4 @@ _ENDS = frozenset(
     if name.endswith("*")
     for start in range(len(name) - 1)
 )
-"""Of names of families."""
+"""Ends, of any length, of the names that stand for families, without their *."""

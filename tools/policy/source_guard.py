@@ -51,7 +51,7 @@ def guard(
 
 
 def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By line, each once, no more than can be read."""
+    """The findings by line, each once, no more than can be read."""
     ordered = sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
     short = [
         f.model_copy(update={"what": f"{f.what[:WHAT_CHARACTERS]} ..."})
@@ -65,11 +65,11 @@ def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
-    """The same of a text whose macros are expanded (build/preprocessed.py): no name hides in
-    pieces.
+    """Every place of a text whose macros are expanded (build/preprocessed.py) that breaks the
+    policy: no name hides in pieces there.
 
-    `host`: it is what the host's compiler reads, so that assembly in a function that is
-    __host__ too is the host's.
+    `host`: it is what the host's compiler reads, so that assembly in a function that is __host__
+    too is the host's.
     """
     read = Code(tokens(text))
     code = Code(token for token in read if not token.directive)
@@ -151,7 +151,8 @@ def _std_name(name: str, before: list[str]) -> str | None:
 
 
 def _called(tokens: list[Token], index: int) -> bool:
-    """f(...) or ::f, but neither a.f(...), a->f(...) nor scope::f(...)."""
+    """Whether a name is called, f(...) or ::f, but neither a.f(...), a->f(...) nor
+    scope::f(...)."""
     before = tokens[index - 1].text if index else ""
     if before in (".", "->"):
         return False
@@ -186,8 +187,9 @@ def _standard_streams(code: Code) -> Iterator[Finding]:
 
 
 def _copies(code: Code) -> Iterator[Finding]:
-    """Within the device, in so many words: a copy that reaches the host waits or not as the stream
-    is recorded or not, and what a graph replays then is a stack that is gone."""
+    """Copies that are not within the device, in so many words: a copy that reaches the host waits
+    or not as the stream is recorded or not, and what a graph replays then is a stack that is
+    gone."""
     for index, token in enumerate(code):
         if token.text == "cudaMemcpyAsync":
             end = code.closing(index + 1) if _texts(code, index + 1, 1) == ["("] else index
@@ -211,7 +213,7 @@ def _argument(code: Code, opening: int, end: int, which: int) -> list[str]:
 
 
 def _is_statement(code: Code, index: int) -> bool:
-    """A call by itself, no declaration of a variable of that name."""
+    """Whether it is a call by itself, no declaration of a variable of that name."""
     if _texts(code, index - 2, 2) == ["std", "::"]:
         index -= 2
     elif _texts(code, index - 1, 1) == ["::"]:

@@ -29,7 +29,7 @@ from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED, WAITED
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 COUNTING_S = 20.0
-"""For all cases of a profile; a case that is not done then has no counts."""
+"""Time for all cases of a profile; a case that is not done then has no counts."""
 BESIDE_MEASURED = (
     m.LOAD_ROUNDS,
     m.MACHINE_PATH,
@@ -42,9 +42,9 @@ BESIDE_MEASURED = (
 WORDS = "counted on the virtual GPU: "
 _IN_SOURCE = f"{SOURCE}:"
 NO_LINE = "code that nvcc adds, such as a 64-bit division"
-"""In the place of a line's text where the machine code names line 0."""
+"""Text of a line where the machine code names line 0."""
 LONGEST_LINE = 120
-"""Of a line's text, in characters."""
+"""Most characters of a line's text."""
 
 
 def counted_reports(
@@ -55,8 +55,8 @@ def counted_reports(
     unwanted: Stop | None = None,
 ) -> list[CaseReport | None]:
     """What the virtual GPU counts of a candidate of `runner` on each case; None where it cannot, or
-    not in time, or once that is `unwanted`. By the launches that are recorded already: no code of
-    the launcher runs. Raises Cancelled."""
+    not in time, or once that is `unwanted`. It runs the launches that are recorded already: no code
+    of the launcher runs. Raises Cancelled."""
     late = unwanted or Stop(beside=runner.stop)
     timer = threading.Timer(limit_s, late.set)
     plans = runner.plans(candidate, oracle_cases)
@@ -184,7 +184,8 @@ def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
 
 
 def _constant_words(totals: Mapping[str, float]) -> list[tuple[str, float, str, str]]:
-    """Nothing where the lanes of each load of constants want one word."""
+    """Metric of the words that each load of constants takes; nothing where its lanes want one
+    word."""
     loads, words = (totals.get(f"constant_load_{what}", 0.0) for what in ("requests", "words"))
     if words <= loads:
         return []

@@ -92,7 +92,7 @@ WORDS: dict[str, str] = {
         }.items()
     },
 }
-"""By Nsight Compute's name."""
+"""Meaning of each metric, by Nsight Compute's name."""
 
 STALLS: dict[str, str] = {
     "long_scoreboard": "a load from global or local memory",
@@ -113,9 +113,9 @@ STALLS: dict[str, str] = {
     "gmma": "a warpgroup's matrix product",
     "not_selected": "its turn: another warp was issued",
 }
-"""What a warp waits for."""
+"""What a warp waits for, by Nsight Compute's name of the stall reason."""
 WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "membar")
-"""Of these, those for memory and for other warps."""
+"""Stall reasons of STALLS that wait for memory or for other warps."""
 TOP_STALLS = 3
 ASKED = (*WORDS, *(f"{_STALL}{reason}{_PER_ISSUE}" for reason in STALLS))
 TIME_PARTS = {part: f"time_{part}" for part in PARTS}
@@ -144,9 +144,9 @@ OWN = (
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
-"""Counted by the virtual GPU, by the unit that executes them."""
+"""Names of the instruction counts of the virtual GPU, by the unit that executes them."""
 CHAIN_BY_UNIT = {unit: f"chain_cycles_{unit}" for unit in UNITS}
-"""Of the longest chain of results, by the unit that its cycles are spent on."""
+"""Names of the cycles of the longest chain of results, by the unit that they are spent on."""
 KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values(), *CHAIN_BY_UNIT.values()))
 """Every name that a profile may hold."""
 Bottleneck = Literal[

@@ -18,7 +18,8 @@ from astra_chat.tools.types import AnyTime, MeasuredTime
 LAUNCH_US = 1.5
 """What a launch may cost by itself that a replay hides; the baseline's own where that is more."""
 MIN_SHARE = 0.85
-"""Of what Nsight Compute's duration leaves: a judged time below this is not believed."""
+"""Least share of Nsight Compute's duration without launch costs: a judged time below it is not
+believed."""
 
 
 def doubt(time: MeasuredTime) -> str:
@@ -35,7 +36,7 @@ def doubt(time: MeasuredTime) -> str:
 
 
 def compared(times: Iterable[AnyTime]) -> list[tuple[MeasuredTime, float]]:
-    """Those that were looked at, each with Nsight Compute's duration in us."""
+    """Times that Nsight Compute looked at, each with its duration in us."""
     measured = (time for time in times if isinstance(time, MeasuredTime))
     return [(time, time.profiled_us) for time in measured if time.profiled_us is not None]
 
@@ -51,6 +52,6 @@ def agreement(times: Iterable[AnyTime]) -> list[str]:
 
 
 def in_short(times: Iterable[AnyTime]) -> str:
-    """The shares alone."""
+    """The shares of the judged times in Nsight Compute's durations, as text."""
     shares = " and ".join(f"{time.median_us / us:.2f}" for time, us in compared(times))
     return f"{shares} of Nsight Compute's durations"

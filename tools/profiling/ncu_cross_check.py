@@ -103,13 +103,14 @@ def cross_check(
 
 
 def ends(sizes: Sequence[int]) -> list[int]:
-    """Where the smallest and the largest are; one place where all are equal."""
+    """Places of the smallest and the largest size; one place where all are equal."""
     places = range(len(sizes))
     return sorted({min(places, key=sizes.__getitem__), max(places, key=sizes.__getitem__)})
 
 
 def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | None:
-    """Of each case's `times` calls, from ncu's page; None where calls or durations are missing."""
+    """The median of each case's `times` calls, from ncu's page; None where calls or durations are
+    missing."""
     calls: list[list[float]] = []
     for row in ncu_rows(log):
         nanoseconds = figure(row.get(TIME))
@@ -133,7 +134,8 @@ def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | N
 def _tried_twice(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | RunFailure | None:
-    """None where nothing was recorded either time: once may be Nsight Compute's own failure."""
+    """Profiles the calls, again where nothing was recorded, which may be Nsight Compute's own
+    failure; None where nothing was recorded either time."""
     for _ in range(2):
         with suppress(MissingDependency):
             return _profiled(runner, build, oracle_cases)
@@ -143,7 +145,8 @@ def _tried_twice(
 def _profiled(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | RunFailure:
-    """Raises MissingDependency where nothing, or not all, was recorded."""
+    """Profiles the calls and compares what they wrote. Raises MissingDependency where nothing, or
+    not all, was recorded."""
     marker = f"astra_{nonce()}"
     times = [_calls(runner, oracle_case) for oracle_case in oracle_cases]
     with _under_ncu(runner, build, oracle_cases, marker, times) as seen:
@@ -189,6 +192,6 @@ def _under_ncu(
 
 
 def _calls(runner: Runner, oracle_case: OracleCase) -> int:
-    """As many as chance needs and the handing back allows."""
+    """Calls of a case to profile: as many as chance needs and the handing back allows."""
     one = sum(arg.bytes_of(oracle_case.case) for arg in runner.task.args)
     return max(1, min(MAX_CALLS, HANDED_BACK_BYTES // one))

@@ -33,7 +33,7 @@ from astra_chat.tools.types import AnyTime, Case, Metric, Profile
 from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
 
 NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
-"""For the first case, and for each further one."""
+"""Limits of time: for the first case, and for each further one."""
 NOT_PERMITTED = "ERR_NVGPUCTRPERM"
 HOW_TO_PERMIT = (
     f"Nsight Compute may not read the GPU's counters ({NOT_PERMITTED}): run as root, or let the"
@@ -45,7 +45,8 @@ SHOWN_NAMES = 3
 def profile_gpu(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], times_us: Sequence[float]
 ) -> list[Profile] | Failure:
-    """As `profile_cuda`, with what the virtual GPU counts of the same calls at the same time."""
+    """Profiles as `profile_cuda` does, with what the virtual GPU counts of the same calls at the
+    same time."""
     unwanted = Stop(beside=runner.stop)
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(counted_reports, runner, build, oracle_cases, unwanted=unwanted)
@@ -190,7 +191,8 @@ def _read_ncu(
     rows: Sequence[Mapping[str, str]],
     time_us: float | None,
 ) -> Profile:
-    """Raises MissingDependency where what a bottleneck needs was not read."""
+    """The profile of one case from ncu's rows. Raises MissingDependency where what a bottleneck
+    needs was not read."""
     metrics = _together(units, rows)
     if missing := [name for name in m.NEEDED if name not in metrics]:
         raise MissingDependency(f"Nsight Compute did not read {', '.join(missing)}")
@@ -226,7 +228,8 @@ def _reachable_us(runner: Runner, oracle_case: OracleCase) -> float:
 
 
 def _rounds(task: Task, case: Case) -> int:
-    """Of loads, that no kernel can do without: a second where a loaded index says what to load."""
+    """Rounds of loads that no kernel can do without: a second where a loaded index says what to
+    load."""
     read = {arg.name for arg in task.args if arg.read and arg.present(case)}
     follows = any(arg.index and arg.name in read and arg.index.table in read for arg in task.args)
     return 2 if follows else min(len(read), 1)

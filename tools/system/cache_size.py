@@ -24,11 +24,12 @@ from astra_chat.tools.errors import BadInput
 LIMIT_VARIABLE = "ASTRA_CACHE_LIMIT"
 DEFAULT_LIMIT_BYTES = 4 * 2**30
 KEPT_SHARE = 0.9
-"""Of the limit: what is left when entries had to go, so that the next one need not go again."""
+"""Share of the limit that is left when entries had to go, so that the next one need not go
+again."""
 GROWTH_SHARE = 0.01
-"""Of the limit: what one process may add before the whole is measured again."""
+"""Share of the limit that one process may add before the whole is measured again."""
 MEASURED_EVERY_S = 600
-"""It is measured again after this time too, when an entry is added."""
+"""Time after which the cache is measured again too, when an entry is added."""
 SCRATCH_LIFE_S = 24 * 3600
 """Scratch folders older than this are of processes that were killed."""
 IN_USE, LOCK = "in-use", ".lock"
@@ -198,7 +199,7 @@ def _is_locked(file: TextIOWrapper) -> bool:
 
 
 def _remove_leftovers() -> None:
-    """Lists of processes that ended, and scratch folders of those that were killed."""
+    """Removes lists of processes that ended, and scratch folders of those that were killed."""
     for path in _files(cache_root() / IN_USE):
         with suppress(OSError), path.open() as file:
             if not _is_locked(file):
@@ -211,7 +212,7 @@ def _remove_leftovers() -> None:
 
 
 def _remove(entry: Path) -> None:
-    """Out of sight in one step: nobody ever sees half an entry."""
+    """Removes an entry, out of sight in one step: nobody ever sees half of it."""
     doomed = Path(tempfile.mkdtemp(prefix=".removing-", dir=entry.parent))
     entry.rename(doomed / entry.name)
     shutil.rmtree(doomed, ignore_errors=True)
@@ -237,7 +238,7 @@ def _whole(path: Path) -> bool:
 
 
 def _entry(path: Path, used: set[str]) -> Entry | None:
-    """None where another process has just removed it."""
+    """The entry of a folder; None where another process has just removed it."""
     try:
         return Entry(path, _size(path), path.stat().st_mtime, str(path) in used)
     except OSError:

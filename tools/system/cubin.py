@@ -40,15 +40,15 @@ class CubinKernel:
     """One kernel of a cubin."""
 
     name: str
-    """Mangled."""
+    """Mangled name."""
     registers: int
-    """Of a thread."""
+    """Registers of a thread."""
     static_shared_bytes: int
-    """Without what the driver reserves."""
+    """Static shared memory of a block, without what the driver reserves."""
     barriers: int
-    """Of a block."""
+    """Barriers of a block."""
     max_threads: int
-    """Of a block, by __launch_bounds__ or __block_size__; 0: not given."""
+    """Most threads of a block, by __launch_bounds__ or __block_size__; 0: not given."""
     required_block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     """__cluster_dims__; None: not given."""
@@ -56,7 +56,7 @@ class CubinKernel:
     """Blocks, by the third of the launch bounds; 0: not given."""
     parameter_bytes: int
     parameters: tuple[Parameter, ...]
-    """In the order of the kernel's declaration."""
+    """Parameters in the order of the kernel's declaration."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CubinVariable:
     """A __device__ or __constant__ variable."""
 
     name: str
-    """Mangled."""
+    """Mangled name."""
     bytes: int
     misalignment: int
     """Bytes past a multiple of 256."""
@@ -148,7 +148,7 @@ def _kernel(
 
 
 def _parameters(attributes: list[tuple[int, bytes]]) -> dict[int, Parameter]:
-    """By ordinal; the form for large parameters holds the size in its lower half."""
+    """Parameters by ordinal; the form for large ones holds the size in its lower half."""
     parameters = {}
     for attribute, value in attributes:
         if attribute in (_PARAMETER, _LARGE_PARAMETER):

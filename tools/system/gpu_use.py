@@ -32,13 +32,14 @@ class Counters(Protocol):
 
 @dataclass
 class NvmlCounters:
-    """NVML's, of the GPU with this index in CUDA's order."""
+    """NVML's counters, of the GPU with this index in CUDA's order."""
 
     index: int
 
     @cached_property
     def _gpu(self) -> Any:
-        """Found once: looking through all GPUs takes milliseconds, and others wait meanwhile."""
+        """NVML's handle, found once: looking through all GPUs takes milliseconds, and others wait
+        meanwhile."""
         return gpu_handles()[self.index]
 
     def energy_mj(self) -> int | None:
@@ -61,14 +62,14 @@ class NvmlCounters:
 
 
 def mean_percent(samples: Sequence[int]) -> float | None:
-    """As a share; None of nothing, or of what is no percentage."""
+    """Mean of percentages as a share; None of nothing, or of what is no percentage."""
     if not samples or not all(0 <= one <= 100 for one in samples):
         return None
     return sum(samples) / len(samples) / 100
 
 
 def clock_of(device: Device) -> GpuClock | None:
-    """None without a real GPU."""
+    """A clock of the device's leases; None without a real GPU."""
     return GpuClock(NvmlCounters(device.index)) if device.kind == "cuda" else None
 
 
@@ -95,7 +96,8 @@ class GpuClock:
     _holding: int = 0
     _since_s: float = 0.0
     _began: tuple[float, int | None, int] = (0.0, None, 0)
-    """Of what is held now: the moment, NVML's energy in mJ, and the epoch's microseconds."""
+    """Start of what is held now: `now` in seconds, NVML's energy in mJ, and microseconds of the
+    epoch."""
     _sum: _Sum = field(default_factory=_Sum)
 
     @contextmanager
@@ -140,7 +142,7 @@ class GpuClock:
                 self._read(*self._began)
 
     def _count(self) -> None:
-        """What passed since the last change."""
+        """Counts what passed since the last change."""
         now = self.now()
         if self._holding:
             self._sum.held_s += now - self._since_s

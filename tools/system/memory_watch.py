@@ -10,7 +10,7 @@ from astra_chat.tools.system.process_tree import resident_bytes
 
 WATCH_S = 0.1
 RESIDENT_SHARE = 0.5
-"""Of the machine's memory: what a child may hold before it is killed."""
+"""Share of the machine's memory that a child may hold before it is killed."""
 
 
 class StepMemory(Exception):
@@ -24,7 +24,7 @@ class MemoryWatch:
         self._child, self._next = child, 0.0
 
     def check(self) -> None:
-        """Raises StepMemory."""
+        """Raises StepMemory where the child holds too much."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + WATCH_S

@@ -14,9 +14,9 @@ Comparison = Literal["faster", "tie", "slower"]
 ESTIMATES = math.exp(SPREAD * ALIKE)
 """Estimates of kernels that spend their time alike are told apart from this ratio on."""
 BETWEEN_EVALUATIONS = 0.005
-"""By at most so much, as a logarithm, the ratio of one kernel over all cases differed from one
-evaluation to the next in 12 of 13 pairs on an H200: memory lies elsewhere, clocks and temperature
-are others, which the intervals of one process do not see (docs/research/measurements.md)."""
+"""Largest difference, as a logarithm, of one kernel's ratio over all cases from one evaluation to
+the next, in 12 of 13 pairs on an H200: memory lies elsewhere, clocks and temperature are others,
+which the intervals of one process do not see (docs/research/measurements.md)."""
 
 
 def resolution(one: Timed, other: Timed) -> float:
@@ -27,7 +27,8 @@ def resolution(one: Timed, other: Timed) -> float:
 
 
 def resolution_of(one: Sequence[AnyTime], other: Sequence[AnyTime]) -> float:
-    """The same of the times of two candidates on the same cases."""
+    """The least ratio of two candidates' speeds that is no tie, by their times on the same
+    cases."""
     if one[0].basis == "estimated":
         return ESTIMATES
     intervals = map(mean_interval, (one, other))

@@ -109,12 +109,12 @@ def interval(logs: Sequence[float]) -> tuple[float, float, float]:
 
 
 def log_ratios(blocks: Sequence[Block]) -> list[float]:
-    """Of baseline over candidate, a block each: above 0 is faster."""
+    """Logarithms of baseline over candidate, one a block: above 0 is faster."""
     return [math.log(b.baseline_us / b.candidate_us) for b in blocks]
 
 
 def width_of(logs: Sequence[float]) -> float:
-    """Of the ratio's 95 % interval, as a share of it."""
+    """Width of the ratio's 95 % interval, as a share of its lower end."""
     low, _, high = interval(logs)
     return math.exp(high - low) - 1
 
@@ -139,7 +139,8 @@ def case_limit_us(runner: Runner, oracle_case: OracleCase) -> float:
 
 
 def contract_limit_us(task: Task, case: Case, device: Device) -> float:
-    """The same of any case of a task on any device whose constants are known."""
+    """The time in us below which no kernel of a task can be on a case, on any device whose
+    constants are known."""
     tensor = not task.is_float32(case) or task.tensor_float32
     gpu = spec(device.spec)
     return limit_us(task.least_bytes(case), task.flops_of(case), gpu, tensor=tensor)

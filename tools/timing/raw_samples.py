@@ -15,16 +15,16 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.raw_times import RawTimes
 
 MOST_BYTES = 2**24
-"""Of the JSON. A case has a few hundred samples."""
+"""Most bytes of the JSON. A case has a few hundred samples."""
 
 
 def pack(raw: RawTimes) -> str:
-    """Nothing is rounded."""
+    """The samples as text; nothing is rounded."""
     return base64.b64encode(zlib.compress(raw.model_dump_json().encode(), 9)).decode()
 
 
 def unpack(text: str) -> RawTimes:
-    """Raises BadInput for text that `pack` did not make."""
+    """The samples of a text. Raises BadInput for text that `pack` did not make."""
     try:
         stream = zlib.decompressobj()
         content = stream.decompress(base64.b64decode(text, validate=True), MOST_BYTES)

@@ -87,7 +87,7 @@ def _require_correct(task: Task, run: CaseRun, right: set[str]) -> None:
 
 
 def _hash_of(task: Task, run: CaseRun) -> str:
-    """Of the results, and of the folder of those expected, which is named by the case."""
+    """Hash of the results, and of the folder of those expected, which is named by the case."""
     digest = sha256(str(run.oracle_case.folder).encode())
     for arg in task.args:
         if arg.written:

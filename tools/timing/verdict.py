@@ -188,8 +188,8 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
 def timed_outcome(
     correct: Correct, cases: Sequence[AnyTime], profiles: Sequence[Profile], heaviest: int
 ) -> Timed:
-    """Of a correct candidate: its times with their verdict. `profiles`: of all cases, or of that at
-    the place `heaviest` alone."""
+    """Outcome of a correct candidate: its times with their verdict. `profiles`: of all cases, or of
+    that at the place `heaviest` alone."""
     ratio, verdict, why = judge_times(cases)
     others = list(profiles)
     main = others.pop(heaviest if len(others) > 1 else 0)

@@ -20,7 +20,7 @@ from astra_chat.tools.tuning.space import Point
 from astra_chat.tools.types import AnyTime
 
 Estimates = Sequence[list[AnyTime] | str]
-"""Of each point its times case by case, or what ended it."""
+"""Times of each point case by case, or what ended it."""
 
 
 def table_for(

@@ -21,7 +21,7 @@ from astra_chat.tools.types import AnyTime, Outcome, candidate_id
 TimeOn = Callable[[str, Weighted], list[AnyTime] | Outcome]
 """Times a source on cases, or says what ended it."""
 FEWEST_CASES = 2
-"""Of the first round, where the task has as many."""
+"""Fewest cases of a round, where the task has as many."""
 KEPT = 2
 """Candidates that are left at the end, and judged in full."""
 
@@ -70,8 +70,8 @@ def halved(
 
 
 def schedule(candidates: int, cases: int, kept: int) -> Iterator[tuple[int, int]]:
-    """Of each round: candidates that go on at most, and cases on which they are compared. Cases
-    double as candidates are halved; the last round has them all."""
+    """Yields for each round the most candidates that go on, and the cases on which they are
+    compared. Cases double as candidates are halved; the last round has them all."""
     rounds = max(1, math.ceil(math.log2(max(candidates, 1) / kept)))
     for number in range(rounds):
         candidates = max(kept, math.ceil(candidates / 2))

@@ -10,27 +10,27 @@ class Dropped(Value):
 
     candidate: str
     ratio: float | None
-    """Over the baseline, on the cases so far; None where it failed."""
+    """Speed over the baseline's, on the cases so far; None where it failed."""
     failed: str = ""
     """Kind of the outcome that ended it."""
 
 
 class HalvingRound(Value):
-    """One round."""
+    """One round of halving."""
 
     entered: int
     """Candidates at its start."""
     cases: int
-    """On which they are compared, those of earlier rounds included."""
+    """Cases on which candidates are compared, those of earlier rounds included."""
     timings: int
-    """Of one candidate on one case, beside the baseline, that this round added."""
+    """Timings that this round added, each of one candidate on one case, beside the baseline."""
     seconds: Seconds
     dropped: tuple[Dropped, ...]
-    """The best of them first."""
+    """Candidates that did not go on, the best of them first."""
 
     @property
     def on(self) -> str:
-        """ "4 cases"."""
+        """Number of cases in words: "4 cases"."""
         return f"{self.cases} case{'s' * (self.cases != 1)}"
 
     @property

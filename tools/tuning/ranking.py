@@ -36,7 +36,7 @@ def estimated_ratios(
     stop: Stop,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> list[float | str]:
-    """Of each source its speed over the baseline's on the virtual GPU `device`, or the kind of the
+    """Speed of each source over the baseline's on the virtual GPU `device`, or the kind of the
     outcome that ended it. Raises BadInput where the baseline does not build, and Cancelled."""
     found = estimated_by_case(task, device, baseline, sources, weighted, seed, stop, on_done)
     return [one if isinstance(one, str) else judge_times(one)[0] for one in found]
@@ -52,7 +52,8 @@ def estimated_by_case(
     stop: Stop,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> list[list[AnyTime] | str]:
-    """The same, case by case."""
+    """Times of each source on the virtual GPU `device`, case by case, or the kind of the outcome
+    that ended it. Raises BadInput where the baseline does not build, and Cancelled."""
     found = list[list[AnyTime] | str]()
     for times in estimated_times(task, device, baseline, sources, weighted, seed, stop):
         if isinstance(times, list):
@@ -72,8 +73,9 @@ def estimated_times(
     seed: Seed,
     stop: Stop,
 ) -> Iterator[list[TimedCase] | Outcome]:
-    """Of each source in turn its times on the virtual GPU `device`, or what ended it; as many at
-    once as there are cores. Raises BadInput where the baseline does not build, and Cancelled."""
+    """Yields for each source in turn its times on the virtual GPU `device`, or what ended it; as
+    many at once as there are cores. Raises BadInput where the baseline does not build, and
+    Cancelled."""
     built = require_build(build(task, baseline, device, stop), f"the baseline of {task.name}")
     oracle, workers, free = Oracle(task), cores(), Queue[Runner]()
     known = KnownBaseline()

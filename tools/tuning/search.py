@@ -41,11 +41,11 @@ class TunedPoint(Value):
     failed: str = ""
     """Kind of the outcome that ended its ranking."""
     evaluation: Evaluation | None = None
-    """By the judge; None where it came too late in the order, or halving dropped it."""
+    """The judge's evaluation; None where it came too late in the order, or halving dropped it."""
 
     @property
     def ratio(self) -> float | None:
-        """Over the baseline by the judge, of a correct kernel."""
+        """Speed over the baseline's by the judge; None unless the kernel was timed."""
         outcome = self.evaluation and self.evaluation.outcome
         return outcome.ratio if isinstance(outcome, Timed) else None
 
@@ -59,22 +59,22 @@ class TuningReport(Value):
     task: str
     device: str
     combinations: int
-    """Of values, before the relations."""
+    """Number of combinations of values, before the relations."""
     points: tuple[TunedPoint, ...]
-    """Those that were ranked, the judged ones first, the best of them at the front."""
+    """Points that were ranked, the judged ones first, the best of them at the front."""
     start: dict[str, int]
-    """What the source held."""
+    """Values that the source held."""
     start_ratio: float | None
     halving: Halving | None = None
     """Which of the first in the order went on to be judged; None where each of them was."""
     best: dict[str, int] = Field(default_factory=dict)
-    """Empty where no judged point is correct."""
+    """Values of the best point; empty where no judged point is correct."""
     source: str = ""
-    """Of the best point, or of the table."""
+    """Source of the best point, or of the table."""
     by_shape: ShapeTable | None = None
     """A choice by shape, where one was asked for and a rule was found; taken or not."""
     confirmation: Evaluation | None = None
-    """Of that source, on fresh inputs."""
+    """Evaluation of `source`, on fresh inputs."""
 
 
 def tune(

@@ -33,9 +33,10 @@ class ShapeTable(Value):
     held_out: tuple[str, ...] = ()
     """Shapes that no tuning has met."""
     gain: float | None = None
-    """The same on these; None where nothing was timed there."""
+    """Speed over the best single choice on the shapes held out; None where nothing was timed
+    there."""
     least: float = 1.0
-    """From this gain on it is no tie."""
+    """Gain from which on the table is no tie with the single choice."""
     why: str = ""
     """Why the single choice stays; "" where the table is taken."""
 
@@ -107,7 +108,7 @@ def _value(case: Case, dims: Sequence[str]) -> int:
 
 
 def _between(low: int, high: int) -> int:
-    """About their geometric mean, and a multiple of whatever both are multiples of."""
+    """A number about their geometric mean, and a multiple of whatever both are multiples of."""
     step = math.gcd(low, high) or 1
     return max(1, round(math.sqrt(low * high) / step)) * step
 

@@ -37,9 +37,9 @@ class Parameter:
 
     name: str
     values: tuple[int, ...]
-    """In the order in which they are written, what the source holds among them."""
+    """Values in the order in which they are written, what the source holds among them."""
     first: int
-    """What the source holds."""
+    """Value that the source holds."""
     start: int
     end: int
     """Where it stands in the source."""
@@ -55,7 +55,7 @@ class Space:
 
     @property
     def combinations(self) -> int:
-        """Of values, whether or not they meet the relations."""
+        """Number of combinations of values, whether or not they meet the relations."""
         return math.prod(len(one.values) for one in self.parameters)
 
     @property
@@ -64,7 +64,7 @@ class Space:
         return {one.name: one.first for one in self.parameters}
 
     def points(self) -> Iterator[Point]:
-        """All that meet the relations, the starting point first."""
+        """Yields all points that meet the relations, the starting point first."""
         yield self.first
         names = [one.name for one in self.parameters]
         for values in product(*(one.values for one in self.parameters)):

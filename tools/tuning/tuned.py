@@ -30,20 +30,20 @@ class Tuning(Value):
 
     kind: Literal["tuning"] = "tuning"
     candidate: str
-    """Whose constants these are."""
+    """Candidate whose constants these are."""
     combinations: int = Field(ge=0)
-    """Of values, before the relations."""
+    """Number of combinations of values, before the relations."""
     points: tuple[TriedPoint, ...]
-    """Those that were ranked, the best first."""
+    """Points that were ranked, the best first."""
     start: dict[str, int]
-    """What the candidate holds."""
+    """Values that the candidate holds."""
     best: dict[str, int]
     """The start where nothing was faster by more than the resolution."""
     halving: Halving | None = None
-    """Of the first in the order, on a GPU."""
+    """Halving of the first points in the order, on a GPU."""
     seconds: Seconds
     gpu_s: Seconds = 0.0
-    """Of these, in which a real GPU measured."""
+    """Part of `seconds` in which a real GPU measured."""
 
     @property
     def measured(self) -> int:
@@ -73,14 +73,15 @@ class Tuning(Value):
         return f"{tried}: {chosen}"
 
     def _failed(self) -> str:
-        """How many, how, and one of each kind."""
+        """How many points failed, how, and one of each kind."""
         failed = [point for point in self.points if point.estimated_ratio is None]
         first = {point.failed: assignments(point.values) for point in reversed(failed)}
         hows = "; ".join(f"{kind}, as {values}" for kind, values in sorted(first.items()))
         return f", {len(failed)} of them failed ({hows})" if failed else ""
 
     def _nearest(self) -> str:
-        """What it holds and what came next to it, by estimate, and which values were tried."""
+        """What the candidate holds and what came next to it, by estimate, and which values were
+        tried."""
         ratios = [(one.estimated_ratio, one.values) for one in self.points if one.estimated_ratio]
         held = next((ratio for ratio, values in ratios if values == self.start), None)
         if held is None:

@@ -29,7 +29,7 @@ def obey_modes() -> None:
 
 
 def small_files() -> None:
-    """As on a disk with room for one more block."""
+    """Files end after 4 KiB, as on a disk with room for one more block."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 

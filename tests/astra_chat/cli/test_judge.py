@@ -213,7 +213,8 @@ def test_a_profile_of_a_chosen_case(command: Command) -> None:
 
 
 def test_sigterm_ends_children_too(task_folder: Path) -> None:
-    """As `timeout` sends it: an oracle that never ends must not continue for nobody."""
+    """SIGTERM comes as `timeout` sends it: an oracle that never ends must not continue for
+    nobody."""
     with (task_folder / "reference.py").open("a") as file:
         file.write("\n\ndef reference(inputs):\n    while True:\n        pass\n")
     kernel = task_folder / "script" / "vector.cu"

@@ -72,7 +72,7 @@ def test_a_worker_needs_neither_autogen_nor_openai(task: Task, tmp_path: Path) -
 def test_what_another_machine_has_must_be_said(
     task_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a GPU here: its constants stand for it."""
+    """No GPU is here: its constants stand for it."""
     options = ["run", task_folder, "--models", "scripted", "--judge", "detached", *NO_MUTANTS]
     assert command(*options, "--out", tmp_path / "a")[0] == 2
     assert "for another machine, say cuda" in capsys.readouterr().err
@@ -141,7 +141,7 @@ def test_a_host_judges_while_the_run_goes_on(
 
 
 SHORT = SCRIPT[: SCRIPT.index("[[round]]")] + SCRIPT[SCRIPT.rindex("[[round]]") :]
-"""Of the sample's rounds the one with a winner."""
+"""The sample's script with the one round that has a winner."""
 
 
 @pytest.mark.in_full
@@ -167,7 +167,7 @@ def test_a_detached_run_has_the_verdicts_of_a_local_one(task_folder: Path, tmp_p
 
 
 def verdicts(out: Path) -> list[tuple[object, ...]]:
-    """Of each evaluation what does not depend on its seed."""
+    """What does not depend on its seed, of each evaluation."""
     found: list[tuple[object, ...]] = []
     with opened(read(out)) as run:
         for turn, one in run.evaluations:

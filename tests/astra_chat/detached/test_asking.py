@@ -87,7 +87,7 @@ def test_it_says_what_is_wrong(task: Task, tmp_path: Path) -> None:
 
 
 def test_constants_are_tuned_where_the_gpu_is(task: Task, tmp_path: Path) -> None:
-    """By a job of its own, which is no evaluation and takes none's seed."""
+    """Tuning is a job of its own, which is no evaluation and takes none's seed."""
     local = TuningJudge(task, wanted_device("cuda", "h200"), entropy=Entropy("5eed"))
     judge = DetachedJudge(local, None, 3)
     judge.begin(tmp_path, "run-1")

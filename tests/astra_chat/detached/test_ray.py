@@ -59,7 +59,7 @@ class Raylets:
 
     @property
     def pids(self) -> dict[int, Any]:
-        """Of the raylets, with their nodes."""
+        """Process numbers of the raylets, with their nodes."""
         return {
             node.all_processes["raylet"][0].process.pid: node
             for node in self.nodes
@@ -121,8 +121,8 @@ def test_a_kind_that_nobody_has_is_an_error_at_once(raylets: Raylets) -> None:
 def test_a_hung_kernel_is_killed_with_its_worker(
     raylets: Raylets, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After its limit; nothing of it keeps running. Each is on a worker of its own, also where one
-    ends before the other begins."""
+    """A job is ended after its limit, and nothing of it keeps running. Each is on a worker of its
+    own, also where one ends before the other begins."""
     monkeypatch.setattr(ray_client, "ATTEMPTS", 1)
     source = (task.folder / "baseline.cu").read_text() + f"// {tmp_path.name}\n"
     pack_job(put(tmp_path / "jobs", task, source), tmp_path / "jobs.zip")
@@ -177,7 +177,7 @@ class Chat:
         )
 
     def on_ray(self) -> subprocess.Popen[bytes]:
-        """Begun, or resumed."""
+        """The run on the cluster, begun or resumed."""
         judge = ["--judge", f"ray:{self.raylets.address}"]
         if not self.judged:
             shutil.rmtree(self.path.parent, ignore_errors=True)
@@ -243,7 +243,8 @@ def test_kills_change_nothing(raylets: Raylets, task_folder: Path, tmp_path: Pat
 def test_thirty_kills_change_nothing(
     raylets: Raylets, task_folder: Path, tmp_path: Path, seed: int
 ) -> None:
-    """At random points; where three attempts in a row are lost, the run stops and is resumed."""
+    """Kills come at random points; where three attempts in a row are lost, the run stops and is
+    resumed."""
     draws, kills = random.Random(seed), 0
     run = Chat(raylets, task_folder, tmp_path)
     while kills < KILLS:

@@ -29,7 +29,7 @@ LARGE = Case(dims={"rows": 4096, "d": 4096}, dtype="float32")
 
 
 def test_a_job_is_judged_with_its_own_seed(task: Task, tmp_path: Path) -> None:
-    """By the real judge, from files alone: the task's folder is gone."""
+    """The real judge works from files alone: the task's folder is gone."""
     folder = put(tmp_path / "run" / "jobs", task, KERNELS["broken.cu"])
     task.folder.rename(tmp_path / "gone")
     one, lines = worker()

@@ -48,7 +48,7 @@ def test_what_is_not_seen_is_spelt_out(
 
 @pytest.mark.parametrize("code", "\a\b\v\f\r")
 def test_what_moves_the_cursor_is_left_out(code: str) -> None:
-    """By rich itself, before we see it."""
+    """Rich itself leaves it out, before we see it."""
     assert shown(Text(f"a{code}b"), io.StringIO()) == "ab\n"
 
 

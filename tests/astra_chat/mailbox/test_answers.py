@@ -1,4 +1,4 @@
-"""Of two answers the first counts, half a file none; nothing is lost."""
+"""The first of two answers counts, half a file does not; nothing is lost."""
 
 from __future__ import annotations
 

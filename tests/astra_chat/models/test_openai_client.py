@@ -176,7 +176,7 @@ def test_a_kernel_is_never_altered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TIMEOUT_S = 1.5
-"""Of a reply: late ones come much later, the others at once even on a busy machine."""
+"""Limit of a reply: late ones come much later, the others at once even on a busy machine."""
 PASSING = [
     failed(429, "slow down", "rate_limit_exceeded"),
     failed(500),

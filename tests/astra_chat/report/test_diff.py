@@ -38,7 +38,7 @@ def test_nothing_changed_and_nothing_there() -> None:
 
 @pytest.mark.parametrize("pair", [(SCALAR, VECTOR), (VECTOR, SCALAR), (OLD, VECTOR)])
 def test_the_new_source_follows_from_the_rows(pair: tuple[str, str]) -> None:
-    """Of a real change: shown and left-out lines together are the whole."""
+    """Shown and left-out lines of a real change together are the whole."""
     old, new = pair
     found = side_by_side(old, new)
     assert len(new.splitlines()) - len(old.splitlines()) == found.added - found.removed

@@ -56,7 +56,7 @@ def test_a_torn_line_is_said(tmp_path: Path) -> None:
 
 
 def test_events_of_a_newer_astra_are_named(tmp_path: Path) -> None:
-    """And turns behind one keep their numbers."""
+    """Turns behind an unknown event keep their numbers."""
     path = write_transcript(tmp_path / "t.jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     at = next(n for n, line in enumerate(lines) if line["turn"] == 2)

@@ -62,7 +62,7 @@ def test_winners_of_one_task_and_start_stand_together() -> None:
 
 
 def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
-    """Whatever the order of their files."""
+    """A confirmation counts whatever the order of their files."""
     run, said = "rmsnorm-sglang-team-1.jsonl.gz", LIVE / "further" / RMSNORM
     found = read_evaluation(said)
     assert found.confirms
@@ -73,7 +73,7 @@ def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
 
 
 def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Path) -> None:
-    """Of a run that was judged on a GPU, whose winner was not confirmed there."""
+    """The run was judged on a GPU, and its winner was not confirmed there."""
     transcript = LIVE / "detached/merge_state_v2-sglang-team-2.jsonl.gz"
     (run,) = load([transcript])
     own = run.measured["NVIDIA H200"]

@@ -38,7 +38,7 @@ def test_the_page_is_what_the_command_makes_of_the_records(evidence: list[Eviden
 def test_a_kernel_that_misses_the_contract_stands_first_in_its_comparison(
     evidence: list[Evidence],
 ) -> None:
-    """And its ratio is turned round."""
+    """The ratio of such a kernel is turned round."""
     now = candidate_id(find_task("rotary_embedding").baseline)
     (found,) = (
         c

@@ -55,7 +55,7 @@ def answer_all(out: Path) -> None:
 
 
 def to_the_end(task: Task, out: Path) -> int:
-    """How many sessions it takes."""
+    """How many sessions a run takes to its end."""
     sessions = 0
     while True:
         sessions += 1
@@ -66,7 +66,7 @@ def to_the_end(task: Task, out: Path) -> int:
 
 
 def held_by_a_killed_process(task: Task, out: Path, event: int) -> bool:
-    """False if it ended before."""
+    """Hold the chat in a process of its own and kill it at an event; False if it ended before."""
     child = os.fork()
     if child == 0:
         with Events(event):
@@ -85,7 +85,7 @@ def test_judged_elsewhere_it_comes_to_the_same_end(task: Task, tmp_path: Path) -
 
 @pytest.mark.second_tier
 def test_killed_anywhere_it_comes_to_the_same_end(task: Task, tmp_path: Path) -> None:
-    """And nothing is judged twice."""
+    """A killed run comes to the same end, and nothing is judged twice."""
     to_the_end(task, tmp_path / "whole")
     with Events() as events:
         hold(task, tmp_path / "counted")
@@ -104,8 +104,8 @@ def is_over(out: Path) -> bool:
 
 
 def require_seeds_of_the_sessions_that_asked(out: Path) -> None:
-    """As `verify` sees them; with other roots they fail, without a killed session's nothing can be
-    said."""
+    """Require that the seeds stand as `verify` sees them; with other roots they fail, without a
+    killed session's nothing can be said."""
     text = (out / TRANSCRIPT).read_text()
     events = [record.event for record in read(out).records]
     roots = {event.seed for event in events if isinstance(event, Ended) and event.seed}

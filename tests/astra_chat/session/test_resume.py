@@ -49,7 +49,7 @@ def path(task: Task, tmp_path: Path) -> Path:
 
 
 def cut(path: Path, turns: int) -> Path:
-    """The same run, killed after so many turns."""
+    """The transcript of the run at `path` as it is when the run is killed after so many turns."""
     lines = path.read_text().splitlines(keepends=True)
     kept = [r.turn <= turns for r in read(path).records]
     killed = path.parent.parent / "killed" / path.name
@@ -266,7 +266,7 @@ def test_a_transcript_that_has_grown_since_is_not_cut(task: Task, path: Path) ->
 
 
 def test_a_seed_given_again_makes_no_evaluations_seed_again(task: Task, path: Path) -> None:
-    """The winner's confirmation would have that of the winner's first evaluation."""
+    """The winner's confirmation would have the seed of the winner's first evaluation."""
     past = resumed(cut(path, 8))
     judged = sum(isinstance(turn.payload, Evaluation) for turn in past.turns)
     entropy = request_on(past, task, *given(seed="ab12")).entropy

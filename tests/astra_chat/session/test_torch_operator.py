@@ -102,7 +102,8 @@ def told(script: str, folder: Path) -> Any:
 
 
 def test_it_is_traced_without_a_gpu(best: Path) -> None:
-    """By fake tensors and torch.export: it stays one node, which writes its first argument."""
+    """Fake tensors and torch.export trace it: it stays one node, which writes its first
+    argument."""
     found = told(TRACED, best)
     assert found["schema"] == "astra::silu_and_mul(Tensor(a0!) out, Tensor input) -> ()"
     assert found["made"] is None and "astra.silu_and_mul.default" in found["nodes"]

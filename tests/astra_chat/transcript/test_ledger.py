@@ -118,7 +118,7 @@ def test_gpu_seconds_leave_out_the_build() -> None:
 
 
 def test_the_wait_for_a_gpu_is_no_use_of_it() -> None:
-    """Of several evaluations, of which NVML says something about one."""
+    """Several evaluations add up, though NVML says something about only one of them."""
     cuda = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     steps = (
         Step(name="build", seconds=9.0, gpu=GpuUse(held_s=0.5)),

@@ -40,7 +40,7 @@ def last(events: list[Json], kind: str) -> Json:
 
 
 def samples(candidate_us: float = 2.0) -> RawTimes:
-    """Of a candidate beside a baseline of 3 us."""
+    """Raw samples of a candidate beside a baseline of 3 us."""
     reading = ClockReading(
         sm_clock_mhz=1980,
         memory_clock_mhz=3201,

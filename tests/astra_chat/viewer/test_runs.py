@@ -30,7 +30,7 @@ def test_what_came_of_a_run(root: Path) -> None:
 
 @pytest.mark.parametrize("lines", [3, 8, 12])
 def test_killed_or_under_way(root: Path, lines: int) -> None:
-    """By the lock that a run holds on its transcript."""
+    """The lock that a run holds on its transcript tells the two apart."""
     path = root / "a" / "transcript.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
     runs = Runs(root)

@@ -156,7 +156,7 @@ def test_what_a_killed_graph_left_is_no_build(
 
 
 def test_a_lower_limit_of_the_machine_stays(own_cache: Path) -> None:
-    """Of login nodes: nvcc builds under it."""
+    """Login nodes set such limits: nvcc builds under them."""
     build_one = (
         "import resource; resource.setrlimit(resource.RLIMIT_CPU, (150, 150))\n"
         "from tests.tools.build.test_nvcc import H200, KERNEL, TASK, build\n"

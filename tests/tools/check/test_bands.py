@@ -253,7 +253,8 @@ def test_ties_that_a_kernel_s_own_errors_break_to_both_sides_are_right(tmp_path:
 def test_the_band_of_a_task_by_elements_is_below_a_sixteenth_of_an_ulp(
     tmp_path: Path, name: str, dtype: DTypeName
 ) -> None:
-    """Of normal values, where nothing cancels; rotations are two products, which may."""
+    """Values are normal ones, where nothing cancels; rotations are two products, which may
+    cancel."""
     task = find_task(name)
     own = next(c for c in task.check if c.dtype == dtype and c.values == "normal")
     kernel = Kernel(tmp_path, name, own)

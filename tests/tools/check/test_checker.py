@@ -120,8 +120,8 @@ def test_an_honest_kernel_passes_hidden_cases_too(
 def test_other_honest_formulas_pass(
     bench: Bench, scalar: str, formula: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same function in other roundings. What becomes of infinities and overflows depends on
-    the formula, so there are none here."""
+    """These formulas are one function in other roundings. What becomes of infinities and overflows
+    depends on the formula, so there are none here."""
     usual = ("normal", "heavy_tail", "binary", "tiny", "denormal", "ramp", "one_hot")
     monkeypatch.setattr(hidden_cases, "CHANCE", usual[3:])
     task = TASK.model_copy(update={"check": tuple(c for c in TASK.check if c.values in usual)})
@@ -293,7 +293,8 @@ def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
 
 @pytest.mark.second_tier
 def test_a_task_that_lets_zeros_pass_is_the_users_to_mend(device: Device) -> None:
-    """Of float32 results whose terms are not stated: all others are judged by place, too."""
+    """Results are of float32 and their terms are not stated: all others are judged by place,
+    too."""
     loose = {name: Tolerance(rtol=1.0, atol=1e3) for name in ROW_SUM.tolerance}
     task = ROW_SUM.model_copy(update={"tolerance": loose, "oracle_ratio": 1e9})
     oracle, built = Oracle(task), build(ROW_SUM, ROW_SUM.baseline, device)

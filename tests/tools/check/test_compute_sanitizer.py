@@ -229,7 +229,7 @@ def test_a_tool_waits_for_a_process_that_waits_and_shares_its_ports() -> None:
 def test_a_finding_stays_where_the_tool_does_not_work_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of several cases the one that shows it is looked for."""
+    """The tool looks for the one of several cases that shows the finding."""
     finding = Unsafe(case=Case(dims={}, dtype="float16"), what="memcheck: x", where="")
     monkeypatch.setattr(module, "find_tool", Path)
     monkeypatch.setattr(module, "TOOLS", ("memcheck",))

@@ -66,7 +66,7 @@ def test_served_extents_and_powers_of_two_are_levels_of_their_own() -> None:
 
 
 def test_a_case_within_a_group_is_drawn() -> None:
-    """Of a group of extents, and of what a row leaves open, another seed takes others."""
+    """Another seed takes other extents of a group, and other values of what a row leaves open."""
     of = design(TOPK, 2)
     group = next(level for level in of.dims["experts"] if len(level) > 2)
     met = {
@@ -130,8 +130,8 @@ SUM = "  const float inverse = 1.0f / sum;\n"
     ],
 )
 def test_one_wrong_instantiation_is_met(device: Device, condition: str, triples: bool) -> None:
-    """Of the second kind, each is of three factors, of which one may be that weights are not
-    renormalized, where alone a wrong sum shows: all pairs need not meet it."""
+    """Faults of the second kind are each of three factors, of which one may be that weights are not
+    renormalized, where alone a wrong sum shows: all pairs need not meet them."""
     wrong = SUM.replace("1.0f / sum", f"({condition} ? 1.01f : 1.0f) / sum")
     outcome = first_fault(TOPK, SUM, wrong, device, triples=triples)
     assert isinstance(outcome, Wrong), outcome

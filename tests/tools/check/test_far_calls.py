@@ -43,7 +43,7 @@ __global__""",
 
 __global__""",
 )
-"""Of moe_sum_reduce: none of the calls that all candidates share launches it."""
+"""Edit of moe_sum_reduce: none of the calls that all candidates share launches it."""
 FEW_BLOCKS = """
 #include <cstdint>
 #include <cuda_fp16.h>

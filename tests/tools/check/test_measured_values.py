@@ -47,7 +47,8 @@ class Scene:
         return CaseRun(oracle_case, self.folder, CaseReport(), pattern=0x7FA5)
 
     def judge(self) -> object:
-        """By tolerance, steps and share; then beside a baseline that rounds correctly."""
+        """The verdict by tolerance, steps and share; then beside a baseline that rounds
+        correctly."""
         self_run, errors = self.run(), BaselineErrors(TASK)
         verdict = compare(TASK, self_run)
         if isinstance(verdict, Wrong):

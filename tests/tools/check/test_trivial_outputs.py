@@ -85,7 +85,7 @@ def test_what_is_right_may_pass_and_one_case_is_enough() -> None:
 
 
 def test_zeros_are_right_where_one_product_is_just_above_the_smallest_number() -> None:
-    """Of silu_and_mul's tiny float16 case one seed in a hundred has such an element."""
+    """One seed in a hundred of silu_and_mul's tiny float16 case has such an element."""
     task = find_task("silu_and_mul")
     kinds = {case.values: case for case in task.check if case.dtype == "float16"}
     tiny = kinds["tiny"].model_copy(update={"seed": 293})
@@ -113,7 +113,7 @@ def test_cases_that_the_baseline_fails_are_blamed_first(monkeypatch: pytest.Monk
 
 
 def test_a_case_that_an_output_does_not_fit_tells_it_apart() -> None:
-    """Of two cases an input has the shape of the result on one, where to pass it on is right."""
+    """An input has the shape of the result on one of two cases, where to pass it on is right."""
     one, more = (Case(dims={"n": n}, dtype="float16") for n in (1, 3))
     fits = Trial(one, "cache", "'key' passed through", right=True, passed=True)
     zeros = [Trial(case, "cache", "all zeros", False, False) for case in (one, more)]

@@ -25,7 +25,8 @@ SMALL = [case for case in TASK.check if case.values == "normal"]
 def fault(
     monkeypatch: pytest.MonkeyPatch, source: str, what: str, timed: Sequence[Case] = SMALL[:1]
 ) -> Unsafe | Refused | Any:
-    """Of a kernel of which Compute Sanitizer says this; the virtual GPU runs it."""
+    """What counts against a kernel of which Compute Sanitizer says this; the virtual GPU runs
+    it."""
     said = Unsafe(case=SMALL[0], what=what, where="kernel.cu:14") if what else None
     monkeypatch.setattr(module, "sanitize_cuda", lambda *_: said)
     monkeypatch.setattr(module, "launches_otherwise", lambda *_: None)

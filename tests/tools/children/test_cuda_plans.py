@@ -241,8 +241,8 @@ def test_what_the_cubin_lacks_or_the_driver_refuses(cubin: Any) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", task_names())
 def test_a_plan_does_what_its_launcher_does(name: str) -> None:
-    """The same bytes, for the baseline on check cases (odd sizes, offsets) and two timed ones; in
-    any order for the task whose kernels place numbers as atomics come."""
+    """Plan and launcher leave equal bytes, for the baseline on check cases (odd sizes, offsets) and
+    two timed ones; in any order for the task whose kernels place numbers as atomics come."""
     import torch
 
     from astra_chat.tools.children import cuda_plans

@@ -82,7 +82,7 @@ def test_few_or_no_entries(kind: str, shape: tuple[int, ...]) -> None:
 
 
 def test_a_drawn_case_may_have_all_entries_or_none_or_one_place() -> None:
-    """Of a timed case, whose seed is small, the share is always the contract's."""
+    """The share of a timed case, whose seed is small, is always the contract's."""
     unusual = [
         drawn(1, case_seed=2**USUAL_SEED_BITS + seed, below=1000, none=-1, none_share=0.1)
         for seed in range(1, 60)

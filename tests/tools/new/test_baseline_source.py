@@ -1,4 +1,4 @@
-"""Of a framework's file, plain CUDA is left; what cannot be said in it is marked."""
+"""Plain CUDA is left of a framework's file; what cannot be said in it is marked."""
 
 from __future__ import annotations
 

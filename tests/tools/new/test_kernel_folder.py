@@ -1,4 +1,4 @@
-"""Of a folder come the files that the chosen kernel needs, with their headers."""
+"""The files that the chosen kernel needs come from a folder, with their headers."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def named(entry: str) -> Task:
 )
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_a_server_may_have_set_must_not_matter(looking: Build, entry: str, seed: int) -> None:
-    """Of these every recording meets both values, whatever is drawn."""
+    """Every recording meets both values of these states, whatever is drawn."""
     outcome = record(looking, named(entry), CASES, spec("h200"), random.Random(seed))
     assert isinstance(outcome, Refused) and outcome.gate == "plan", outcome
 

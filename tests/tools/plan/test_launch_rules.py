@@ -29,7 +29,7 @@ TASK = find_task("silu_and_mul")
 SEEDS, OCCUPANCY, ERRORS, PLAIN = range(1, 33), 8, 16, 24
 """The last: errors of cudaLaunchKernel, which <<<>>> calls, rather than of cudaLaunchKernelEx."""
 ANSWERS, FIELDS = 64, 8
-"""Of one call: questions, and the numbers that describe each."""
+"""Questions of one call, and the numbers that describe each."""
 Answers = tuple[tuple[int, ...], tuple[int, ...]]
 """The answers, and what was asked."""
 

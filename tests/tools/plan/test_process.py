@@ -108,7 +108,7 @@ def test_a_crash_names_the_call_that_ran(built: Build) -> None:
     ],
 )
 def test_a_plan_forged_in_full_is_caught_by_the_audit(built: Build, entry: str, what: str) -> None:
-    """As many calls as the launcher writes lines for: the report itself is in order."""
+    """There are as many calls as the launcher writes lines for: the report itself is in order."""
     calls = [Recording(i, CALL.words, CALL.reserved, CALL.stream, CALL.pattern) for i in range(64)]
     report = run(built, entry, *calls)
     assert isinstance(report, Report)

@@ -23,7 +23,7 @@ OUT = (0x10_0000, 0x10_0000, 0x70_0400, 0x35_0800)
 INPUT = (0x20_0000, 0x20_0000, 0x11_0000, 0x97_0C00)
 FAR = (0x4000_0000, 0x4000_0000, 0x9000_0400, 0x7000_0800)
 TABLE = (0x5_0000, 0x5_0000, 0x5_0000, 0x6_2000)
-"""Of four recordings: the first two have the same addresses."""
+"""Addresses of each in four recordings: the first two have the same ones."""
 PATTERNS = (0x1AA, 0x2BB, 0x3CC, 0x4DD)
 BUFFERS = Buffers(
     buffers=(Buffer(64), Buffer(256)), arguments=(Argument("out", 64, 0), Argument("input", 256, 1))
@@ -63,7 +63,7 @@ def launched(parameters: bytes, **changes: object) -> report.Kernel:
 def seen(
     *nodes: report.AnyNode | list[report.AnyNode], inputs: Sequence[int] = INPUT
 ) -> list[Seen]:
-    """A recording for each of them."""
+    """A recording for each of the nodes."""
     return [
         Seen(
             report.Called(
@@ -112,7 +112,7 @@ def test_the_end_of_an_argument_is_inside_and_the_byte_after_is_not() -> None:
 
 
 def test_a_kernels_pointer_may_lie_before_its_argument() -> None:
-    """As far as no other stand-in can lie, and as that of an argument only."""
+    """It may lie as far before it as no other stand-in can lie, and before an argument only."""
     for before in (1, 192, BEFORE_BYTES):
         nodes = [launched(packed(address - before, 0, 0)) for address in FAR]
         (node,) = relocate(seen(*nodes, inputs=FAR), BUFFERS, CUBIN, {})

@@ -140,7 +140,7 @@ def test_an_honest_kernel_agrees_on_two_cases(
 def test_a_judged_time_that_is_not_true_is_not_believed(
     oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
-    """As if events had been made to tell a third of the time."""
+    """Times are false as if events had been made to tell a third of the time."""
     false = [
         replace(t, time=t.time.model_copy(update={"median_us": t.time.median_us / 3}))
         for t in timed

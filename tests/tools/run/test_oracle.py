@@ -237,7 +237,8 @@ def test_it_can_be_closed_while_it_makes_some_ahead() -> None:
 
 @pytest.mark.skipif(isolation() not in ENOUGH, reason="this machine isolates nothing")
 def test_a_strangers_reference_reaches_nothing_of_the_users(tmp_path: Path) -> None:
-    """As of a transcript that somebody sent and that is judged again."""
+    """The reference is a stranger's, as in a transcript that somebody sent and that is judged
+    again."""
     folder, secret = tmp_path / "task", tmp_path / "secret"
     shutil.copytree(BUILTIN / "silu_and_mul", folder)
     secret.write_text("key")

@@ -36,7 +36,7 @@ def test_a_process_that_is_gone_uses_nothing() -> None:
 
 
 def test_children_in_groups_of_their_own_are_killed_too() -> None:
-    """As ninja's commands are."""
+    """Ninja's commands are in such groups."""
     starts = (
         "import subprocess, sys\n"
         "each = [sys.executable, '-c', 'import time; time.sleep(600)']\n"

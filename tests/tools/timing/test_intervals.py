@@ -38,7 +38,7 @@ def test_errors_of_one_model_do_not_average_out() -> None:
 
 
 def test_weights_of_nothing() -> None:
-    """As a transcript that others wrote may have them: every case counts the same."""
+    """Every case counts the same where weights are 0, as in a transcript that others wrote."""
     once = timed(2.0)
     none = once.cases[0].model_copy(update={"weight": 0.0})
     assert mean([(1.0, 0.0), (4.0, 0.0)]) == pytest.approx(2.0)

@@ -34,7 +34,7 @@ def test_where_one_point_is_best_everywhere_there_is_no_rule() -> None:
 
 
 def test_shapes_between_are_legal_new_and_drawn_by_the_seed() -> None:
-    """Of every shipped task, in both of its lists."""
+    """Shapes between are drawn for every shipped task, from both of its lists."""
     seed = Entropy("7").cases
     for name in task_names():
         task = find_task(name)

@@ -106,7 +106,7 @@ def test_a_place_without_what_it_should_hold_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cubins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a library with kernels that have the names of two tasks'."""
+    """Folder of the cubins of a library whose kernels have the names of two tasks'."""
     folder = tmp_path_factory.mktemp("library")
     names = (IN_LIBRARIES["topk_softmax"][-1], *IN_LIBRARIES["rotary_embedding"])
     kernels = (f'extern "C" __global__ void {name}() {{}}\n' for name in names)

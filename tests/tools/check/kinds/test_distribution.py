@@ -133,7 +133,7 @@ def test_the_false_alarm_of_two_symbols_is_summed_exactly(expected: float, total
 
 
 def test_the_statistic_follows_chi_square_where_there_are_many_groups() -> None:
-    """Of 400 honest results about 4 lie beyond the quantile of 1 %."""
+    """About 4 of 400 honest results lie beyond the quantile of 1 %."""
     table, beyond = zipf(2000)[None], 0
     for seed in range(400):
         counts = np.random.default_rng(seed).multinomial(20_000, table[0])

@@ -1,4 +1,4 @@
-"""The same inputs give the same bytes and counters, on any number of the host's threads."""
+"""Equal inputs give equal bytes and counters, on any number of the host's threads."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def fitted_share(sets: Iterable[Sequence[Pair]]) -> float:
 
 
 def correlation_of(pairs: Iterable[Pair]) -> float:
-    """Of errors at two shapes of the same two kernels."""
+    """Correlation of errors at two shapes of the same two kernels."""
     shapes = defaultdict(list)
     for pair in pairs:
         shapes[pair.set, pair.task, pair.kernels].append(pair.log_error)
@@ -158,7 +158,7 @@ def fitted_launch_us(points: Sequence[tasks.JudgedPoint]) -> float:
 
 
 def means(pairs: Iterable[Pair]) -> list[tuple[float, float]]:
-    """Of each two kernels, over all shapes: error of the mean ratio, and its half width, as
+    """Error of the mean ratio of each two kernels over all shapes, and its half width, as
     tools/timing/intervals.py has it."""
     shapes = defaultdict(list)
     for pair in pairs:

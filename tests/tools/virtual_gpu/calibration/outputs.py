@@ -26,7 +26,7 @@ from astra_chat.tools.types import ITEM_BYTES, Device
 
 
 def outputs(task: Task, device: Device, source: str, oracle_cases: list[OracleCase]) -> list[dict]:
-    """By case: of each written argument its bytes, and which were written: on the virtual GPU a
+    """Bytes of each written argument, case by case, and which were written: on the virtual GPU a
     launch over its budget runs a sample of its blocks."""
     built = build(task, source, device)
     assert isinstance(built, Build), built

@@ -50,7 +50,7 @@ RUNS = {
 }
 
 Calls = dict[str, dict[str, Any]]
-"""By case, what was counted: resources and reports."""
+"""What was counted, by case: resources and reports."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class JudgedPoint:
         return self.candidate == str(_start(self.task)["candidate"])
 
     def estimates(self, launch_us: float = JUDGED_LAUNCH_US) -> tuple[Estimate, Estimate]:
-        """Of candidate and baseline, as the judge makes them if it adds so much to a launch."""
+        """Estimates of candidate and baseline, as the judge makes them if it adds so much to a
+        launch."""
         candidate, baseline = (
             judged(
                 estimate(call.reports, call.resources, spec("h200")),

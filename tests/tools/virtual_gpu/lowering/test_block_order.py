@@ -68,7 +68,7 @@ TWO_BACK_EDGES = [[1], [2, 4], [1, 3], [1], []]
 
 
 def test_lanes_that_come_back_another_way_are_waited_for() -> None:
-    """As nvcc writes a loop that ends in an if: a shuffle in its head is for all lanes."""
+    """The loop ends in an if, as nvcc writes it: a shuffle in its head is for all lanes."""
     assert shared_latches(TWO_BACK_EDGES, [False, True, False, False, False]) == {1: [2, 3]}
 
 

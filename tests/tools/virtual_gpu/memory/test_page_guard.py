@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory, Mappin
 
 
 def test_buffers_side_by_side_take_few_mappings() -> None:
-    """Of which Linux gives a process 65,530: closed ones take none of their own."""
+    """Linux gives a process 65,530 mappings: closed buffers take none of their own."""
     memory = GuardedMemory(MagicMock())
     held = [memory.allocate(100, "buffer")]
     before = _mappings()

@@ -150,7 +150,7 @@ def test_a_sampled_launch_says_so_and_scales() -> None:
 
 
 def _scaled(report: LaunchReport, factor: float) -> LaunchReport:
-    """As if every block had run and been like those that did."""
+    """The report as if every block had run and been like those that did."""
     c = report.counters
     scaled = {
         name: round(value * factor)

@@ -103,7 +103,7 @@ def test_the_bias_against_measurements_is_gone_on_a_task_left_out_too() -> None:
 
 @pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_state_v2"])
 def test_scripted_kernels_come_to_what_their_scripts_expect_of_an_estimate(name: str) -> None:
-    """By the counters on file, over the demo cases that are bench cases too."""
+    """Verdicts follow from the counters on file, over the demo cases that are bench cases too."""
     task = find_task(name)
     script, weights = load_script(task), {case.label: weight for case, weight in task.demo}
     cases: dict[str, list[EstimatedTime]] = {}

@@ -41,7 +41,7 @@ class Binary:
         return bits & ~self.sign < self.infinity
 
     def value(self, bits: int) -> Fraction:
-        """Of finite bits."""
+        """Value of finite bits."""
         magnitude = bits & ~self.sign
         exponent, fraction = (
             magnitude >> self.fraction_bits,

@@ -91,7 +91,7 @@ st.shared.u32 [_ZZ1kPfE5first], 0; st.shared.u32 [_ZZ1kPfE4rest], 0;
     ],
 )
 def test_an_access_to_the_next_array(access: str, words: str) -> None:
-    """By 32 threads; an array has room for half of them."""
+    """The access is made by 32 threads; an array has room for half of them."""
     bench = Bench(parse(f"{ARRAYS} bar.sync 0; {access} ret; }}"))
     out = np.zeros(1, np.int32)
     if words:

@@ -19,7 +19,7 @@ FLOATS = (
 
 
 def value(form: str, code: int) -> Fraction:
-    """Of a finite code without its sign."""
+    """Value of a finite code without its sign."""
     bits, bias = (3, 7) if form == "e4m3" else (2, 15)
     exponent, fraction = code >> bits, code & (1 << bits) - 1
     if exponent == 0:

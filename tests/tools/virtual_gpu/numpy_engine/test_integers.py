@@ -214,7 +214,8 @@ def test_bit_fields(operate: Any, kind: str) -> None:
     a, b = samples(kind, seed=1), samples(kind, seed=2)
 
     def field(number: int) -> int:
-        """Of 64 bits the whole number counts: so answered an H200."""
+        """What counts of a position or a length: its low byte for 32 bits, the whole number for 64,
+        as an H200 answered."""
         return number & 255 if width == 32 else min(number, 255)
 
     def extracted(value: int, start: int, count: int) -> int:
@@ -280,7 +281,7 @@ def test_a_byte_of_a_wider_register(operate: Any) -> None:
 
 
 def bit_mask(start: int, width: int) -> int:
-    """As PTX's manual spells bmsk.clamp."""
+    """The mask as PTX's manual spells bmsk.clamp."""
     if start >= 32:
         return 0
     return ((1 << width) - 1) << start & 0xFFFFFFFF if width < 32 else -1 << start

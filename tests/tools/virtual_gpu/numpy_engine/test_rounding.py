@@ -469,7 +469,7 @@ def test_float_to_tf32(operate: Any, mode: str) -> None:
 
 
 def test_what_is_rounded_up_to_the_least_normal_number_is_flushed(operate: Any) -> None:
-    """As an H200 answered: a flush looks at the result as if its exponent were unlimited."""
+    """A flush looks at the result as if its exponent were unlimited, as an H200 answered."""
     least, below = np.uint32([0x00800000]), np.uint32([0x3F7FFFFF])
     a, b = least.view(np.float32), below.view(np.float32)
     assert operate("mul.rn.ftz.f32", np.float32, a, b) == [0]

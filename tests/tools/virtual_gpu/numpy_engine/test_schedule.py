@@ -145,7 +145,8 @@ def test_atomics(bench: Any, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("blocks", [3, 300])
 def test_atomics_come_in_the_reverse_order_where_that_is_asked(bench: Any, blocks: int) -> None:
-    """Of lanes, warps and blocks that run together, and of batches of blocks."""
+    """The order of lanes, warps and blocks that run together is reversed, and that of batches of
+    blocks."""
     n, memory = blocks * 128, Memory()
     memory.descending = True
     order = np.zeros(n + 1, np.uint32)

@@ -53,7 +53,7 @@ $end: st.global.u32 [%rd1], %r1; ret; }"""
 
 
 def test_a_lane_that_comes_back_another_way_is_waited_for(aligned: Any) -> None:
-    """Of a loop with two back edges, as nvcc writes one that ends in an if."""
+    """The loop has two back edges, as nvcc writes one that ends in an if."""
     out = aligned(np.zeros(32, np.int32))
     Bench(parse(LOOP)).launch("rounds", 1, 32, out)
     assert list(out) == [100] * 4 + [lane | 1 for lane in range(4, 32)]

@@ -108,7 +108,7 @@ def test_rounds_that_find_new_sectors_keep_their_share(run: Run, known: Compiled
 
 
 def test_a_round_that_finds_new_sectors_is_left_where_ptxas_makes_one_of_three() -> None:
-    """Of three waits of the PTX one is for new data: the one of the machine code is for it, too."""
+    """One of three waits of the PTX is for new data: the one of the machine code is for it, too."""
     executed = Executed(Counter(), 100, 1, 50, Counter(), Counter(), Counter(), 0.0)
     waited = Counters(dependent_load_rounds=3, fresh_load_rounds=1)
     assert changed(waited, executed).fresh_load_rounds == 1
@@ -167,7 +167,8 @@ def test_a_report_without_counters_stays(tmp_path: Path, run: Run) -> None:
 
 
 def test_rounds_waited_for_at_mbarriers_come_once() -> None:
-    """Of bulk copies, which the machine code does not show, and not again those of another warp."""
+    """Rounds of bulk copies are added, which the machine code does not show; those of another warp
+    are not added again."""
     executed = Executed(Counter(), 100, 8, 50, Counter(), Counter(), Counter(), 0.0)
     copies = Counters(dependent_load_rounds=10, mbarrier_rounds=2)
     assert changed(copies, executed).dependent_load_rounds == 10

@@ -17,7 +17,7 @@ from tests.tools.virtual_gpu.sass.code import instruction, kernel
 def timed(
     *items: str | MachineInstruction, without: frozenset[int] = frozenset()
 ) -> Sequence[Timing]:
-    """Of a warp that runs all blocks but these."""
+    """Timings of a warp that runs all blocks but these."""
     blocks = basic_blocks(kernel(*items))
     code = Code(blocks, tuple(loops(blocks)), place(blocks, ()), ())
     return timings(code, frozenset(range(len(blocks))) - without)
