@@ -153,8 +153,8 @@ def shares_of(
     which: Sequence[int] | None = None,
 ) -> torch.Tensor:
     """Returns how far an argument's results are apart in each set, by its kind of comparison:
-    float32 [sets] on the device; above 1 is for the oracle. Arguments as those of `worst_shares`.
-    """
+    float32 [sets] on the device; above 1 is for the oracle. Arguments as those of
+    `worst_shares`."""
     if arg.judged_by(case) == "close":
         shares = worst_shares(got, beside, task.tolerance_of(arg, case), which)
         if got.element_size() > 2:

@@ -61,7 +61,8 @@ def verified(task: Task, call: CallRequest, sets: BufferSets, draws: random.Rand
 
 
 def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[float]:
-    """Returns how far the results of each kept set are apart at most, over all written arguments."""
+    """Returns how far the results of each kept set are apart at most, over all written
+    arguments."""
     worst = torch.zeros(len(kept.sets), device="cuda")
     for arg in task.args:
         if arg.written and arg.bytes_of(call.case):
