@@ -66,8 +66,8 @@ LARGER, BESIDE = (0, 0, 4), (0, 0, 16)
 """Larger cases of several large dims, and as many near a timed call; and calls that are timed but
 for one extent: of an evaluation, of all evaluations of a judge and of a confirmation."""
 USUAL, LAYOUTS = (1, 2, 6), (2, 8, 12)
-"""Cases of a power of two in one dim, and of one argument that alone is not aligned: of an
-evaluation, of all evaluations of a judge and of a confirmation."""
+"""Cases of a power of two, or three times one, in one dim, and of one argument that alone is not
+aligned: of an evaluation, of all evaluations of a judge and of a confirmation."""
 SMALL = (2, 16, 36)
 """Cases of small numbers in several arguments: of an evaluation, of all evaluations of a judge and
 of a confirmation."""
