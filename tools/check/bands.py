@@ -26,7 +26,7 @@ from astra_chat.tools.types import ITEM_BYTES, Wrong
 SAMPLED = 2**12
 """Elements of a result at which the share inside the band is looked at."""
 MOST_NEEDED = 2.0**20
-"""Times the band: further off is no matter of roundings."""
+"""Largest factor by which a band is widened: what is off further is no matter of rounding."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Banded:
     others: tuple[Array, ...]
     """Results of a kernel that rounds an intermediate once."""
     width: Array
-    """Of the band on either side, in the same units."""
+    """Width of the band on either side of `expected`, in the same units."""
 
 
 def has_band(task: Task, piece: Piece) -> bool:
@@ -97,7 +97,8 @@ def _other_scales(task: Task, piece: Piece, flat: Array) -> list[Array]:
 
 
 def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
-    """Got and expected; of codes the code and what it should mean over the kernel's own scale."""
+    """Returns got and expected; for codes the code and what it should be for the kernel's own
+    scale."""
     expected = piece.expected[places]
     if piece.ratio is None or piece.codes is None:
         return piece.got[places], expected
@@ -106,7 +107,8 @@ def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
 
 
 def _divisors(ratios: Array) -> Array:
-    """By what to divide. Where a scale is zero the code is what reference.py says."""
+    """Returns the ratios to divide by: 1 where a ratio is 0. Where a scale is zero the code is what
+    reference.py says."""
     return np.where(ratios == 0, 1.0, ratios)
 
 
@@ -134,8 +136,8 @@ def needed(task: Task, piece: Piece) -> float:
 
 
 def inside_share(task: Task, piece: Piece) -> tuple[int, int]:
-    """Of so many sampled elements of the piece how many lie inside the band, where either
-    neighbour is right; and the number of elements."""
+    """Returns how many sampled elements of the piece lie inside the band, where either neighbour is
+    right, and how many of the sample are finite."""
     step = max(1, len(piece.got) // SAMPLED)
     places = np.arange(0, len(piece.got), step)
     values, dtype = banded(task, piece, places), piece.arg.dtype_of(piece.case)

@@ -51,7 +51,7 @@ class Call:
     how: How = "fresh"
     hidden: bool = False
     turn: int | None = None
-    """What is drawn for this call depends on it; None: on its place."""
+    """Number on which the draws for this call depend; None: its place among the calls."""
 
 
 @dataclass
@@ -70,12 +70,14 @@ class CheckProgress:
     worst_error: ErrorNorm | None = None
     sampled: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    """By kernel and source line."""
+    """What the virtual GPU warned of, by kernel and source line."""
     precision: PrecisionSeen = field(default_factory=PrecisionSeen)
     uncovered: tuple[str, ...] = ()
+    """Factors of the covering cases of which some combinations were not called, and why."""
     sought: tuple[Case, ...] = ()
+    """Cases that were drawn for kernels of the candidate that no other case launches."""
     never_launched: tuple[str, ...] = ()
-    """As of CheckRecord."""
+    """Kernels of the candidate that no call launched."""
     failed: Call | None = None
     """The call that is looked at, or that ended the check."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
@@ -216,7 +218,7 @@ def _share(error: ErrorNorm) -> float:
 
 
 def _ratio(error: ErrorNorm) -> float:
-    """Candidate over baseline; 1 where both are exact."""
+    """Error of the candidate over the baseline's; 1 where they are equal."""
     if error.candidate_ulps == error.baseline_ulps:
         return 1.0
     return error.candidate_ulps / max(error.baseline_ulps, MIN_ULPS)

@@ -40,7 +40,7 @@ ROUNDS, ROUND_BYTES = 4, 2**14
 """Times that a number is tried, as far as MOST_CASES reach; and least bytes of a call of the later
 times, whose other dims are drawn."""
 MOST_STRIDED_BYTES = 2**22
-"""Of an argument with rows so far apart."""
+"""Largest buffer of an argument in which a stride is tried, in bytes."""
 FEW_ROWS, FEW_STEPS = 3, 4
 """Dims of which no number is tried are up to so many steps above their least, tokens some more."""
 REPEATS_OF_REST, MOST_OF_REST = 3, 4096

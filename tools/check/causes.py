@@ -105,7 +105,7 @@ def changes(task: Task, case: Case, passed: Sequence[Case]) -> Iterator[Change]:
 
 
 def _nearest(case: Case, passed: Sequence[Case]) -> Case:
-    """Of the cases that pass, the one that has most in common."""
+    """Returns the passing case that has most extents and dtypes in common with this one."""
 
     def common(other: Case) -> int:
         same = (case.dtype, case.types) == (other.dtype, other.types)

@@ -312,9 +312,9 @@ class Checker:
                 self._oracle.forget(oracle_case)
 
     def _on_further_seeds(self, cases: Sequence[Case]) -> dict[str, tuple[Case, Case]]:
-        """By its key each case of as many that FEW results come together, with that which it is
-        like; none draws such seeds. Of special values few are numbers on any seed.
-        """
+        """Maps the key of each further case to that case and to the one that it repeats on another
+        seed: as many as bring FEW results together. No drawn case has such a seed. Special values
+        are not repeated: few of their results are numbers on any seed."""
         warm_inputs = {}
         for case in cases:
             plain = case.values != "special" and not (case.families or case.planted)

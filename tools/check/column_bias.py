@@ -26,7 +26,8 @@ from astra_chat.tools.types import DTypeName, Wrong
 MODULI = (8, 16, 32, 64)
 FINEST = MODULI[-1]
 SIGMAS = 7.0
-"""Of chance, from which on a difference is none. A check looks at some hundreds of them."""
+"""Standard deviations up to which a difference of means may be chance. A check looks at some
+hundreds of differences."""
 LEAST_NARROW, LEAST_FLOAT32 = 0.02, 0.25
 """Ulps below which a difference of means is no fault: of results of 16 bits or less, which float32
 arithmetic rounds right but for a few per thousand; of float32, whose columns other instructions may
@@ -40,14 +41,17 @@ DIRECTIONS = ("upwards", "away from zero")
 
 @dataclass
 class Sums:
-    """Of columns with one remainder: their errors less those of their rows, added up."""
+    """Errors of columns by their remainder, less the mean error of their rows; all arrays are
+    [directions, moduli, FINEST]."""
 
     count: Array
+    """Elements in the columns."""
     rows: Array
-    """Rows with such a column."""
+    """Rows that have such a column."""
     total: Array
+    """Sum of the errors, in ulps."""
     squares: Array
-    """Of the sums by row. All arrays: [directions, moduli, FINEST]."""
+    """Sum over rows of the squared sum of a row's errors, in ulps squared."""
 
     @staticmethod
     def none() -> Sums:
@@ -60,13 +64,14 @@ class Sums:
 
     @property
     def mean(self) -> Array:
-        """Ulps."""
+        """Mean error, in ulps."""
         mean: Array = self.total / np.maximum(self.count, 1)
         return mean
 
     @property
     def variance(self) -> Array:
-        """Of the mean: rows are independent, elements of a row need not be."""
+        """Variance of the mean, in ulps squared: rows are independent, elements of a row need not
+        be."""
         variance: Array = self.squares / np.maximum(self.count, 1) ** 2
         return variance
 

@@ -30,9 +30,11 @@ from astra_chat.tools.types import ITEM_BYTES, Wrong
 PIECE = 2**17
 """Elements that a core looks at at a time."""
 MAX_CORES, FREE_CORES = 16, 2
-"""A runner that launches in the meantime, and times launches, needs a core or two for itself."""
+"""Most cores that compare, and cores that are left to a runner, which launches in the meantime and
+times launches."""
 MIN_SHARE = 0.5
-"""Of the elements that as many blocks write on average."""
+"""Share that a sample of blocks has to write, at least, of the elements that as many blocks write
+on average."""
 T = TypeVar("T")
 
 
@@ -54,7 +56,8 @@ def compare(task: Task, run: CaseRun) -> float | Wrong:
 
 
 def compare_written(task: Task, run: CaseRun) -> float | Wrong:
-    """The same of one call of which only the written arguments were handed over."""
+    """Returns the worst |got - expected| / tolerance, or what is wrong, of one call of which only
+    the written arguments were handed over."""
     return _compare_copy(task, run, 0, [arg for arg in task.args if arg.written])
 
 
@@ -70,7 +73,8 @@ def _compare_copy(task: Task, run: CaseRun, copy: int, args: Sequence[Arg]) -> f
 
 
 def compare_outputs(task: Task, run: CaseRun, outputs: Outputs) -> float | Wrong:
-    """The same of these bytes of written arguments, whatever the run's files hold."""
+    """Returns the worst |got - expected| / tolerance, or what is wrong, of these bytes of written
+    arguments, whatever the run's files hold."""
     left = comparable(task, run, outputs)
     if isinstance(left, Wrong):
         return left
@@ -85,7 +89,8 @@ def compare_outputs(task: Task, run: CaseRun, outputs: Outputs) -> float | Wrong
 
 
 def _outside(arg: Arg, run: CaseRun, changed: Mask) -> Wrong | None:
-    """`changed`: of the bytes round and between its elements."""
+    """Returns what is wrong where a byte outside the argument changed. `changed`: a boolean for
+    each byte round and between its elements."""
     touched = np.flatnonzero(changed)
     if not len(touched):
         return None
@@ -199,7 +204,7 @@ def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) ->
 
 
 def _draws(task: Task, arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
-    """Those that the blocks which ran made."""
+    """Judges the draws that the blocks which ran made."""
     case, dtype = run.oracle_case.case, arg.dtype_of(run.oracle_case.case)
     draws, covered = as_int(content, dtype), run.coverage(arg)
     made: Array | None = None

@@ -31,16 +31,17 @@ from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_TIMEOUT_S = 180.0
 WAIT = ["--launch-timeout", "0"]
-"""By default a tool gives up a process that has not initialized CUDA after 60 s, and the process
-then waits for it without end. Ours waits for its request while the check runs
+"""Options that keep a tool waiting until the process initializes CUDA. By default it gives up after
+60 s, and the process then waits for it without end. Ours waits for its request while the check runs
 (`prepare_sanitizers`)."""
 PORTS = ["--max-connections", "1000"]
-"""A tool takes one of them; the default is ten, which all tools of a machine share."""
+"""Options for the number of ports, of which a tool takes one; the default is ten, which all tools
+of a machine share."""
 TRIES = 2
 CALLS = 3
-"""Of each case (children/cuda_once.py)."""
+"""Calls of each case in the sanitized process (children/cuda_once.py)."""
 HANDED_BACK_BYTES = 64 * 2**20
-"""What the calls of a case leave is looked at where one of them leaves no more."""
+"""Most bytes that a call may leave for the results of its case to be handed back and compared."""
 SITES = "Barrier error detected. Divergent thread(s) in block"
 """synccheck's report where warps of a block come to a barrier by different instructions, or some do
 not come. PTX allows the former (only the threads of one warp have to come together), and

@@ -59,7 +59,7 @@ class Design:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the factors."""
+        """Names of the factors."""
         return ("dtypes", *self.dims, *(option.name for option in self.options))
 
     @property
@@ -177,7 +177,8 @@ class Fits:
         return kinds[place], least_of_all[1]
 
     def _least(self, row: Row) -> float:
-        """Of a row without dtypes the least bytes of the first combination that is legal, by the
+        """Returns the bytes of a call with the smallest legal extents of a row; infinite where none
+        are legal. A row without dtypes is called with the first combination that is legal, by the
         size of its first dtype."""
         if row not in self._known:
             found = (self._of_kind(row, place) for place in self._kinds(row))

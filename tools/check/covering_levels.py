@@ -14,19 +14,19 @@ from astra_chat.tools.task.folder import Task
 Level = tuple[int, ...]
 """Extents that are one to a covering array; each case draws one of them."""
 CASES = {2: (64, 36), 3: (144, 80)}
-"""By strength, about the least cases that the levels of dims may need: of a task of few dims, and
-of one of more."""
+"""Cases that the levels of the largest factors may make necessary, by strength: about so many for a
+task of few dims, and for one of more."""
 FEW_DIMS = 4
 TOKENS = {2: 5, 3: 4}
-"""By strength, levels of the dim that varies most in timed calls: kernels are written for ranges of
+"""Levels of the dim that varies most in timed calls, by strength: kernels are written for ranges of
 it, not for single extents."""
 OTHER_BYTES = 2**18
-"""Of a call with an extent that no timed call has, and others least. Larger ones are drawn
-elsewhere (check/drawn_dims.py)."""
+"""Most bytes of a call with an extent that no timed call has and the least of all others. Larger
+ones are drawn elsewhere (check/drawn_dims.py)."""
 
 
 class _Levels:
-    """Of one dim, which can be merged until few are left."""
+    """Levels of one dim, which can be merged until few are left."""
 
     def __init__(self, lowest: int, served: Sequence[int], others: Sequence[int]) -> None:
         self.lowest, self.served, self.others = (lowest,), [(e,) for e in served], others
@@ -104,13 +104,14 @@ def _lowest(task: Task, name: str) -> int:
 
 
 def _legal(task: Task, name: str, extents: set[int]) -> list[int]:
-    """Those that some dtype allows, ascending."""
+    """Returns the extents that some dtype allows, ascending."""
     dim = task.dims[name]
     return sorted(e for e in extents if any(dim.allows(e, dtype) for dtype in task.dtypes))
 
 
 def _bytes(task: Task, name: str, extent: int) -> float:
-    """Of a call with this extent and others least."""
+    """Returns the bytes of the smallest call with this extent and the least of all others; infinite
+    where no size can be computed."""
     try:
         kinds = task.combinations
         return min(task.size_bytes(k.case({**least(task, k), name: extent})) for k in kinds)
@@ -119,7 +120,8 @@ def _bytes(task: Task, name: str, extent: int) -> float:
 
 
 def _groups(extents: Sequence[int], count: int) -> list[Level]:
-    """As many groups of neighbors, as equal as can be."""
+    """Returns the extents in `count` groups of neighbors, as equal as can be; fewer where there are
+    fewer extents."""
     count = min(count, len(extents))
     cuts = [len(extents) * place // max(1, count) for place in range(count + 1)]
     return [tuple(extents[a:b]) for a, b in pairwise(cuts)]

@@ -22,7 +22,8 @@ GRID_LIMIT = 65_535
 FAR_BEYOND = 70_001
 """From here on no list of the field has a case."""
 NEAR = 0.75
-"""What is wrong beyond some number of rows is wrong at the largest: that near they are drawn."""
+"""Share of the largest extent from which on one near it is drawn: what is wrong beyond some number
+of rows is wrong there."""
 MUCH = 4
 """Times its budget a case may take where relations between dims make it larger."""
 MIN_ROWS_OF_MANY = 4096
@@ -226,7 +227,8 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
 
 
 def rows_of(task: Task, kind: Combination, dims: Dims) -> int:
-    """Of the argument that has most of them."""
+    """Returns the number of rows of the argument that has most of them: the product of all extents
+    but its last."""
     case = kind.case(dims)
     return max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
 
@@ -234,7 +236,8 @@ def rows_of(task: Task, kind: Combination, dims: Dims) -> int:
 def most_units(
     task: Task, kind: Combination, dims: Dims, name: str, fits: Callable[[Dims], bool]
 ) -> int:
-    """Of a dim's steps, as many as are legal and let the call fit; at least those of `dims`."""
+    """Returns the largest legal extent of a dim, in its steps, with which the call fits; at least
+    the one in `dims`."""
     step = task.dims[name].step(kind.dtype)
     low, high = max(1, dims[name] // step), task.dims[name].max // step
     if fits({**dims, name: high * step}):

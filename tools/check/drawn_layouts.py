@@ -12,14 +12,16 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import ITEM_BYTES, Case
 
 MOST_PADDED_BYTES, PADDED_ONE_IN = 2**22, 4
-"""Of an argument with the paddings between its rows; of a larger one, what its paddings may add."""
+"""Most bytes of an argument with the paddings between its rows; and, for a larger one, which part
+of its dense bytes they may add: one in so many."""
 OFFSETS = 64
 ALIGNED_BYTES = 64
 """Paddings are multiples of this where all is aligned."""
 
 
 def drawn_pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tuple[int, ...]]:
-    """Of strided arguments, to several times the row; often all the same."""
+    """Draws the paddings of strided arguments, in elements, up to several times the row; often the
+    same for all."""
     strided = [arg for arg in task.args if arg.strided and arg.present(case)]
     known = sorted({c.pad for c in task.check})
     same, pads = rng.random() < 0.4, dict[str, int | tuple[int, ...]]()
@@ -47,7 +49,7 @@ def drawn_pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tu
 
 
 def one_or_all(pads: tuple[int, ...]) -> int | tuple[int, ...]:
-    """As a case holds the paddings of an argument: a single one as a number."""
+    """Returns the paddings of an argument as a case holds them: a single one as a number."""
     return pads[0] if len(pads) == 1 else pads
 
 
@@ -98,8 +100,8 @@ def aligned(task: Task, case: Case, rng: random.Random) -> Case:
 
 
 def aligned_but(task: Task, case: Case, name: str, padded: bool, rng: random.Random) -> Case:
-    """As aligned, but for the padding or the address of this one argument: a kernel that does not
-    look there takes its vectors."""
+    """Returns the case as `aligned` does, but for the padding or the address of this one argument:
+    a kernel that does not look there takes its vectors."""
     case = aligned(task, case, rng)
     if not padded:
         by = rng.choice((0, 0, 1, 2))

@@ -26,31 +26,34 @@ from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 
 LEAST_BYTES, MOST_BYTES = 2**21, 2**23
-"""Of one such case, even in the logarithm."""
+"""Range of the most bytes of a case with several large dims, drawn evenly in the logarithm."""
 MOST_US = 300_000.0
-"""What one takes the virtual GPU at most."""
+"""Most time of such a case on the virtual GPU, estimated from its rows and bytes."""
 LARGER_BYTES, LARGER_US = (2**25, 2**26), 2_500_000.0
-"""The same of a larger case, as are all beside a served call."""
+"""Range of the most bytes, and most time on the virtual GPU, of a larger case, as are all beside a
+served call."""
 WHOLE, ODD_ONE_IN = 16, 3
 """What large extents are rounded to, where that is legal, but one in so many: kernels take their
 vectors there, and have a path of their own for the rest of a row or of a tile."""
 LARGE = 8
 """Times its least extent: a dim that cannot be so large is in no group."""
 SHARES = (0.2, 0.8)
-"""Of the room for a pair, in the logarithm, that its first dim takes; the second takes the rest."""
+"""Range of the share that the first dim of a pair takes of their room, in the logarithm; the second
+takes the rest."""
 FACTORS = (0.6, 1.5)
 """How far from a served extent others are drawn."""
 KEPT_ONE_IN = 3
-"""Extents of a served call that stay as they are."""
+"""Extents of a served call of which one, on average, stays as it is."""
 TRIES, FEWER = 4, 2
 """Beside served calls: how many are looked at for each one, as some are too large in all else; and
 the share of the most that fits from which on an extent is drawn."""
 ODD_ONE_LESS = 4
-"""Of so many even numbers of tokens beside a served call all but one are made odd."""
+"""Even numbers of tokens beside a served call of which all but one, on average, are made odd."""
 CUT = (0.6, 0.75)
-"""What is left of a dim that is cut."""
+"""Range of the share that is left of a dim that is cut."""
 CUT_ELSE_ONE_IN = 2
-"""Of a call that is too large the dim farthest above its least is cut, once in so many another."""
+"""Cuts of a too large call of which one, on average, takes a dim at random; the others take the dim
+farthest above its least."""
 
 
 def large_together(

@@ -33,11 +33,11 @@ IN_ALL_ONE_IN = 3
 """Cases of special values that have them in all arguments, as a task's own have."""
 
 Families = dict[str, AnyFamily]
-"""By argument."""
+"""Value family of each argument, by its name."""
 
 
 def of_each(args: Sequence[Arg], rng: random.Random) -> Families:
-    """One of its own for each of these arguments."""
+    """Draws a family of its own for each of these arguments."""
     if any(arg.has_special for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
         return special(args, rng)
     return {arg.name: rng.choice(OF_ARGUMENTS) for arg in args}

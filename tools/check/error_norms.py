@@ -59,9 +59,10 @@ HEADROOM = 2.0
 SHARE_SIGMAS = 3.0
 """What chance adds to a share of few values."""
 CODE_BITS = 7
-"""Of an integer code's magnitude."""
+"""Bits of an integer code's magnitude."""
 EXACT_SHARE = 0.9
-"""Of a baseline's results on zeros and ones, to take them for sums."""
+"""Share of a baseline's results on zeros and ones that have to be exact for them to be taken for
+sums."""
 MIN_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
 
@@ -76,7 +77,7 @@ class BaselineErrors:
         self._needed: dict[tuple[str, DTypeName], float] = {}
         """How many times as wide as stated the baseline's own results need the band."""
         self.bias = ColumnBias()
-        """The baseline's own, by columns."""
+        """Errors of the baseline, by columns."""
 
     def learn(self, run: CaseRun, of: Case | None = None, *, measured: bool = True) -> None:
         """Take a run of the baseline as the measure of its case.
@@ -207,7 +208,7 @@ class BaselineErrors:
         return _wrong(arg, case, got, expected, ran, beyond, note)
 
     def _norm(self, arg: Arg, case: Case) -> Norm | None:
-        """The baseline's own, where this very case was learned."""
+        """Returns the baseline's norm, where this very case was learned."""
         norms = self._own.get(case.key)
         return norms.get(arg.name) if norms else None
 
@@ -252,7 +253,8 @@ class BaselineErrors:
         return count > 0 and sum(int(exact.sum()) for exact in known) >= EXACT_SHARE * count
 
     def _pooled(self, arg: Arg, case: Case) -> float:
-        """Over all known cases of this dtype and family: a small one may be right by luck."""
+        """Returns the baseline's norm, in ulps, over all known cases of this dtype and family: a
+        small one may be right by luck."""
         alike = self._alike(arg, case)
         count = sum(norm.count for norm in alike)
         return math.sqrt(sum(n.ulps**2 * n.count for n in alike) / count) if count else 0.0

@@ -29,8 +29,8 @@ class Ends:
 
     calls: int = 0
     run: int = 0
-    """Of the calls, those whose results were compared with the oracle's; of the others only the
-    launches were recorded."""
+    """Calls whose results were compared with the oracle's; of the others only the launches were
+    recorded."""
     failed: tuple[Failed, ...] = ()
 
     def line(self) -> str:
@@ -41,8 +41,8 @@ class Ends:
 
 
 def ends(task: Task) -> list[Case]:
-    """Of each combination of dtypes: all dims at their least, each alone at its least beside a
-    check case's, and each at its greatest."""
+    """Returns calls of each combination of dtypes: all dims at their least, each alone at its least
+    beside a check case's, and each at its greatest."""
     cases = [kind.case(least(task, kind)) for kind in task.combinations]
     for kind in task.combinations:
         usual = next((case for case in task.check if Combination.of(case) == kind), None)

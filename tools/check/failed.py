@@ -15,9 +15,9 @@ class Failed:
 
     case: Case
     outcome: Wrong | Failure | BuildFailed | None
-    """Of the baseline; None: it was not tried, because others had failed."""
+    """What the baseline did; None: it was not tried, because others had failed."""
     near: Case | None = None
-    """Of a case that was not tried: the one that it is near, on which the baseline failed."""
+    """Case near this one on which the baseline failed, so that this one was not tried."""
 
     @property
     def tried(self) -> bool:

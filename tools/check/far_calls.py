@@ -44,18 +44,20 @@ TIMEOUT_S = 60.0
 FAR = 2**31
 """Elements: the first offset that 32 bits with a sign do not hold."""
 MOST_BYTES = 14 * 2**30
-"""Of addresses a call may take; hardly any of it is memory."""
+"""Most bytes of a call's arguments; hardly any of it is memory."""
 ADDRESSES_BYTES = 8 * MOST_BYTES
-"""Of the process: what checks for races notes of each element has addresses too."""
+"""Most bytes of addresses of the process: what checks for races notes of each element has addresses
+too."""
 ROWS = 3
 FEW = 2
 """Calls of an evaluation: they take some tenths of a second each."""
 MOST_KERNELS = (4, 64)
-"""Of a candidate, that get a call of their own in an evaluation, and two to confirm a winner."""
+"""Most kernels of a candidate that get far calls of their own: one each in an evaluation, two to
+confirm a winner."""
 
 
 class FarCalls:
-    """Of a task, those whose addresses the baseline gets right."""
+    """Far calls of a task whose addresses the baseline gets right."""
 
     def __init__(self, runner: Runner) -> None:
         self._of_gpu = runner.device.kind == "cuda"
@@ -131,7 +133,7 @@ class FarCalls:
         return require_build(built, f"the baseline of {runner.task.name}")
 
     def _cases(self) -> list[Case]:
-        """Found out once, for all candidates."""
+        """Returns the far calls that the baseline passes, found out once for all candidates."""
         if self._known is None:
             runner = self._runner
             cases = far_calls(runner.task)
@@ -190,8 +192,8 @@ def _strided(case: Case, arg: Arg) -> Iterator[Case]:
 
 
 def _beside_timed(task: Task) -> Iterator[Case]:
-    """Of timed calls that differ in more than the extent that varies most: with as much of that as
-    takes an argument beyond, and with rows of an argument far apart."""
+    """Yields far variants of timed calls that differ in more than the extent that varies most: with
+    as much of that as takes an argument beyond, and with rows of an argument far apart."""
     name, calls = most_varied(task), dict[tuple[object, ...], Case]()
     for case, _ in task.bench:
         others = (case.dims[other] for other in task.dims if other != name)
@@ -231,8 +233,8 @@ def _of_large_dims(task: Task, arg: Arg) -> Iterator[Case]:
 def _beyond(
     task: Task, kind: Combination, arg: Arg, dims: Dims, name: str, kept: Collection[str] = ()
 ) -> Dims | None:
-    """With so many of this dim that the argument has FAR elements and some rows more. `kept`: dims
-    that do not change for the sake of relations."""
+    """Returns dims with so many of this one that the argument has FAR elements and some rows more;
+    None where none are legal. `kept`: dims that do not change for the sake of relations."""
     each = math.prod(arg.shape_of(kind.case({**dims, name: 1})))
     if not each or math.prod(arg.shape_of(kind.case({**dims, name: 2}))) != 2 * each:
         return None
@@ -242,7 +244,7 @@ def _beyond(
 
 
 def _row(task: Task, case: Case) -> int:
-    """What a block may have to go through."""
+    """Returns the elements that a block may have to go through: the longest row of an argument."""
     return max(math.prod(arg.shape_of(case)[1:]) for arg in task.args)
 
 
@@ -253,8 +255,8 @@ def _bytes(task: Task, case: Case) -> int:
 def _results(
     runner: Runner, built: Build, cases: Sequence[Case]
 ) -> list[tuple[Case, Failure | None]]:
-    """Of each call, as far as there is one: what a launcher refuses shows elsewhere, and a process
-    that ends early says nothing."""
+    """Returns what each call fails with, None where nothing. Some calls have no result: what a
+    launcher refuses shows elsewhere, and a process that ends early says nothing."""
     recorded = zip(cases, runner.record(built, cases), strict=True)
     planned = [(case, plan) for case, plan in recorded if isinstance(plan, LaunchPlan)]
     found: list[tuple[Case, Failure | None]] = []

@@ -33,7 +33,7 @@ SATURATION: dict[DTypeName, float] = {
     "float8_e5m2": 57344.0,
     "float8_e8m0fnu": 2.0**127,
 }
-"""The largest number of a dtype whose results may stop there."""
+"""Largest number of a dtype whose results may stop there."""
 FRACTION_BITS: dict[DTypeName, int] = {
     "float16": 10,
     "bfloat16": 7,
@@ -50,7 +50,7 @@ MIN_EXPONENT: dict[DTypeName, int] = {
     "float8_e5m2": -14,
     "float8_e8m0fnu": -127,
 }
-"""Of normal numbers."""
+"""Least binary exponent of a dtype's normal numbers."""
 STORED: dict[DTypeName, Any] = {
     "float16": np.float16,
     "float32": np.float32,

@@ -52,29 +52,31 @@ from astra_chat.tools.task.relations import broken
 from astra_chat.tools.types import Case, DeviceKind, ValueFamily
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
-"""Least bytes of one drawn case: the virtual GPU stays quick."""
+"""Budget of one drawn case, in bytes: the virtual GPU stays quick."""
 SHARED_BYTES = 2**16
-"""The same of the many cases that all candidates of a judge share."""
+"""Budget of each of the many cases that all candidates of a judge share, in bytes."""
 MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
-"""Rows and least bytes of a case of many rows, at most."""
+"""Most rows and most bytes of a case of many rows."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
-"""The same when a winner is confirmed."""
+"""Most rows and most bytes of a case of many rows when a winner is confirmed."""
 TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 2, 12), (0, 1, 6)
 """Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
 of all evaluations of a judge and of a confirmation."""
 LARGER, BESIDE = (0, 0, 4), (0, 0, 16)
-"""The same of the first and the third again, but larger, and of calls that are timed but for one
-extent."""
+"""Larger cases of several large dims, and as many near a timed call; and calls that are timed but
+for one extent: of an evaluation, of all evaluations of a judge and of a confirmation."""
 USUAL, LAYOUTS = (1, 2, 6), (2, 8, 12)
-"""The same of powers of two in one dim, and of one argument that alone is not aligned."""
+"""Cases of a power of two, or three times one, in one dim, and of one argument that alone is not
+aligned: of an evaluation, of all evaluations of a judge and of a confirmation."""
 SMALL = (2, 16, 36)
-"""The same of small numbers in several arguments."""
+"""Cases of small numbers in several arguments: of an evaluation, of all evaluations of a judge and
+of a confirmation."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
-"""Of a sweep: least bytes of a case, and those of one in ten."""
+"""Budgets of a swept case and of a larger one, in bytes; one case in so many is a larger one."""
 MOST_CASES, MOST_CONFIRMING = 40, 28
-"""Of sizes at even distances, of which there are more dims and dtypes than that they could be an
-octave apart; a confirmation has those of all checks, and these."""
+"""About so many cases of sizes at even distances in all checks, and further ones in a confirmation:
+there are more dims and dtypes than that sizes could be an octave apart."""
 ROWS_OCTAVES = 2.0
 """Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
@@ -84,15 +86,16 @@ OF_LARGE: tuple[Literal["normal", "special", "mixed_rows"], ...] = (
     "mixed_rows",
     "mixed_rows",
 )
-"""Of cases that are drawn for their extents: kernels have paths of their own there, which meet
-special and small numbers nowhere else."""
+"""Value families of cases that are drawn for their extents: kernels have paths of their own there,
+which meet special and small numbers nowhere else."""
 OF_COVERING: tuple[Literal["normal", "mixed_rows"] | None, ...] = (
     "normal",
     "normal",
     "mixed_rows",
     None,
 )
-"""Of covering cases: mostly numbers that tell a wrong result from a right one everywhere."""
+"""Value families of covering cases: mostly numbers that tell a wrong result from a right one
+everywhere. None: each argument has its own."""
 UNALIGNED_ONE_IN = 3
 """Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
 EXTREMES = (0, 2)
@@ -176,8 +179,8 @@ def _large(task: Task, kind: Combination, dims: Dims, rng: random.Random) -> Cas
 
 
 def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
-    """Those of special values on further numbers, with the largest number of either sign: where a
-    product overflows and the result does not, infinities tell nothing."""
+    """Yields the cases of special values on further numbers, with the largest number of either
+    sign: where a product overflows and the result does not, infinities tell nothing."""
     for case in cases:
         for kind in EXTREMES if case.values == "special" else ():
             yield case.model_copy(update={"seed": _seed(rng) & ~3 | kind})
@@ -231,7 +234,7 @@ def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tupl
 
 
 def twin(case: Case, rng: random.Random) -> Case:
-    """The same call on other numbers: what is remembered from the first is wrong for it."""
+    """Returns the case with another seed: what is remembered from the first is wrong for it."""
     return case.model_copy(update={"seed": _seed(rng)})
 
 

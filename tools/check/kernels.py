@@ -43,12 +43,12 @@ CALLS = 480
 MOST_BESIDE = 4
 """Calls of missing kernels beside which further ones are looked for."""
 MOST_BYTES, MOST_US = 2**28, 500_000.0
-"""Of one such call, and what a call that is taken into a check takes the virtual GPU at most; a
+"""Most bytes of a drawn call, and most time on the virtual GPU of one that is taken into a check; a
 confirmation takes longer ones, too."""
 SERVED_ONE_IN = 4
-"""Of them so many have all extents of one of the task's own calls."""
+"""Drawn calls of which one, on average, begins with the extents of one of the task's own calls."""
 FACTORS = (1, 1, 2, 4, 8, 16, 32, 64)
-"""By which a number of a kernel's template is multiplied: elements of a vector, or threads."""
+"""Factors of a number of a kernel's template: elements of a vector, or threads."""
 MOST_FINDINGS = 20
 _NUMBER = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]{1,8}|\d{1,7})(?![\w.]*\.)")
 _SHIFT = re.compile(r"\b1[uUlL]*\s*<<\s*(\d{1,2})\b")
@@ -68,7 +68,7 @@ class Kernels:
     calls: int = 0
     """Calls whose plans were looked at."""
     launched: set[str] = field(default_factory=set)
-    """Of calls that were executed and compared."""
+    """Mangled names of the kernels launched by calls that were executed and compared."""
 
     def fault(
         self, seen: CheckProgress, compared: Sequence[Case], further: Further
@@ -88,7 +88,7 @@ class Kernels:
 
     @property
     def missing(self) -> list[str]:
-        """Mangled names of those that no such call launches, in their order."""
+        """Mangled names of the kernels that no executed and compared call launches, sorted."""
         return sorted(set(read_cubin(self.built.cubin.read_bytes()).kernels) - self.launched)
 
     def _ran(self, cases: Sequence[Case]) -> None:
@@ -231,8 +231,9 @@ def _dims(
 
 
 def _extents(task: Task, name: str, names: Iterable[str], source: str) -> list[list[int]]:
-    """Of one dim: numbers of the templates of missing kernels and their multiples, numbers of the
-    source, extents of the task's own calls, powers of two; each with its neighbors."""
+    """Returns groups of extents of one dim: numbers of the templates of missing kernels and their
+    multiples, numbers of the source, extents of the task's own calls, powers of two; each with its
+    neighbors."""
     dim = task.dims[name]
     of_templates = {int(n) for k in names for n in re.findall(r"\d{1,7}", template_arguments(k))}
     of_source = {int(text, 0 if text.startswith("0x") else 10) for text in _NUMBER.findall(source)}

@@ -17,16 +17,16 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
 
 MOST_BYTES = 2**35
-"""Of a call's arguments: what every GPU of a server holds."""
+"""Most bytes of a call's arguments: what every GPU of a server holds."""
 
 
 class LargestCalls:
-    """Of a task, those that its baseline launches."""
+    """The largest calls of a task that its baseline launches."""
 
     def __init__(self) -> None:
         self._known: list[Case] | None = None
         self.left_out = 0
-        """Of the largest calls, those on which the baseline's launcher fails."""
+        """Number of the largest calls on which the baseline's launcher fails."""
 
     @property
     def note(self) -> str:
@@ -35,7 +35,7 @@ class LargestCalls:
         return what if self.left_out else ""
 
     def of(self, runner: Runner, baseline: Build) -> list[Case]:
-        """The same for all candidates; recorded once."""
+        """Returns the calls that the baseline launches: recorded once, for all candidates."""
         if self._known is None:
             cases = list(largest_calls(runner.task))
             plans = runner.record(baseline, cases)

@@ -30,7 +30,7 @@ TOO_MANY_FAILURES, MOST_FAILURES = 3, 12
 """Runs of the baseline that end early: from the first number on, only cases are tried that are
 nearer to one that works; after the second none."""
 Like = Mapping[str, tuple[Case, Case]]
-"""By its key each case that differs from another in its seed, and that other."""
+"""Cases that differ from another in their seed only, by key: each with that other."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Learning:
         return self.failed
 
     def _launched(self, oracle_cases: Sequence[OracleCase]) -> list[OracleCase]:
-        """Those on which the launcher returns no error."""
+        """Returns the cases on which the launcher returns no error."""
         bad = unlaunched(self.runner, self.built, [one.case for one in oracle_cases])
         for one in bad:
             self._note(one)
@@ -79,7 +79,7 @@ class Learning:
         return [one for one in oracle_cases if one.case.key not in keys]
 
     def _hopeful(self, missing: list[OracleCase], ended: Sequence[Case]) -> list[OracleCase]:
-        """Those that are tried after so many ended early."""
+        """Returns the cases that are still tried after so many ended early."""
         found = hopeful([one.case for one in missing], ended, self.passed)
         skipped = zip(missing, found, strict=True)
         self._not_tried([(one, failed.near) for one, failed in skipped if failed])

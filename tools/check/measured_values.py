@@ -25,15 +25,18 @@ class Piece(NamedTuple):
     arg: Arg
     case: Case
     got: Array
+    """Results, float64; of codes what they mean: the code times `ratio`."""
     expected: Array
-    """Both float64; of codes what they mean, in units of the expected code."""
+    """What is expected, as `got` is given: float64; of codes what they mean, in units of the
+    expected code."""
     ran: Array
-    """Flat positions: of elements that a block wrote."""
+    """Flat positions of these elements; a block wrote each of them."""
     oracle_case: OracleCase
     codes: Array | None = None
-    """Of codes themselves, float64."""
+    """The codes themselves, float64; None where the argument is not quantized."""
     ratio: Array | None = None
-    """Of codes: the scale that the kernel wrote over the expected one, by element."""
+    """Scale that the kernel wrote over the expected one, for each code; None where the argument is
+    not quantized."""
 
 
 def measured_args(task: Task, run: CaseRun) -> list[Arg]:
@@ -55,7 +58,7 @@ def pieces(task: Task, run: CaseRun) -> list[Piece]:
 def elements(
     task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
 ) -> tuple[Array, Array, Array]:
-    """Got, expected and flat positions of `piece`."""
+    """Returns `got`, `expected` and `ran` of `piece`."""
     found = piece(task, arg, run, copy, most)
     return found.got, found.expected, found.ran
 

@@ -16,8 +16,9 @@ class Norm:
     """Error of one argument on one case."""
 
     ulps: float
+    """Root mean square of the errors, in ulps."""
     half_ulps: float
-    """The same norm of a result that is off by half an ulp everywhere: of correct rounding."""
+    """Norm of a result that is off by half an ulp everywhere, in ulps: of correct rounding."""
     count: int
     """Elements that were compared."""
     resting: float
@@ -25,11 +26,12 @@ class Norm:
     nearest: int = 0
     """Elements of a 16-bit result that are normal numbers: each has a nearest value."""
     off: int = 0
-    """Those of them that are another value than the nearest."""
+    """Elements that have a nearest value and are another one."""
     values: int = 0
-    """Different ones among the nearest values."""
+    """Different values, to 11 bits, among the expected ones that have a nearest value."""
     exact: Array | None = None
-    """Of inputs of zeros and ones: where the result is exactly the expected one."""
+    """Elements whose result is exactly the expected one, as booleans; None unless inputs are zeros
+    and ones."""
     few: tuple[Array, Array] | None = None
     """Got and expected where that is less than FEW, those of further seeds among them."""
     floor: float = 0.0
@@ -70,7 +72,7 @@ class Norm:
         )
 
     def and_(self, got: Array, expected: Array, dtype: DTypeName, coded: bool = False) -> Norm:
-        """With the results on a further seed, where there were few."""
+        """Returns the norm with the results on a further seed added, where there were few."""
         if self.few is None:
             return self
         got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))

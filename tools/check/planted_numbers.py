@@ -21,7 +21,7 @@ from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, ValueFamily, is_
 MOST_PLANTED = 24
 """Numbers of one argument in a case."""
 ROWS = 240
-"""Of the arguments, where that is legal: each number has rows of its own."""
+"""Rows of the arguments, where that is legal: each number has rows of its own."""
 REPEATS_OF_REST, ABOVE = 3, 2
 """Indices with one rest, and by how much a table exceeds what is to be an index of it."""
 MOST_INDICES = 72
@@ -30,7 +30,7 @@ MODERATE = 16.0
 """Numbers up to this magnitude are planted together. Larger ones of one sign have a case of their
 own: sums of large numbers of both signs cancel, and no tolerance holds for what is left."""
 PLANTED_BYTES, INDEXED_BYTES = 2**18, 2**23
-"""Of a case at most, and of one whose tables are large enough for an index."""
+"""Most bytes of a case, and of one whose tables are large enough for an index."""
 UNSTATED: tuple[ValueFamily, ...] = ("normal", "large")
 """Families of arguments that only reference.py draws: numbers are planted among theirs, none
 beyond."""

@@ -16,7 +16,7 @@ from astra_chat.tools.types import Wrong
 
 @dataclass
 class PrecisionSeen:
-    """Grows case by case."""
+    """Precision of one candidate so far; grows case by case."""
 
     bias: ColumnBias = field(default_factory=ColumnBias)
     _inside: Counter[str] = field(default_factory=Counter)
@@ -32,8 +32,8 @@ class PrecisionSeen:
 
     @property
     def shares(self) -> dict[str, float]:
-        """By argument of 16 bits or less: the share of results near a midpoint, where either
-        neighbour is right, of some results of each case."""
+        """Share of results near a midpoint, where either neighbour is right, for each argument of
+        16 bits or less: of a sample of the results of each case."""
         return {name: self._inside[name] / max(1, count) for name, count in self._of.items()}
 
     def leans(self, baseline_errors: BaselineErrors) -> Wrong | None:

@@ -24,7 +24,7 @@ Register = str
 DEPTH, MOST_DEFINITIONS = 10, 3
 """Steps back, and definitions of one register that are followed: those nearest before."""
 MOST_TARGETS = 16
-"""Led back from one comparison."""
+"""Most registers to which a number of one comparison is led back."""
 TABLE = 64
 """Entries of an initialised table that is read as numbers."""
 _FUNCTION = re.compile(r"\.(?:entry|func)\b")
@@ -43,8 +43,8 @@ _SOURCES: tuple[tuple[str, Source], ...] = (
     ("%warpid", "thread"),
 )
 _COARSE = ("shr.", "div.", "and.")
-"""Of many numbers they make one, so a single number of their result is a bound of what they take:
-`x >> 19` is 0 up to 524287."""
+"""Opcodes that make one number of many, so a single number of their result is a bound of what they
+take: `x >> 19` is 0 up to 524287."""
 _COMPARING = ("setp", "set", "min", "max", "slct", "selp")
 
 
@@ -90,7 +90,8 @@ def ptx_numbers(ptx: str) -> Iterator[PtxNumber]:
 
 
 def _statements(ptx: str) -> Iterator[str]:
-    """Without labels, comments and the lines that say where in the source something stands."""
+    """Yields the statements without labels, comments and the lines that say where in the source
+    something stands."""
     for line in re.sub(r"/\*.*?\*/", " ", ptx, flags=re.S).splitlines():
         line = line.partition("//")[0].strip()
         if not line or line.startswith((".loc", ".file", ".section", ".b8", ".pragma")):
@@ -109,8 +110,8 @@ def _names(operand: str) -> tuple[str, ...]:
 def _numbers(
     opcode: str, operands: tuple[str, ...], definitions: dict[Register, list[_Definition]]
 ) -> Iterator[PtxNumber]:
-    """Those of one instruction: of a comparison, of a table of branches, and of what takes a number
-    away, which is zero where both are equal."""
+    """Yields the numbers of one instruction: of a comparison, of a table of branches, and of what
+    takes a number away, which is zero where both are equal."""
     family, *modifiers = opcode.split(".")
     kind = modifiers[-1] if modifiers else ""
     if family in _COMPARING:
@@ -189,7 +190,7 @@ def _led_back(
 
 
 def _sources(register: str, definitions: dict[Register, list[_Definition]]) -> frozenset[Source]:
-    """What it was computed from."""
+    """Returns what a register was computed from."""
     found, seen, waiting = set[Source](), set[str](), [register]
     while waiting and len(seen) < 4 * MOST_TARGETS:
         name = waiting.pop()

@@ -23,7 +23,7 @@ class Target:
     value: float
     floating: bool
     bits: int
-    """Of the register."""
+    """Width of the register."""
     modulus: int = 0
     """Not 0: every number that leaves the rest `value`."""
 
@@ -106,7 +106,8 @@ _INVERSE: dict[str, Callable[[float], float]] = {
 
 
 def _of_floats(family: str, operands: tuple[str, ...], target: Target) -> Step:
-    """Of sums and products with an immediate."""
+    """Steps back over float arithmetic with an immediate: sums, products, quotients, minima and
+    maxima."""
     if family == "fma" and len(operands) == 3:
         factor, addend = float_of(operands[1]), float_of(operands[2])
         if factor and addend is not None:
@@ -157,7 +158,7 @@ def _of_integers(
 
 
 def _of_three(family: str, kind: str, operands: tuple[str, ...], target: Target) -> Step:
-    """Of a product and a sum, and of some bits of a word."""
+    """Steps back over `mad`, a product and a sum, and over `bfe`, some bits of a word."""
     if family == "mad":
         yield from _of_mad(kind, operands, target)
     elif family == "bfe":
@@ -223,7 +224,7 @@ def _divided_by(product: str, known: Known) -> int:
 
 
 def _before(family: str, kind: str, place: int, number: int, target: Target) -> Iterator[Target]:
-    """Of the operand in this place, where the other is the number."""
+    """Yields what the operand in this place would have to be, where the other is the number."""
     value = int(target.value) if math.isfinite(target.value) else 0
 
     def numbers(*values: float) -> Iterator[Target]:

@@ -87,7 +87,7 @@ def _meets(need: Need, node: KernelNode) -> bool:
 
 
 def _blocks(node: KernelNode) -> int:
-    """Of a launch, in clusters where it has them: those of one cluster are one."""
+    """Returns the number of blocks of a launch, or of its clusters where it has them."""
     return prod(node.grid) // prod(node.cluster or (1,))
 
 

@@ -88,7 +88,8 @@ def _busy(oracle_case: OracleCase, own_us: float, baseline_us: float) -> Refused
 def _baseline_host_us(
     runner: Runner, baseline: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[float] | Failure:
-    """The same of the baseline, whose launcher is captured once a case, whatever its values."""
+    """Returns the host time of a call of the baseline on each case, in us; its launcher is captured
+    once for all seeds of a case."""
     keys = [
         (baseline.folder, t.case.model_copy(update={"seed": 0}).model_dump_json())
         for t in oracle_cases

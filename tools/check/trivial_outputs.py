@@ -116,7 +116,7 @@ def require_telling(
 
 @dataclass(frozen=True)
 class _Trials:
-    """Of one argument on one case."""
+    """Trivial outputs of one argument on one case."""
 
     task: Task
     oracle_case: OracleCase
@@ -187,7 +187,8 @@ class _Trials:
         return bool((near | same).all())
 
     def _outputs(self, expected: Array) -> Iterator[tuple[str, Array]]:
-        """Of a single element its mean is the result itself."""
+        """Yields trivial outputs with their names. Of a single element the mean is left out: it
+        would be the result itself."""
         yield "all zeros", np.zeros_like(expected)
         if expected.dtype.kind == "f":
             usual = expected[np.isfinite(expected) & (np.abs(expected) < HALF)]

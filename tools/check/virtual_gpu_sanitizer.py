@@ -20,10 +20,10 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Refused, Unsafe
 
 MAX_BYTES = 2**17
-"""Of a check case: there are many."""
+"""Most bytes moved by a check case that is run: there are many."""
 MAX_REACHING_BYTES = 2**27
-"""Of the cases that reach what timed plans launch, and of timed ones, together: some 10 s of a CPU,
-beside Compute Sanitizer, which takes longer."""
+"""Most bytes moved, together, by the cases that reach what timed plans launch and by timed ones:
+some 10 s of a CPU, beside Compute Sanitizer, which takes longer."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def sanitize_virtual(
 
 
 def _together(task: Task, cases: Sequence[Case]) -> Iterator[Case]:
-    """The first ones, up to MAX_REACHING_BYTES."""
+    """Yields the first cases, which together move up to MAX_REACHING_BYTES."""
     left = MAX_REACHING_BYTES
     for case in cases:
         left -= task.least_bytes(case)

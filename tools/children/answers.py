@@ -18,14 +18,15 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case
 
 Tensors = dict[str, torch.Tensor | None]
-"""By name; None: an argument that is absent."""
+"""Tensors by name; None: an argument that is absent."""
 MAX_SUM_ERROR = 1e-9
 
 
 def answer(
     task: Task, reference: ModuleType, case: Case, inputs: Tensors, folder: Path
 ) -> dict[str, Any]:
-    """Of the outputs <arg>.out in the folder; writes <arg>.canonical beside them."""
+    """Returns what accept of reference.py says of the outputs <arg>.out in the folder; writes
+    <arg>.canonical beside them where there is a canonical form."""
     written = [arg for arg in task.args if arg.written]
     outputs: Tensors = {
         arg.name: read(folder / f"{arg.name}.out", arg, case) if arg.present(case) else None
@@ -84,7 +85,8 @@ def results(task: Task, case: Case, given: Tensors) -> Tensors:
 
 
 def _require_probabilities(arg: Arg, task: Task, case: Case, given: Tensors) -> None:
-    """Of the draws of a row, or of each draw: [..., symbols]."""
+    """Require float64 probabilities for the draws of a row, or for each draw: [..., symbols].
+    Raises KeyError or ValueError."""
     symbols, shape = vocabulary(task, arg, case), arg.shape_of(case)
     table = _tensor(given, arg.name)
     each = tuple(table.shape) == (*shape, symbols)
@@ -103,7 +105,8 @@ def read(path: Path, arg: Arg, case: Case) -> torch.Tensor:
 
 
 def write(tensor: torch.Tensor | None, path: Path) -> None:
-    """The bytes of its elements, in row-major order; of an argument that is absent none."""
+    """Write the bytes of a tensor's elements, in row-major order; of an argument that is absent
+    none."""
     content = torch.empty(0) if tensor is None else tensor.contiguous().reshape(-1)
     content.view(torch.uint8).numpy().tofile(path)
 
@@ -128,7 +131,8 @@ def _tensor(tensors: Tensors, name: str) -> torch.Tensor:
 
 
 def answered(answered: Any) -> dict[str, Any]:
-    """None, "why", or ("why", place): a place is an index, or an argument's name and an index."""
+    """Returns what accept said as fields. `answered`: None, "why", or ("why", place); a place is an
+    index, or an argument's name and an index."""
     why, place = answered if isinstance(answered, tuple) else (answered, ())
     if why is None:
         return {"why": "", "argument": "", "place": ()}
@@ -140,7 +144,7 @@ def answered(answered: Any) -> dict[str, Any]:
 
 
 def copies(tensors: Tensors) -> Tensors:
-    """Functions of reference.py may write to what they are given."""
+    """Returns copies of the tensors: functions of reference.py may write to what they are given."""
     return {
         name: tensor.clone() if isinstance(tensor, torch.Tensor) else tensor
         for name, tensor in tensors.items()

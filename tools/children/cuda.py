@@ -200,7 +200,7 @@ def _closable(lies: Layout, held: list[torch.Tensor], index: int) -> list[ReadOn
 
 
 def _guard_bytes(seed: Seed) -> int:
-    """Of all calls of this process."""
+    """Returns the guard bytes on each side of a block, drawn once for all calls of this process."""
     return GUARD_BYTES + ALIGNMENT * seed.of("guards").random().randrange(GUARD_STEPS)
 
 

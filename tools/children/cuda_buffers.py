@@ -35,11 +35,12 @@ from astra_chat.tools.types import ITEM_BYTES, is_float
 
 MIN_SETS, MAX_SETS = 20, 1024
 MEMORY_SHARE = 0.4
-"""Of the device's free memory: the sets, what they are refilled from, and results that are kept."""
+"""Share of the device's free memory that is taken: by the sets, what they are refilled from, and
+results that are kept."""
 MODES = 3
-"""Of timing, each of whose results are kept until all are compared."""
+"""Modes of timing, each of whose results are kept until all are compared."""
 FEW = 4096
-"""Of so many elements of a row one differs from set to set."""
+"""Elements of a row for each of which it differs in one more from set to set; in one at least."""
 PERSISTING_L2_LIMIT = 6
 """The driver's number of the limit on L2 that access policy windows may keep."""
 
@@ -51,7 +52,7 @@ class Kept:
     mode: TimedMode
     sets: tuple[int, ...]
     results: dict[str, torch.Tensor]
-    """By written argument: bytes, a row of them a set, in the order of `sets`."""
+    """Bytes of each written argument, by name: [sets, bytes], in the order of `sets`."""
 
 
 class BufferSets:
@@ -106,7 +107,7 @@ class BufferSets:
         self.restore(0)  # its kernel is loaded now: not while a graph is recorded
 
     def addresses(self, which: int) -> list[int]:
-        """Of a set, in the order of the task's args."""
+        """Returns the addresses of a set's arguments, in the order of the task's args."""
         return [self._tensors[number][which].data_ptr() + at for number, at in self._lies.places]
 
     def refill(self) -> None:
@@ -149,17 +150,17 @@ class BufferSets:
         return any(bool(differs(*pair)) for pair in pairs)
 
     def _name(self, number: int) -> str:
-        """Of a block's first argument."""
+        """Returns the name of a block's first argument."""
         return self._task.args[min(self._lies.blocks[number].members)].name
 
     @property
     def bytes_each(self) -> int:
-        """Of one set's arguments."""
+        """Bytes of the buffers of one set's arguments."""
         return sum(self.sizes)
 
     @property
     def kept(self) -> list[Kept]:
-        """Of each mode."""
+        """Results that are kept of each mode."""
         return list(self._kept.values())
 
     @property

@@ -32,8 +32,8 @@ from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Task, load_task
 
 CAPTURES = 5
-"""Of each case; all are compared, and the shortest host time counts. Every second one is made where
-denormals are flushed: all launch the same."""
+"""Captures of each case; all are compared, and the shortest host time counts. Every second one is
+made where denormals are flushed: all launch the same."""
 MARKER = "astra_before_the_launcher"
 """Captured ahead of the launcher, so that an edge says whether its first kernel waits for it."""
 
@@ -185,7 +185,8 @@ def _copy(captured: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
 
 
 def _argument(address: Address, addresses: dict[str, int]) -> int:
-    """Raises RuntimeError for a module variable: its address is not known outside a kernel."""
+    """Returns an argument's address. Raises RuntimeError for a module variable: its address is not
+    known outside a kernel."""
     if address.kind != "argument":
         raise RuntimeError(f"a memset or copy of module variable {address.name}")
     return addresses[address.name] + address.offset

@@ -30,7 +30,8 @@ FAR = 2**14
 COLUMNS = 64
 """Remainders of columns that are kept separate."""
 FEW_APART, SHARE_APART = 8, 0.05
-"""Elements of such columns that may differ from the baseline's whatever the others do."""
+"""Elements in the columns of one remainder, as a number and as a share, that may differ from the
+baseline's whatever the others do."""
 PIECE = 2**24
 """Elements that are compared at a time: half a gigabyte of intermediate values at most."""
 
@@ -96,8 +97,8 @@ def _words(values: torch.Tensor) -> torch.Tensor:
 def unequal(
     got: torch.Tensor, beside: torch.Tensor, which: Sequence[int] | None = None
 ) -> torch.Tensor:
-    """Of each set infinity where any byte differs, else 0: float32 [sets] on the device. Arguments
-    as those of `worst_shares`."""
+    """Returns infinity for each set in which any byte differs, else 0: float32 [sets] on the
+    device. Arguments as those of `worst_shares`."""
     found = torch.zeros(len(got), device=got.device)
     for part, left, right in _in_parts(got, beside, which):
         found[part].masked_fill_((left != right).flatten(1).any(dim=1), math.inf)
@@ -111,8 +112,8 @@ def codes_apart(
     share: float,
     which: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """Of each set the number of codes that are a step apart over how many may be, of which `share`
-    is the task's; infinity where one is further. float32 [sets] on the device; other arguments as
+    """Returns for each set how many codes are a step apart over how many may be, by the task's
+    `share`; infinity where one is further apart. float32 [sets] on the device; other arguments as
     those of `worst_shares`, of a dtype of 8 bits."""
     values = as_float(np.arange(2**8, dtype=np.uint8), dtype)
     steps_of = np.where(np.isnan(values), FAR, steps(np.nan_to_num(values), dtype))
@@ -151,8 +152,9 @@ def shares_of(
     beside: torch.Tensor,
     which: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """Of each set how far an argument's results are apart, by its kind of comparison; above 1 is
-    for the oracle. Arguments as those of `worst_shares`."""
+    """Returns how far an argument's results are apart in each set, by its kind of comparison:
+    float32 [sets] on the device; above 1 is for the oracle. Arguments as those of
+    `worst_shares`."""
     if arg.judged_by(case) == "close":
         shares = worst_shares(got, beside, task.tolerance_of(arg, case), which)
         if got.element_size() > 2:
@@ -166,10 +168,10 @@ def shares_of(
 def columns_apart(
     got: torch.Tensor, beside: torch.Tensor, which: Sequence[int] | None = None
 ) -> torch.Tensor:
-    """How much more often some columns differ than the others, which rounding has no reason for:
-    the largest number of elements that differ in the columns of one remainder modulo COLUMNS, over
-    how many may by chance and by how often all do. float32 [sets] on the device; arguments as those
-    of `worst_shares`, of 16 bits or less."""
+    """Returns how much more often some columns differ than the others, which rounding has no reason
+    for: the largest number of elements that differ in the columns of one remainder modulo COLUMNS,
+    over how many may by chance and by how often all do. float32 [sets] on the device; arguments as
+    those of `worst_shares`, of 16 bits or less."""
     rows, columns = got.shape[1:]
     found = torch.zeros(len(got), device=got.device)
     short = -columns % COLUMNS
@@ -191,7 +193,8 @@ def worst_shares(
     tolerance: Tolerance,
     which: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """Of each set, the largest |got - beside| over twice the tolerance; above 1 is for the oracle.
+    """Returns the largest |got - beside| of each set over twice the tolerance; above 1 is for the
+    oracle.
 
     `got`: [sets, rows, columns]; `beside`: the same, or with `which` the sets at these places of
     it. Returns float32 [sets] on the device; infinite where NaN or infinity is in one result only.

@@ -28,7 +28,8 @@ class Captured:
 
 
 def chain(graph: Any) -> list[Captured]:
-    """In stream order. Raises RuntimeError where the graph is no chain."""
+    """Returns the nodes behind the marker, in stream order. Raises RuntimeError where the graph is
+    no chain."""
     nodes, count = call("cuGraphGetNodes", graph, 2**16)
     nodes = nodes[:count]
     sources, targets, edges, count = call("cuGraphGetEdges", graph, 2**16)
@@ -76,7 +77,8 @@ class Function:
         return int(call("cuFuncGetAttribute", of, self._handle))
 
     def cluster(self, given: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Of a launch with this attribute: the one that it was compiled with, where that is 0."""
+        """Returns the cluster of a launch with this attribute; where that has a 0, the one that the
+        kernel was compiled with."""
         of = cuda.CUfunction_attribute
         return (
             given

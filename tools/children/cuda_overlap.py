@@ -19,7 +19,7 @@ from astra_chat.tools.task.folder import Task
 OVERLAPPED = "overlapped"
 """CallRequest.how of both calls of a pair, which follow each other."""
 ROUNDS = 4
-"""Of a pair: each overlaps in its own way."""
+"""Rounds of a pair of calls: each overlaps in its own way."""
 GATE_CYCLES = 2_000_000
 """About 1 ms, in which all launches of a round are put on their streams: they begin together."""
 

@@ -95,8 +95,8 @@ class TimedCall:
         self._spaced = any(node.programmatic for plan in self._plans for node in plan.kernels)
         self._spacer = torch.zeros(1, device="cuda").add_(1)
         self._least_late: dict[tuple[int | None, bool], tuple[float, float]] = {}
-        """Of a side's replays, cold or warm, the one whose end the host saw soonest: its time by
-        events and by the host. A busy host is late now and then; hidden work would always be."""
+        """Times in us, by events and by the host, of the replay whose end the host saw soonest, for
+        each side, cold or warm. A busy host is late now and then; hidden work would always be."""
 
     def run(self) -> CaseReport:
         """Raw times, and what was verified of the timed launches' results.
@@ -165,7 +165,8 @@ class TimedCall:
         return blocks
 
     def _perhaps_keep(self, which: int) -> None:
-        """Of the candidate's replays keep one: the n-th takes the place of the kept one with 1/n.
+        """Keep one of the candidate's replays: the n-th takes the place of the kept one with a
+        chance of 1/n.
 
         Source: reservoir sampling, J. S. Vitter 1985, algorithm R.
         """
@@ -254,8 +255,8 @@ class TimedCall:
         return self._bound[side, which]
 
     def _replay_us(self, graph: torch.cuda.CUDAGraph, kind: tuple[int | None, bool]) -> float:
-        """By events; the host's clock is kept beside it, for the judge to compare. `kind`: its
-        side, if any, and whether it is warm."""
+        """Returns the time of a replay of the graph by events, in us; the host's clock is kept
+        beside it, for the judge to compare. `kind`: its side, if any, and whether it is warm."""
         start, end = _event(), _event()
         torch.cuda.synchronize()
         began = time.perf_counter()
@@ -270,10 +271,10 @@ class TimedCall:
         return event_us
 
     def _events(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Of baseline and candidate: one event pair around each launch, launch overhead
-        included, as in the paper; but no set of buffers serves twice before it is filled again,
-        and they take turns, in an order drawn at random, so that what else the processors do
-        hits both alike."""
+        """Returns the times of launches of baseline and candidate, in us, by one event pair around
+        each, launch overhead included, as in the paper; but no set of buffers serves twice before
+        it is filled again, and they take turns, in an order drawn at random, so that what else the
+        processors do hits both alike."""
         launched = self._sets.order[:EVENT_LAUNCHES]
         stream = _stream()
         calls = [

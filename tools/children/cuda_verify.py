@@ -21,10 +21,11 @@ from astra_chat.tools.task.buffer_layout import gathered
 from astra_chat.tools.task.folder import Task
 
 DRAWN_SHARE = 0.05
-"""Of the sets: those that the oracle sees in any case, the one with the case's own inputs among
+"""Share of the sets that the oracle sees in any case, the one with the case's own inputs among
 them."""
 MAX_DOUBTFUL, DOUBTFUL_BYTES = 64, 512 * 2**20
-"""Sets that are handed over because they differ, the worst first; at least one."""
+"""Most sets, and most bytes of their arguments, that are handed over because they differ, the worst
+first; at least one set."""
 
 
 def verified(task: Task, call: CallRequest, sets: BufferSets, draws: random.Random) -> CaseReport:
@@ -60,7 +61,8 @@ def verified(task: Task, call: CallRequest, sets: BufferSets, draws: random.Rand
 
 
 def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[float]:
-    """Of each kept set, over all written arguments."""
+    """Returns how far the results of each kept set are apart at most, over all written
+    arguments."""
     worst = torch.zeros(len(kept.sets), device="cuda")
     for arg in task.args:
         if arg.written and arg.bytes_of(call.case):
@@ -78,7 +80,7 @@ def _most_doubtful(sets: BufferSets) -> int:
 
 
 def _hand_back(task: Task, call: CallRequest, sets: BufferSets, fetched: FetchedSet) -> None:
-    """Results of one set and, unless they are the case's own, its inputs."""
+    """Write the results of one set and, unless they are the case's own, its inputs."""
     folder = call.after / fetched.folder
     (folder / "baseline").mkdir(parents=True)
     kept = next(kept for kept in sets.kept if kept.mode == fetched.mode)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FLUSHED = 0x8040
-"""Of MXCSR: results and operands that are denormal count as zero."""
+"""Bits of MXCSR by which results and operands that are denormal count as zero."""
 EXCEPTIONS = 0x3F
-"""Of MXCSR: those that have been raised."""
+"""Bits of MXCSR for the exceptions that have been raised."""
 _ENVIRONMENT_BYTES, _MXCSR_AT = 32, 28
-"""Of glibc's fenv_t."""
+"""Size of glibc's fenv_t and offset of MXCSR in it, in bytes."""
 _KNOWN = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
 _MATH = ctypes.CDLL("libm.so.6") if _KNOWN else None
 """Loaded before a process locks itself."""

@@ -16,7 +16,8 @@ FEW, CROWDED_IN = 3, 4
 """A crowded index holds few distinct values, so that many entries hit the same place; one in so
 many is crowded. Never in timed cases: a router does not choose like that."""
 NONE_SHARES = (0.0, 0.5, 0.9, 1.0)
-"""Of drawn cases, beside the contract's: a call may have no entry at all, or all of them."""
+"""Shares of entries that mean "no entry" in drawn cases, beside the contract's share: a call may
+have no entry at all, or all of them."""
 ONE_PLACE_IN, IN_RUNS_IN = 4, 2
 """Drawn cases in which all entries of an index are the same, as positions of a batch in step; and
 those whose slots lie in runs, as a page or a prefill has them."""
@@ -29,7 +30,7 @@ SHUFFLED = 2**22
 
 Shape = tuple[int, ...]
 Draw = Callable[[torch.Generator, Shape, int, int], torch.Tensor]
-"""int64 of a shape, from `low` to below `high`."""
+"""Draws int64 numbers of a shape, from `low` to below `high`."""
 
 
 def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tensor:
@@ -164,7 +165,7 @@ def _one_long(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Te
 
 
 _LENGTHS: tuple[Draw, ...] = (_any, _one_place, _least, _greatest, _often_ends, _one_long)
-"""Of drawn cases."""
+"""Ways to draw lengths in drawn cases."""
 _KINDS: dict[str, Draw] = {
     "any": _any,
     "sorted": _any,

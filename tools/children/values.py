@@ -20,11 +20,12 @@ from astra_chat.tools.types import AnyFamily, ValueFamily
 Shape = tuple[int, ...]
 Draw = Callable[[torch.Generator, Shape, torch.dtype], torch.Tensor]
 LEAST = 4.0
-"""In least normal numbers."""
+"""Small number of the family `special`, in least normal numbers."""
 SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
 BARE_BIT, BARE_ONE_IN = 4, 8
-"""Of a seed: whether rows of one or two values are among the special ones, and how many."""
+"""Bit of a seed that says whether rows of one or two values are among the special ones, and one in
+how many rows is such a row."""
 BARE = (
     (0.0, math.nan),
     (math.inf, math.inf),
@@ -33,7 +34,7 @@ BARE = (
     (0.0, math.inf),
     (-0.0, 0.0),
 )
-"""The value of such a row, and that of one of its elements."""
+"""Rows of one or two values: the value of the row, and that of one of its elements."""
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
 USUAL = 2.0**-14
@@ -49,11 +50,11 @@ MIXED: tuple[AnyFamily, ...] = (
     "denormal",
     "row_magnitudes",
 )
+"""Families of the rows of `mixed_rows` that are not normal, by turns."""
 MIXED_ONE_IN = 3
-"""Rows of the family `mixed_rows`, of which the others are normal, and the families of those that
-are not."""
+"""One row of the family `mixed_rows` in so many is of another family; the others are normal."""
 MOST_SHIFTED = 1e6
-"""Of the family `shifted`: float32 still distinguishes numbers that differ by one."""
+"""Largest shift of the family `shifted`: float32 still distinguishes numbers that differ by one."""
 
 
 @dataclass(frozen=True)
@@ -184,16 +185,16 @@ class Numbers:
     """Which numbers the single arguments of a case may hold."""
 
     largest: float
-    """Magnitude."""
+    """Largest magnitude."""
     sign: float
-    """1.0 or -1.0: of large numbers."""
+    """Sign of large numbers: 1.0 or -1.0."""
     shift: float
     """What the family `shifted` adds: the same for all arguments of a case, whose differences stay
     of the order of one."""
 
     @staticmethod
     def of(seed: int, largest: float, dtype: torch.dtype) -> Numbers:
-        """Of the case with this seed, for an argument of this dtype."""
+        """Returns the numbers of the case with this seed, for an argument of this dtype."""
         draws = random.Random(seed)
         sign = draws.choice((1.0, -1.0))
         exponent = draws.uniform(0.0, math.log10(MOST_SHIFTED))
@@ -202,7 +203,7 @@ class Numbers:
 
 
 DrawArgument = Callable[[torch.Generator, Shape, torch.dtype, Numbers], torch.Tensor]
-"""float64."""
+"""Draws float64 values of a shape for an argument of a dtype."""
 
 
 def draw_argument(
@@ -330,8 +331,8 @@ def _mixed_rows(
 def _bounded_special(
     g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
 ) -> torch.Tensor:
-    """As `special`; the greatest number is the argument's, and none is so small that half of it is
-    flushed to zero: zero times infinity is NaN."""
+    """Draws special values as the family `special` does, but the greatest number is the argument's,
+    and none is so small that half of it is flushed to zero: zero times infinity is NaN."""
     drawn = _special(g, shape, dtype).double()
     drawn = torch.where((drawn != 0) & (drawn.abs() < USUAL), drawn.sign() * USUAL, drawn)
     greatest = drawn.isfinite() & (drawn.abs() > HEAVIEST)

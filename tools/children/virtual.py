@@ -39,8 +39,8 @@ from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 ILLEGAL_ADDRESS, NOT_SUPPORTED = 700, 801
 WHOLE_BYTES = 2**20
-"""Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
-of a sample, and what was never written is not compared."""
+"""Size of a case, in bytes that it moves, up to which all blocks run, however many: idle ones could
+crowd those that write out of a sample, and what was never written is not compared."""
 TOGETHER = 20
 """So many times more instructions are affordable where outputs are judged as a whole, or blocks add
 to one another's results: ten seconds."""

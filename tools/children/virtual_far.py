@@ -29,15 +29,17 @@ from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 PR_SET_THP_DISABLE = 41
-"""Of linux/prctl.h: what is touched lies far apart, and each place would zero a huge page."""
+"""Option of prctl(2) that turns huge pages off: what is touched lies far apart, and each place
+would zero a huge page."""
 SAMPLE_INSTRUCTIONS = 2**20
-"""Of single threads, a launch."""
+"""Instructions of single threads above which a launch runs a sample of its blocks."""
 ENDLESS_INSTRUCTIONS = 2**28
-"""Of single threads, about a second: few blocks may go through all the elements, and need hours."""
+"""Instructions of single threads after which a launch counts as endless, about a second: few blocks
+may go through all the elements, and need hours."""
 OF_ADDRESSES = ("out_of_bounds", "misaligned")
-"""Kinds of faults."""
+"""Kinds of faults that concern an address."""
 MOST_INDEX_BYTES = 2**20
-"""Of an index argument that is filled."""
+"""Most bytes of an index argument that is filled."""
 
 
 def main() -> None:
@@ -65,7 +67,7 @@ def main() -> None:
 def _called(
     gpu: VirtualGpu, replayer: VirtualReplayer, task: Task, call: CallRequest
 ) -> CaseReport:
-    """What is wrong with an address; nothing where the call cannot be made here."""
+    """Returns what is wrong with an address; nothing where the call cannot be made here."""
     lies, held = layout(task, call.case), list[int]()
     gpu.reset()
     try:

@@ -46,7 +46,7 @@ class RecordRequest(PlanValue):
     task: Path
     library: Path
     index: int
-    """Of the GPU, as CUDA counts."""
+    """Number of the GPU, as CUDA counts."""
     seed: Seed
     cases: tuple[Case, ...]
 

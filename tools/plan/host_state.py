@@ -63,7 +63,7 @@ def drawn_states(rng: random.Random, count: int) -> list[int]:
 
 
 def with_rounding(state: int, mode: int) -> int:
-    """The same state, of which floating-point operations round so."""
+    """Returns the state with floating-point operations that round by this mode."""
     return state & ~3 | mode
 
 

@@ -18,9 +18,9 @@ from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.types import Case, Value, sha256_of
 
 MAX_NODES = 256
-"""Of one plan: launches, memsets and copies together."""
+"""Most nodes of one plan: launches, memsets and copies together."""
 MAX_PARAMETER_BYTES = 32_764
-"""Of one kernel: CUDA's own limit."""
+"""Most parameter bytes of one kernel: CUDA's own limit."""
 MAX_FACTS = 1024
 NOTHING = "launches nothing"
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
@@ -36,7 +36,7 @@ Extent3 = tuple[
     Annotated[int, Field(ge=1, lt=2**16)],
     Annotated[int, Field(ge=1, lt=2**16)],
 ]
-"""x, y, z."""
+"""Extents in x, y and z."""
 Word32 = Annotated[int, Field(ge=0, lt=2**32)]
 Word64 = Annotated[int, Field(ge=0, lt=2**64)]
 
@@ -100,8 +100,9 @@ class Im2colTensorMap(PlanValue):
     global_strides: Annotated[tuple[Word64, ...], Field(max_length=4)]
     """Bytes; one fewer than the rank."""
     lower_corner: tuple[int, ...]
+    """pixelBoxLowerCorner; two numbers fewer than the rank."""
     upper_corner: tuple[int, ...]
-    """pixelBoxLowerCorner and pixelBoxUpperCorner; two fewer than the rank."""
+    """pixelBoxUpperCorner; two numbers fewer than the rank."""
     channels_per_pixel: Word32
     pixels_per_column: Word32
     element_strides: tuple[Word32, ...]
@@ -162,9 +163,9 @@ class KernelNode(PlanValue):
     cooperative: bool = False
     """cudaLaunchAttributeCooperative: all blocks run at once and may wait for each other."""
     parameters: Annotated[bytes, Field(max_length=MAX_PARAMETER_BYTES)] = b""
-    """In the cubin's layout; zero where a relocation or `undefined` says more."""
+    """Parameters in the cubin's layout; zero where a relocation or `undefined` says more."""
     relocations: Annotated[tuple[Relocation, ...], Field(max_length=8192)] = ()
-    """In ascending order of `at`, without overlap."""
+    """Relocations in ascending order of `at`, without overlap."""
     undefined: Runs = ()
     """Start and length of each run of parameter bytes that the launcher never set, or that no
     kernel reads: padding. In ascending order. A replayer draws their values."""
@@ -176,7 +177,7 @@ class MemsetNode(PlanValue):
     kind: Literal["memset"] = "memset"
     target: Address
     value: int = Field(ge=0, le=255)
-    """Of every byte."""
+    """Value of every byte."""
     width_bytes: Size
     height: int = Field(default=1, ge=1, lt=2**31)
     """Rows."""
@@ -194,8 +195,9 @@ class CopyNode(PlanValue):
     height: int = Field(default=1, ge=1, lt=2**31)
     """Rows."""
     target_pitch_bytes: Bytes = 0
+    """From one row of the target to the next; 0 where there is one row."""
     source_pitch_bytes: Bytes = 0
-    """From one row to the next; 0 where there is one row."""
+    """From one row of the source to the next; 0 where there is one row."""
 
 
 Node = Annotated[KernelNode | MemsetNode | CopyNode, Field(discriminator="kind")]
@@ -205,7 +207,8 @@ class DeviceFact(PlanValue):
     """Something that the launcher asked about the GPU, and the answer that it got."""
 
     name: Name
-    """As CUDA names it: "cudaDevAttrMultiProcessorCount"; of an occupancy, kernel and block too."""
+    """What was asked, as CUDA names it: "cudaDevAttrMultiProcessorCount"; of an occupancy, kernel
+    and block too."""
     value: int
     """0 for what is no single number (cudaGetDeviceProperties)."""
 
@@ -221,7 +224,7 @@ class LaunchPlan(PlanValue):
     case: Case
     nodes: Annotated[tuple[Node, ...], Field(max_length=MAX_NODES)]
     facts: Annotated[tuple[DeviceFact, ...], Field(max_length=MAX_FACTS)] = ()
-    """In the order of their names. What the launcher asked in any call, for it may keep answers."""
+    """What the launcher asked in any call, for it may keep answers; in the order of their names."""
 
     @property
     def kernels(self) -> tuple[KernelNode, ...]:
@@ -229,7 +232,7 @@ class LaunchPlan(PlanValue):
 
     @property
     def sha256(self) -> str:
-        """Of case and nodes: two plans with equal hashes launch the same."""
+        """Hash of case and nodes: two plans with equal hashes launch the same."""
         return sha256_of(self.model_dump_json(exclude={"facts"}))
 
     @property

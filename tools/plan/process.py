@@ -31,11 +31,11 @@ from astra_chat.tools.virtual_gpu.runtime.cudart_binding import device_bytes
 from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY, ensure_runtime
 
 RECORD_TIMEOUT_S = 30.0
-"""Of one process; a call of a launcher takes microseconds."""
+"""Time limit of one recorder process, in s; a call of a launcher takes microseconds."""
 FILE_BYTES = 32 * 2**20
-"""Of the report, and of what a launcher prints."""
+"""Most bytes of the report, and of what a launcher prints."""
 PRINTED_BYTES = 400
-"""Of what it printed, in a message."""
+"""Most characters of what a launcher printed, in a message."""
 ENV = "/usr/bin/env"
 SYSTEM_CALLS = {
     "open": 2, "read": 0, "openat": 257, "clone": 56, "clone3": 435, "clock_gettime": 228,
@@ -58,7 +58,7 @@ class Recording:
     pattern: int
     """Low byte: what the stack holds before; the rest shifts the stack."""
     state: int = 0
-    """Of the host (host_state.py)."""
+    """State of the host (host_state.py)."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Recorder:
 
     task: Task
     library: Path
-    """The candidate's, linked with the fake CUDA runtime."""
+    """Library of the candidate, linked with the fake CUDA runtime."""
     cubin: Cubin
     spec: GpuSpec
 

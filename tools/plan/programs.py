@@ -45,7 +45,7 @@ def ensure_recorder(toolkit: Toolkit) -> Path:
 
 
 HEADER = "vcudart.h"
-"""Of the fake runtime: struct vcudart_host."""
+"""Header of the fake runtime, which declares struct vcudart_host."""
 
 
 def ensure_stub(task: Task, toolkit: Toolkit) -> Path:

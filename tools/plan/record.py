@@ -41,7 +41,7 @@ from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY
 
 MAX_CALL_BYTES = 2**16
-"""Of the parameters of all kernels that one call launches."""
+"""Most parameter bytes of all kernels that one call launches."""
 
 Outcome = Refused | Crashed | TimedOut
 
@@ -137,7 +137,8 @@ class _Source:
     task: Task
 
     def refused(self, what: str) -> Refused:
-        """At the first line that names the kernel in question, else the launcher."""
+        """Returns a refusal at the first line that names the kernel in question, else the
+        launcher."""
         text = (self.build.folder / "kernel.cu").read_text(errors="replace")
         words = re.findall(r"[A-Za-z_$][\w$]*", what)
         names = [last_identifier(word) for word in words if word.startswith("_Z")]
@@ -164,18 +165,20 @@ class _Session:
     stop: Stop
     source: _Source
     unread: Mapping[str, Ranges]
-    """Of each kernel, the parameter bytes that it never reads."""
+    """Parameter bytes that a kernel never reads, by its name: start and length of each range."""
     ptx: str
     seen: dict[int, list[Seen]] = field(default_factory=dict)
-    """By the case's number, in the order in which they were made."""
+    """Recordings by the case's number, in the order in which they were made."""
     facts: dict[str, int] = field(default_factory=dict)
     rounded: dict[int, tuple[Seen, Seen]] = field(default_factory=dict)
-    """By the case's number, the same recording with numbers to nearest and rounded otherwise."""
+    """Two recordings by the case's number, alike but for the rounding: to nearest, and
+    otherwise."""
     failed: dict[int, Crashed] = field(default_factory=dict)
-    """By the case's number, the error that the launcher returned first."""
+    """Error that the launcher returned first, by the case's number."""
 
     def plans(self) -> tuple[LaunchPlan | Crashed, ...]:
-        """Raises _Stopped."""
+        """Returns for each case its plan, or the error that the launcher returns. Raises
+        _Stopped."""
         draws = Draws(
             self.recorder.task, self.cases, self.buffers, self.recorder.cubin.variables, self.rng
         )
@@ -190,7 +193,8 @@ class _Session:
         return tuple(self.failed.get(i) or self._plan(i) for i in range(len(self.cases)))
 
     def _take(self, process: RecordingProcess, report: Report | Died) -> None:
-        """Raises _Stopped where a launcher asked for what no plan can hold."""
+        """Takes the report of one process. Raises _Stopped where a launcher asked for what no plan
+        can hold."""
         if isinstance(report, Died):
             raise _Stopped(self._died(report, [asked.index for asked in process.plan]))
         self.facts |= report.facts
@@ -254,7 +258,8 @@ class _Session:
         return LaunchPlan(case=case, nodes=nodes, facts=told)
 
     def _require_layout(self, index: int) -> None:
-        """Kernel and parameter bytes of every recording, before they are compared."""
+        """Requires the cubin's kernels and parameter sizes in every recording, before they are
+        compared. Raises _Stopped."""
         for seen in self.seen[index]:
             kernels = [node for node in seen.called.nodes if node.kind == "kernel"]
             if sum(len(node.parameters) for node in kernels) > MAX_CALL_BYTES:

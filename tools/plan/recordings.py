@@ -32,7 +32,7 @@ from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case
 
 MOST_RECORDINGS = 8
-"""Of a case, at most."""
+"""Most recordings of a case with a stack pattern and a host state of their own."""
 ALONE = 2
 """Cases that are also recorded in a process of their own."""
 
@@ -42,7 +42,7 @@ class Asked:
     """One recording that a process is asked for."""
 
     index: int
-    """Of the case."""
+    """Number of the case."""
     addresses: Addresses
     rounding: int = 0
     """Mode in which the host's numbers round."""
@@ -65,12 +65,13 @@ class Draws:
     task: Task
     cases: Sequence[Case]
     buffers: Sequence[Buffers]
-    """Of each case."""
+    """Buffers of each case."""
     variables: Mapping[str, CubinVariable]
     rng: random.Random
     patterns: dict[int, list[int]] = field(default_factory=dict)
+    """Bytes that the stack may hold, not used yet, by the case's number."""
     states: dict[int, list[int]] = field(default_factory=dict)
-    """By the case's number, those not used yet."""
+    """States of the host, not used yet, by the case's number."""
 
     def processes(self) -> Iterator[RecordingProcess]:
         for drawn in self._drawn():
@@ -137,7 +138,7 @@ class Draws:
         return self.rng.randrange(256) << 8 | self.patterns[index].pop()
 
     def _state(self, index: int) -> int:
-        """Of the host, before a recording of this case."""
+        """Returns the state of the host before a recording of this case."""
         if index not in self.states:
             self.states[index] = drawn_states(self.rng, MOST_RECORDINGS)[::-1]
         return self.states[index].pop()

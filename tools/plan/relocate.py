@@ -94,7 +94,8 @@ def _same_addresses(one: Seen, other: Seen) -> bool:
 def _require_shape(
     one: Sequence[report.AnyNode], other: Sequence[report.AnyNode], why: str
 ) -> None:
-    """The same nodes, parameters and addresses aside."""
+    """Raises Unrepeatable, which ends with `why`, unless both have the same nodes, parameters and
+    addresses aside."""
     if len(one) != len(other):
         raise Unrepeatable(f"the number of launches {why}")
     hidden = {"parameters", "maps", "target", "source"}
@@ -282,7 +283,7 @@ class _Places:
         return min(candidates, key=lambda item: item[0])[1] if candidates else None
 
     def required(self, values: Sequence[int], what: str) -> Address:
-        """Raises Unrepeatable."""
+        """Returns the place that `find` finds. Raises Unrepeatable where there is none."""
         address = self.find(values)
         if address is None:
             raise Unrepeatable(f"{what} {ADDRESSES}")

@@ -29,7 +29,7 @@ class _Format:
     """A smaller integer is a count, which rounding may not change. Of 32 and 64 bits the least
     normal number; of 16 bits more, 0.008 of float16: halves of counts lie below."""
     steps: int
-    """By which a chain of host operations may move it."""
+    """Largest difference of the integers by which a chain of host operations may move a number."""
 
 
 COUNTS = 1 << 16
@@ -39,7 +39,8 @@ _FORMATS = {
     8: _Format(8, 1 << 52, 64),
     2: _Format(2, 1 << 13, 2),
 }
-"""By bytes, in the order in which they are tried: float32, float64, bfloat16 and float16."""
+"""Formats by size in bytes, in the order in which they are tried: float32, float64, bfloat16 and
+float16."""
 
 
 def require_rounded(

@@ -20,9 +20,11 @@ from astra_chat.tools.types import Case
 ALIGNMENT = 1024
 """What a launcher may know of an address: its remainder by this."""
 _LOWEST, _HIGHEST = 0x1000_0000_0000, 0x5000_0000_0000
-"""Between where Linux puts programs and where it puts libraries and stacks."""
+"""Range of the addresses: between where Linux puts programs and where it puts libraries and
+stacks."""
 _GAP_BYTES = BEFORE_BYTES
-"""Kept free on both sides of each: an address so far before one lies in no other."""
+"""Bytes kept free on both sides of each buffer or variable: an address so far before one lies in no
+other."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Buffer:
 
     bytes: int
     remainder: int = 0
-    """Of its address by 1,024."""
+    """Remainder of its address modulo 1,024."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Argument:
     buffer: int | None
     """Index of its buffer; None: a null pointer."""
     offset: int = 0
-    """Of its first element in the buffer."""
+    """Bytes from the start of the buffer to its first element."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Buffers:
 
     buffers: tuple[Buffer, ...]
     arguments: tuple[Argument, ...]
-    """In the order of the contract."""
+    """Arguments in the order of the contract."""
 
 
 def usual_buffers(task: Task, case: Case) -> Buffers:
@@ -76,7 +78,7 @@ class Addresses:
     """Drawn addresses of one recording, by name."""
 
     arguments: Mapping[str, int]
-    """0: a null pointer."""
+    """Address of each argument's first element, by name; 0: a null pointer."""
     buffers: tuple[int, ...]
 
 

@@ -14,10 +14,11 @@ from astra_chat.tools.types import DeviceKind, How
 
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
 PATIENCE: dict[DeviceKind, float] = {"cuda": 1.0, "virtual": 5.0}
-"""So many times as long: 131,072 rows with a block of 1,024 threads each take the virtual GPU
+"""Factors of the time limits: 131,072 rows with a block of 1,024 threads each take the virtual GPU
 minutes, and it ends by itself what never ends."""
 CALL_TIMEOUT_S, SHORT_CALL_TIMEOUT_S = 15.0, 5.0
-"""Of a call of one launcher of several, and of a short one after the first of its process."""
+"""Time limits, in s, of a call of one launcher of several, and of a short one after the first of
+its process."""
 SHORT_BYTES = 2**17
 """Least bytes of a short call: it takes the virtual GPU a fraction of a second."""
 
@@ -40,7 +41,8 @@ class Batch:
     compared_there: bool = False
     """Results are compared in the process: no call hands bytes back."""
     short: Sequence[bool] = ()
-    """Of calls that are apart: a small case, which takes a fraction of a second."""
+    """Whether each call is of a small case, which takes a fraction of a second; asked where calls
+    are apart."""
 
     def folder(self, scratch: Path, place: int) -> Path:
         """Where a call's bytes go; made, unless none come."""
@@ -51,10 +53,10 @@ class Batch:
 
     @property
     def limit_s(self) -> float:
-        """Of the whole process, or of each call where they are apart."""
+        """Time limit, in s, of the whole process, or of each call where they are apart."""
         return CALL_TIMEOUT_S if self.apart else PATIENCE[self.device] * RUN_TIMEOUT_S[self.mode]
 
     def limit_after_s(self, done: int) -> float:
-        """Where calls are apart, of the next call after so many."""
+        """Returns the time limit, in s, of the next call after so many, where calls are apart."""
         short = done < len(self.short) and self.short[done]
         return SHORT_CALL_TIMEOUT_S if short else self.limit_s

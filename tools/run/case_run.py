@@ -27,11 +27,11 @@ class CaseRun:
     pattern: int
     """The 16 bits that outputs held before the call, over and over."""
     seed: Seed = NO_SEED
-    """For what the judge draws of it; the runner process does not know it."""
+    """Seed of what the judge draws for this call; the runner process does not know it."""
     _first: dict[str, tuple[Bytes, Mask]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """By argument what `after` read of the first copy: several look at it."""
+    """What `after` read of the first copy, by argument: several look at it."""
 
     @property
     def copies(self) -> int:

@@ -13,10 +13,10 @@ Call = tuple[Path, str]
 
 @dataclass
 class KnownBaseline:
-    """Of one task on one device; builds and cases name what it is of."""
+    """What is known of the baseline of one task on one device; keys name the build and the case."""
 
     estimates: dict[Call, Estimate] = field(default_factory=dict)
-    """Of its calls on the virtual GPU: the same is the same again."""
+    """Estimates of its calls on the virtual GPU: an equal call has an equal estimate."""
     host_us: dict[Call, float] = field(default_factory=dict)
     """What a call of its launcher keeps the host busy."""
     right: set[str] = field(default_factory=set)

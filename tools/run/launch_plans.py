@@ -22,7 +22,7 @@ MAX_CRASHES = 5
 """Cases on which a launcher ends its process before it is tried on no more. What returns an error
 ends nothing."""
 MAX_KEPT = 20_000
-"""Plans."""
+"""Most plans that are kept."""
 Recorded = LaunchPlan | Failure
 Key = tuple[Path, str, str]
 
@@ -46,7 +46,7 @@ class LaunchPlans:
     device: Device
     stop: Stop
     kept: dict[Key, LaunchPlan] = field(default_factory=dict)
-    """By build, launcher and case."""
+    """Plans by build, launcher and case."""
     _early: EarlyReads | None = None
     _one: RLock = field(default_factory=RLock)
     """Threads that ask for the same plans: one records, the other finds them."""
@@ -67,7 +67,8 @@ class LaunchPlans:
         return [self._waiting(build, found[i]) for i in range(len(cases))]
 
     def _waiting(self, build: Build, recorded: Recorded) -> Recorded:
-        """The same, or what a programmatic launch of the plan touches before it waits."""
+        """Returns what was recorded, or as a fault what a programmatic launch of the plan touches
+        before it waits."""
         if not isinstance(recorded, LaunchPlan):
             return recorded
         if self._early is None:
@@ -83,8 +84,9 @@ class LaunchPlans:
     def _recorded(
         self, build: Build, task: Task, cases: Sequence[Case], seed: Seed
     ) -> list[Recorded]:
-        """Of one launcher, whose cases may repeat. One that is refused on a case has no plan for
-        any; one that crashes, or returns an error, has none for that case."""
+        """Returns what was recorded for each case of one launcher; cases may repeat. A launcher
+        that is refused on a case has no plan for any; one that crashes, or returns an error, has
+        none for that case."""
         keys = [(build.folder, task.entry, case.key) for case in cases]
         left = {key: case for key, case in zip(keys, cases, strict=True) if key not in self.kept}
         failed: dict[Key, Failure] = {}

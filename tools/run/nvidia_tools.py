@@ -82,7 +82,8 @@ def watched(
     child: str = CHILD,
     ask: Callable[[CudaRequest], CudaRequest] = as_sanitized,
 ) -> Iterator[NvidiaToolRun | Failure]:
-    """The same with any `child`, whose request `ask` makes; its results last as long as this.
+    """Call the launcher on these cases under a tool, as `run_watched` does, with any `child`, whose
+    request `ask` makes; the results last as long as this context.
 
     Raises Cancelled.
     """
@@ -140,7 +141,7 @@ def _policy(
 def _sandbox(
     runner: Runner, command: Sequence[str], inputs: Sequence[Path], builds: Path, scratch: Path
 ) -> SandboxPolicy:
-    """A runner's, which reads these inputs, with what the tool needs itself."""
+    """Returns the sandbox of a runner that reads these inputs, with what the tool needs itself."""
     program = Path(command[0]).resolve().parent.parent
     policy = runner.policy((builds, *inputs, program), scratch)
     return replace(policy, network=True, privileges=True)

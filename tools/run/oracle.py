@@ -39,8 +39,9 @@ class Answer:
     why: str = ""
     """Why they are not accepted."""
     argument: str = ""
-    """The first place that speaks against them, where it names one."""
+    """Argument with the first place that speaks against the outputs, where accept names one."""
     index: tuple[int, ...] = ()
+    """Index of the first place that speaks against the outputs, in `argument`."""
     canonical: Mapping[str, Array] = field(default_factory=dict)
     """Bytes of the outputs in canonical form, by argument; empty where there is none."""
 
@@ -55,7 +56,7 @@ class OracleCase:
 
     case: Case
     folder: Path
-    """Of the expected outputs: no runner may read it."""
+    """Folder of the expected outputs: no runner may read it."""
     inputs: Path
     ask: Callable[[OracleCase, Outputs], Answer] | None = field(
         default=None, compare=False, repr=False
@@ -65,8 +66,8 @@ class OracleCase:
         return self.inputs / f"{arg.name}.in"
 
     def expected(self, arg: Arg) -> Array:
-        """Flat, in row-major order: float64, or int64 of integers and bools that are no codes. Of
-        draws the probabilities, [rows, vocabulary]."""
+        """Returns the expected results, flat, in row-major order: float64, or int64 of integers and
+        bools that are no codes. Of draws the probabilities, [rows, vocabulary]."""
         path, dtype = self.folder / f"{arg.name}.expected", expected_dtype(arg, self.case)
         if not path.stat().st_size:
             return np.zeros(0, dtype)
@@ -265,7 +266,7 @@ class Oracle:
                 self._make(missing, stop, on_case)
 
     def _folders(self, case: Case) -> tuple[Path, Path]:
-        """Of a case's expected outputs, and of its inputs."""
+        """Returns the folder of a case's expected outputs and that of its inputs."""
         name = sha256_of(case.key)[:16]
         return Path(self._root.name) / name, self.inputs / name
 
@@ -277,7 +278,7 @@ class Oracle:
         *,
         given: bool = False,
     ) -> None:
-        """`given`: their inputs are there."""
+        """Make the results of these cases and, unless they are `given`, their inputs."""
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
         for oracle_case in missing:
             oracle_case.inputs.mkdir(exist_ok=True)

@@ -40,7 +40,8 @@ def odd_file(
 
 
 def odd_set(folder: Path, fetched: FetchedSet, args: Sequence[Arg], case: Case) -> str:
-    """The same of a buffer set of timed launches."""
+    """Returns the first file of a buffer set of timed launches that is not what the runner writes;
+    "" if all are."""
     place, wanted = folder / fetched.folder, dict[Path, int]()
     for arg in args:
         if arg.written:

@@ -52,8 +52,8 @@ class ToolProcess:
     def begin(
         cls, command: Sequence[str], module: str, sandbox: Callable[[Path, Path], SandboxPolicy]
     ) -> ToolProcess:
-        """`command`: the tool's full path and options. `sandbox` gets the folder of builds and the
-        scratch folder. Raises MissingDependency without the tool."""
+        """Start a tool. `command`: its full path and options. `sandbox` gets the folder of builds
+        and the scratch folder. Raises MissingDependency without the tool."""
         scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-tool-")) for _ in range(2))
         argv = [*command, "--log-file", str(scratch / LOG), sys.executable, "-m", module]
         try:
@@ -64,7 +64,7 @@ class ToolProcess:
         return cls(begun, scratch, builds)
 
     def log(self) -> str | None:
-        """What the tool wrote there, if anything."""
+        """Returns what the tool wrote to its log, if anything."""
         file = self.scratch / LOG
         return file.read_text(errors="replace") if file.is_file() else None
 
@@ -83,7 +83,7 @@ class ProcessPool:
     _tools: dict[tuple[str, ...], list[ToolProcess]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """By their command and module."""
+    """Tools that wait for their request, by command and module."""
 
     def prepare(
         self, module: str, mode: Mode, count: int, sandbox: Callable[[Path, Path], SandboxPolicy]
@@ -99,8 +99,9 @@ class ProcessPool:
     def take(
         self, module: str, mode: Mode, sandbox: Callable[[Path], SandboxPolicy]
     ) -> RunnerProcess:
-        """The one that was prepared first, or a new one; `sandbox` gets the scratch folder of a new
-        one. Those that were started last may not have loaded their libraries yet."""
+        """Returns the process that was prepared first, or a new one; `sandbox` gets the scratch
+        folder of a new one. Those that were started last may not have loaded their libraries
+        yet."""
         if waiting := self._waiting[module, mode]:
             return waiting.pop(0)
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
@@ -121,13 +122,13 @@ class ProcessPool:
     def take_tool(
         self, command: Sequence[str], module: str, sandbox: Callable[[Path, Path], SandboxPolicy]
     ) -> ToolProcess:
-        """The one that was prepared first, or a new one."""
+        """Returns the tool that was prepared first, or a new one."""
         if waiting := self._tools[*command, module]:
             return waiting.pop(0)
         return ToolProcess.begin(command, module, sandbox)
 
     def dismiss(self) -> None:
-        """End those that were not used."""
+        """End the processes that were not used."""
         for processes in self._waiting.values():
             while processes:
                 processes.pop().close()

@@ -63,14 +63,14 @@ class CallRequest(Message):
 
     @property
     def baseline_launches(self) -> LaunchPlan:
-        """Raises ValueError where there is no plan."""
+        """Launch plan of the baseline. Raises ValueError where there is none."""
         if self.baseline_plan is None:
             raise ValueError(f"{self.case.label}: no launch plan of the baseline in the request")
         return self.baseline_plan
 
     @property
     def launches(self) -> LaunchPlan:
-        """Raises ValueError where there is no plan."""
+        """Launch plan of the call. Raises ValueError where there is none."""
         if self.plan is None:
             raise ValueError(f"{self.case.label}: no launch plan in the request")
         return self.plan
@@ -82,17 +82,17 @@ class CudaRequest(Message):
     task: Path
     mode: Mode
     index: int = Field(ge=0)
-    """Of the GPU, as CUDA counts."""
+    """Number of the GPU, as CUDA counts."""
     cubin: Path
     seed: Seed
     calls: tuple[CallRequest, ...]
     baseline_cubin: Path | None = None
-    """What is timed beside it."""
+    """Cubin of the baseline, where that runs in the same process."""
     least_blocks: int | None = Field(default=None, ge=1)
-    """Of timing; None: as few as suffice."""
+    """Least number of timed blocks; None: as few as suffice."""
 
     def extended(self, kind: type[Extended], **more: Any) -> Extended:
-        """The same run as a request of another child process."""
+        """Returns this run as a request of another child process, with `more` fields."""
         return kind(**dict(self), **more)
 
 
@@ -106,8 +106,8 @@ class SanitizedRequest(CudaRequest):
     """A run under Compute Sanitizer or Nsight Compute (children/cuda_once.py)."""
 
     handed_back: tuple[bool, ...] | None = None
-    """By call: whether the judge gets what each of its runs leaves. None: no results, and no run in
-    a CUDA graph."""
+    """Whether the judge gets what each run of a call leaves, by call. None: no results, and no run
+    in a CUDA graph."""
 
 
 class ProfiledRequest(CudaRequest):
@@ -116,7 +116,7 @@ class ProfiledRequest(CudaRequest):
     marker: str
     """Name of the kernel between calls."""
     times: tuple[int, ...]
-    """By call: how often."""
+    """How often each call runs."""
 
 
 class CaptureRequest(CudaRequest):
@@ -194,17 +194,17 @@ class CaseReport(Message):
     unsafe: UnsafeCall | None = None
     seconds: float = 0.0
     guard_bytes: int = Field(default=0, ge=0)
-    """Before and after each argument, in its file."""
+    """Guard bytes before and after each argument, in its file."""
     copies: int = Field(default=1, ge=1)
     """Calls whose results are in its files, one after the other."""
     sets: tuple[FetchedSet, ...] = ()
-    """Of timed launches: in place of files of its own."""
+    """Buffer sets of timed launches that were handed over, in place of files of its own."""
     compared: int = Field(default=0, ge=0)
     """Results of timed sets that were compared with the baseline's on the device."""
     compared_s: float = 0.0
     """What the comparison took, the baseline's launches and files for the judge included."""
     doubtful: int = Field(default=0, ge=0)
-    """Those of them that differ by more than twice the tolerance."""
+    """Compared results that differ by more than twice the tolerance."""
     changed: str = ""
     """A module variable that the call wrote to, or that holds something else after it."""
     parts: str = ""
@@ -212,33 +212,35 @@ class CaseReport(Message):
     touched: tuple[str, ...] = ()
     """Arguments that a timed launch changed and may not."""
     warnings: dict[str, str] = Field(default_factory=dict)
-    """By where it is: what is no fault and yet wrong."""
+    """What is no fault and yet wrong, by where it is."""
     sampled: str = ""
     """How many blocks ran, where not all did."""
     sampled_share: float = 1.0
     on_numpy: dict[str, str] = Field(default_factory=dict)
-    """By kernel, why it ran on the NumPy engine although the C engine was asked for."""
+    """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
     estimate: Estimate | None = None
     launches: tuple[CountedLaunch, ...] = ()
     times: RawTimes | None = None
-    """Of a run in mode `time` on a real GPU."""
+    """Raw times of a run in mode `time` on a real GPU."""
     host_us: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """What a captured call kept the host busy."""
 
     def numbered(self, index: int) -> dict[str, Any]:
-        """As the report of that call, in JSON's types."""
+        """Returns this report with the number of its call, in JSON's types."""
         return self.model_copy(update={"index": index}).model_dump(mode="json")
 
     @property
     def estimated(self) -> Estimate:
-        """Of a run in mode `time` on the virtual GPU. Raises ValueError where there is none."""
+        """Estimate of a run in mode `time` on the virtual GPU. Raises ValueError where there is
+        none."""
         if self.estimate is None:
             raise ValueError("the runner process made no estimate")
         return self.estimate
 
     @property
     def measured(self) -> RawTimes:
-        """Of a run in mode `time` on a real GPU. Raises ValueError where there are none."""
+        """Raw times of a run in mode `time` on a real GPU. Raises ValueError where there are
+        none."""
         if self.times is None:
             raise ValueError("the runner process measured no times")
         return self.times
@@ -253,7 +255,7 @@ class SweepReport(Message):
     failed: int | None = Field(default=None, ge=0)
     by_baseline: bool = False
     status: int = 0
-    """Of the call that failed: its cudaError_t."""
+    """cudaError_t of the call that failed."""
     changed: str = ""
     """A module variable that does not hold after all calls what it held before."""
 

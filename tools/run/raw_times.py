@@ -38,7 +38,7 @@ class Block(Raw):
     control: PairUs
     """A second CUDA graph of the baseline: what it gains over the first is noise (A/A)."""
     spent_s: float
-    """Since timing of the case began."""
+    """Seconds since timing of the case began."""
     clock: ClockReading
 
     @property
@@ -67,13 +67,15 @@ class RawTimes(Raw):
     blocks: tuple[Block, ...] = Field(min_length=1)
     warm: tuple[WarmReplay, ...] = Field(min_length=1)
     baseline_event_us: tuple[float, ...] = Field(min_length=1)
-    """An event pair around each launch, warm-up left out."""
+    """Time of each launch of the baseline by an event pair around it, warm-up left out."""
     candidate_event_us: tuple[float, ...] = Field(min_length=1)
+    """Time of each launch of the candidate by an event pair around it, warm-up left out."""
     spaced: bool
     """Whether another kernel stood between all launches; its time is subtracted."""
     event_us: float
-    """Of each kind of graph the replay that was least late for the host, together: by events, and
-    in `host_us` by the host's clock. Until November 2026: all replays."""
+    """Time by events of the replays that were least late for the host, one of each kind of graph,
+    added up, in us. Until November 2026: of all replays."""
     host_us: float
+    """Time of the replays of `event_us` by the host's clock."""
     other_processes: int = 0
     """Processes beside the runner that had work on the GPU."""

@@ -59,11 +59,12 @@ class Runner:
     device: Device
     stop: Stop = field(default_factory=Stop)
     engine: Engine = "auto"
-    """Of the virtual GPU."""
+    """Engine of the virtual GPU."""
     descending: bool = False
     """Atomics are served in another order; by its engine numpy alone."""
     least_blocks: int | None = None
-    """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
+    """Least number of timed blocks on a GPU, for measurements of the judge itself; None: as few as
+    suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
     """Called with a step and the holder of the GPU while that step waits for it."""
     seed: Seed = field(default_factory=lambda: Entropy().cases)
@@ -71,7 +72,7 @@ class Runner:
     known: KnownBaseline = field(default_factory=KnownBaseline)
     pool: ProcessPool = field(default_factory=ProcessPool)
     _libraries: dict[Path, dict[str, Path | None]] = field(default_factory=dict)
-    """Of the C engine, by PTX file and kernel."""
+    """Libraries of the C engine, by PTX file and kernel."""
     _long_running: set[Path] = field(default_factory=set)
     _plans: LaunchPlans | None = None
     gpu: GpuClock | None = None  # of its leases; None without a real GPU
@@ -81,7 +82,7 @@ class Runner:
         self._plans = self._plans or LaunchPlans(self.task, self.device, self.stop)
 
     def seeded(self, seed: Seed) -> Runner:
-        """The same runner, with the same processes and libraries, whose runs draw from `seed`."""
+        """Returns this runner, with its processes and libraries, whose runs draw from `seed`."""
         return replace(self, seed=seed)
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1, child: str = "") -> None:
@@ -186,12 +187,13 @@ class Runner:
     def record(
         self, build: Build, cases: Sequence[Case], entries: Sequence[str] | None = None
     ) -> list[Recorded]:
-        """The same, of cases for which no inputs need be made."""
+        """Returns what the launcher launches on each case, or why that cannot be said; no inputs
+        need be made. `entries` as of `run`."""
         assert self._plans is not None
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
     def keep_plans(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
-        """Of a build whose launcher the recorder cannot run (plan/captured.py)."""
+        """Keep the plans of a build whose launcher the recorder cannot run (plan/captured.py)."""
         assert self._plans is not None
         self._plans.keep(build, plans)
 
@@ -272,7 +274,8 @@ class Runner:
         scratch: Path,
         cubin: Path | None = None,
     ) -> CudaRequest:
-        """Of a run on a GPU, with folders in `scratch`; `cubin`: a copy of the build's."""
+        """Returns the request of a run on a GPU, with folders in `scratch`; `cubin`: a copy of the
+        build's."""
         batch = Batch(build, oracle_cases, mode, self.device.kind, plans=plans)
         return self._cuda_request(batch, self._calls(batch, scratch), cubin or build.cubin)
 
@@ -358,7 +361,7 @@ class Runner:
         return tuple(dict.fromkeys(t.inputs for t in oracle_cases))
 
     def policy(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
-        """What a runner may reach that reads these."""
+        """Returns what a runner may reach that reads these files and folders."""
         libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
         return SandboxPolicy(
             read=(self.task.folder.resolve(), *libraries, *read),

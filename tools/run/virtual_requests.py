@@ -26,7 +26,8 @@ from astra_chat.tools.virtual_gpu.types import Engine
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
 C_ENGINE_THREADS = 2**20
-"""And so is a call that launches so many threads: NumPy would run a sample of the blocks only."""
+"""A call that launches so many threads is worth compiling its kernels for the virtual GPU: NumPy
+would run a sample of the blocks only."""
 
 TOO_LONG = "timeout:"
 """How a finding begins whose kernel issued more instructions than an engine affords."""
@@ -41,7 +42,7 @@ class VirtualRequests:
     engine: Engine
     stop: Stop
     libraries: dict[Path, dict[str, Path | None]]
-    """Of the C engine, by PTX file and kernel; None for what cannot be compiled."""
+    """Libraries of the C engine, by PTX file and kernel; None for what cannot be compiled."""
     long_running: set[Path]
     """PTX files whose kernels NumPy gave up."""
     descending: bool = False
@@ -71,7 +72,7 @@ class VirtualRequests:
         *,
         counters: bool,
     ) -> VirtualRequest:
-        """`counters`: whether a time is estimated."""
+        """Returns the request to run these calls. `counters`: whether a time is estimated."""
         engine: Engine = "c" if build.ptx in self.long_running else self.engine
         return VirtualRequest(
             task=self.task.folder,

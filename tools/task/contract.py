@@ -91,18 +91,20 @@ class Arg(Value):
     """Every number of at most this magnitude is legal here, besides what `values` says: drawn cases
     give the argument values of their own. None: only such values as reference.py draws."""
     range: tuple[Bound, Bound] | None = None
-    """The same between two ends, both legal, and of no NaN or infinity that `values` omits."""
+    """Every number between these two ends, both included, is legal here, and of NaN and infinities
+    only what `values` names: drawn cases give the argument values of their own."""
     values: ValueDomain | None = None
-    """Of floats that are read: which values beside finite numbers are legal. None: any; of an
-    argument with `range` none."""
+    """Values beside finite numbers that are legal in floats that are read. None: any, or with
+    `range` none."""
     index: Index | None = None
-    """Of an argument of integers: it holds places in another, which the judge draws."""
+    """Legal values of an argument of integers that holds places in another; the judge draws
+    them."""
     weight: bool = False  # it holds the same in every call, see plan/early_reads.py
     optional: bool = False
     """A caller may pass a null pointer."""
     judged: Judged | None = None
     tolerance: Tolerance | None = None
-    """In the place of the task's for the dtype."""
+    """Tolerance in the place of the task's for the dtype."""
     usual_scalars: dict[str, int] = Field(default_factory=dict, exclude=True, repr=False)
     """What integer scalars are where a case says nothing: for extents that name them."""
 
@@ -123,17 +125,17 @@ class Arg(Value):
 
     @property
     def written(self) -> bool:
-        """It is a result, which is compared."""
+        """Whether it is a result, which is compared."""
         return self.access in ("write", "readwrite")
 
     @property
     def read(self) -> bool:
-        """It holds an input before the call."""
+        """Whether it holds an input before the call."""
         return self.access in ("read", "readwrite")
 
     @property
     def constant(self) -> bool:
-        """A kernel may not write to it."""
+        """Whether it may only be read: a kernel may not write to it."""
         return self.access == "read"
 
     @property
@@ -189,7 +191,8 @@ class Arg(Value):
         return case.types.get(self.dtype, case.dtype)
 
     def shape_of(self, case: Case) -> tuple[int, ...]:
-        """Of an absent argument no element: its first extent is 0."""
+        """Returns the extents in a case; an absent argument has no element: its first extent is
+        0."""
         names = self.names_in(case)
         shape = tuple(evaluate(extent, names) for extent in self.shape)
         return shape if self.present(case) else (0, *shape[1:])
@@ -215,12 +218,13 @@ class Arg(Value):
         return math.lcm(self.stride_alignment_bytes, item) // item
 
     def free_strides_of(self, case: Case) -> tuple[int, ...]:
-        """Those that the launcher takes."""
+        """Returns the free strides that the launcher takes, in elements."""
         strides = self.strides_of(case) if self.strides else ()
         return tuple(strides[axis] for axis in self.free_axes)
 
     def pads_of(self, case: Case) -> tuple[int, ...]:
-        """By how many elements each free stride exceeds the least, before it is rounded up."""
+        """Returns by how many elements each free stride exceeds the least, before it is rounded
+        up."""
         pads = case.pads.get(self.name, case.pad)
         return (pads,) * len(self.free_axes) if isinstance(pads, int) else pads
 
@@ -235,7 +239,7 @@ class Arg(Value):
         return offset * math.lcm(self.min_alignment_bytes, ITEM_BYTES[self.dtype_of(case)])
 
     def bytes_of(self, case: Case) -> int:
-        """Of its elements, without what lies between them."""
+        """Returns the bytes of its elements, without what lies between them."""
         return math.prod(self.shape_of(case)) * ITEM_BYTES[self.dtype_of(case)]
 
     def judged_by(self, case: Case) -> JudgedBy:
@@ -255,7 +259,7 @@ class Dim(Value):
     multiple_of_bytes: int = Field(default=1, ge=1)
     """A row of this many elements fills whole units of this many bytes: 16 for 128-bit vectors."""
     values: tuple[int, ...] = ()
-    """Only these, ascending; none: all from `min` to `max`."""
+    """Only these extents are legal, ascending; none: all from `min` to `max`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -313,7 +317,7 @@ class Scalar(Value):
     """Values of hidden cases, beside it: who knows the usual one hard-coded is wrong there. A
     reference.py finds the value of a case under the scalar's name among its inputs."""
     values: tuple[float, ...] = ()
-    """All that a caller may give."""
+    """All values that a caller may give."""
     range: tuple[float, float] | None = None
     """Least and greatest legal value: hidden cases have any between them."""
 

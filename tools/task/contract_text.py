@@ -11,7 +11,7 @@ from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
 EVENLY = ", drawn evenly while timed, in some checks from three numbers or one alone"
-"""By children/indices.py."""
+"""How children/indices.py draws an index, as text."""
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
@@ -34,7 +34,7 @@ SPECIAL = {
     "minus_inf": ", and negative infinity, no NaN",
     "finite": ", no NaN and no infinity",
 }
-"""By the values beside finite numbers that are legal."""
+"""Special values of an argument as text, by the values beside finite numbers that are legal."""
 
 
 def argument_text(arg: Arg) -> str:

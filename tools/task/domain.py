@@ -26,7 +26,7 @@ from astra_chat.tools.task.spans import elements_spanned
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 
 MAX_BYTES = 2**26
-"""Of one case that a tester may ask for."""
+"""Most bytes of the buffers of one case that a tester may ask for."""
 ADDRESSABLE = 2**63
 SPECIAL_FAMILIES = ("special", "mixed_rows")
 """Families of NaN and infinities."""
@@ -38,13 +38,13 @@ class Combination(NamedTuple):
     """What the type variables stand for in a case."""
 
     dtype: DTypeName
-    """The first variable, "T"; without variables the dtype of the first result."""
+    """Dtype of the first variable, "T"; without variables that of the first result."""
     types: dict[str, DTypeName]
-    """The others, by name."""
+    """Dtypes of the other variables, by name."""
 
     @staticmethod
     def of(case: Case) -> Combination:
-        """Of any case; a task need not allow it."""
+        """Returns the combination of any case; a task need not allow it."""
         return Combination(case.dtype, dict(case.types))
 
     def case(self, dims: Mapping[str, int]) -> Case:
@@ -90,7 +90,7 @@ class Domain(Value):
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
-        """Of the first type variable."""
+        """Dtypes that the first type variable may stand for."""
         return tuple(dict.fromkeys(combination.dtype for combination in self.combinations))
 
     @property
@@ -247,7 +247,7 @@ class Domain(Value):
             raise ValueError(f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,}")
 
     def is_small(self, case: Case) -> bool:
-        """What `require_small` asks for."""
+        """Whether the buffers of a case take at most MAX_BYTES, as `require_small` asks."""
         return self.buffer_bytes(case) <= MAX_BYTES
 
     def buffer_bytes(self, case: Case) -> int:

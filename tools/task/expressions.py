@@ -38,13 +38,13 @@ class Expression:
 
     text: str
     names: frozenset[str]
-    """Of dims and scalars in it."""
+    """Names of dims and scalars in it."""
     tree: ast.expr
     code: CodeType
 
     def value(self, names: Mapping[str, int]) -> int:
-        """For given values; of a relation 1 or 0. Raises ZeroDivisionError, and KeyError for a
-        name that has no value."""
+        """Returns the value for given values of its names; of a relation 1 or 0. Raises
+        ZeroDivisionError, and KeyError for a name that has no value."""
         for name in self.names:
             if name not in names:
                 raise KeyError(name)
@@ -53,13 +53,14 @@ class Expression:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
-    """Raises ValueError that says what is not an expression, and what would be."""
+    """Parse an expression. Raises ValueError that says what is not an expression, and what would
+    be."""
     return _parsed(text, _require_arithmetic)
 
 
 @lru_cache(maxsize=4096)
 def parse_relation(text: str) -> Expression:
-    """ "rot_dim <= head_size". Raises ValueError."""
+    """Parse a relation: "rot_dim <= head_size". Raises ValueError."""
     return _parsed(text, _require_relation)
 
 
@@ -126,7 +127,7 @@ def _require_call(text: str, name: str, given: list[ast.expr]) -> None:
 
 
 def _as_text(value: Any) -> Any:
-    """An integer stands for itself."""
+    """Returns the text of an integer, which stands for itself."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

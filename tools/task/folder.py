@@ -49,7 +49,7 @@ class Task(Domain):
     entry: Name
     """The exported launcher."""
     tolerance: dict[DTypeName, Tolerance] = Field(default_factory=dict)
-    """Of results that are judged as close, by dtype."""
+    """Tolerances of results that are judged as close, by dtype."""
     oracle_ratio: float = Field(default=2.0, ge=1)
     """A candidate's error norm, and its share of 16-bit results off the nearest value, may be this
     many times the baseline's own (tools/check/error_norms.py)."""
@@ -63,7 +63,7 @@ class Task(Domain):
     """Files of the folder that baseline and candidates may include, by name in quotes."""
     check: tuple[Case, ...] = Field(min_length=1)
     bench: tuple[tuple[Case, float], ...] = Field(min_length=1)
-    """Cases and weights."""
+    """Timed cases, each with its weight."""
     demo: tuple[tuple[Case, float], ...] = Field(min_length=1)
     """The short list that is timed where the device is the virtual GPU."""
     provenance: dict[str, str]
@@ -113,7 +113,7 @@ class Task(Domain):
         return self.precision.factor(self.args[0].names_in(case))
 
     def tolerance_of(self, arg: Arg, case: Case) -> Tolerance:
-        """Of a result that is judged as close."""
+        """Returns the tolerance of a result that is judged as close."""
         return arg.tolerance or self.tolerance[arg.dtype_of(case)]
 
     @cached_property

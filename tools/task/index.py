@@ -26,7 +26,7 @@ class Index(Value):
     none: int | None = None
     """What stands for "no entry"."""
     none_share: float = Field(default=0.25, gt=0, lt=1)
-    """Of the entries that are drawn."""
+    """Share of the drawn entries that hold `none`."""
     table: Name | None = None
     """The argument that is indexed: `below` may not exceed its extent."""
     table_axes: int = Field(default=1, ge=1)

@@ -62,7 +62,7 @@ class Layout:
     case: Case
     blocks: tuple[Block, ...]
     places: tuple[tuple[int, int], ...]
-    """Of each argument: the number of its block, and bytes to its first element in it."""
+    """Place of each argument: the number of its block, and bytes to its first element in it."""
 
     def span(self, index: int) -> slice:
         """Bytes of an argument's buffer in its block."""

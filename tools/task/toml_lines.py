@@ -36,7 +36,8 @@ class _Reader:
         self._counts: dict[Path, int] = {}
 
     def lines(self) -> dict[Path, int]:
-        """By place. Raises ValueError where the text is no TOML."""
+        """Returns the line of each value, from 1, by its place. Raises ValueError where the text is
+        no TOML."""
         table: Path = ()
         while self._skip():
             if self._text.startswith("[[", self._at):
@@ -48,7 +49,7 @@ class _Reader:
         return self._lines
 
     def _skip(self) -> bool:
-        """Over blanks and comments; whether something follows."""
+        """Move over blanks and comments; returns whether something follows."""
         match = _BLANK.match(self._text, self._at)
         self._at = match.end() if match else self._at
         return self._at < len(self._text)

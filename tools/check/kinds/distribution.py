@@ -23,7 +23,7 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case
 
 FALSE_ALARM = 1e-6
-"""Of one call of an honest kernel."""
+"""Largest chance that one call of an honest kernel is refused."""
 NOMINAL = 1e-8
 LEAST_EXPECTED = 100.0
 RANGES = 16
@@ -73,8 +73,9 @@ def judge_draws(
 
 
 def _frequencies(drawn: Array, rows: Array, table: Array) -> Refusal | None:
-    """By single symbols, rare ones joined with others as rare, and by ranges of symbols: the former
-    shows what a few gain, and greed; the latter what many lose. `rows`: of each draw."""
+    """Tests how often symbols are drawn: single ones, rare ones joined with others as rare, and
+    ranges of symbols. The former shows what a few gain, and greed; the latter what many lose.
+    `rows`: row of each draw."""
     expected = (table * np.bincount(rows, minlength=len(table))[:, None]).T.reshape(-1)
     cells = drawn * len(table) + rows
     counted = np.bincount(cells, minlength=expected.size)

@@ -14,7 +14,7 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, DTypeName, is_float
 
 Compare = Callable[[Array, Array], Comparison]
-"""Of the bytes of some elements with what is expected of them."""
+"""Comparison of the bytes of some elements with what is expected of them."""
 
 NOTES = {
     "close": "allowed error there: {allowed:.3g}",
@@ -24,8 +24,8 @@ NOTES = {
 
 
 def comparison(task: Task, arg: Arg, case: Case) -> Compare:
-    """For an argument that is judged by its elements. Where outputs are in canonical form, only
-    such elements are left whose value is specified."""
+    """Returns the comparison for an argument that is judged by its elements. Where outputs are in
+    canonical form, only such elements are left whose value is specified."""
     dtype = arg.dtype_of(case)
     match arg.judged_by(case):
         case "exact":
