@@ -43,13 +43,13 @@ from astra_chat.tools.virtual_gpu.types import (
 )
 
 SAMPLE_INSTRUCTIONS = 100_000_000
-"""Of single threads: about half a second."""
+"""Thread instructions, about half a second's, above which a sample of a launch's blocks runs."""
 LAUNCH_FAILURE, NOT_SUPPORTED = 719, 801
 ARRIVED = np.uint32(1 << 31)
 """The bit of the second word of a grid's barrier that turns with each sync (cooperative_groups)."""
 
 _module_numbers: dict[int, int] = {}
-"""By handle of the loaded library: the C side knows a library's kernels by this number."""
+"""Number of each module, by handle of its loaded library: the C side knows its kernels by it."""
 _next_number = itertools.count()
 
 
@@ -93,7 +93,7 @@ class VirtualGpu:
         )
         self._counters = counters
         self.left_there = NAN_BITS
-        """Of the launches to come (Launch.left_there)."""
+        """What shared and local memory hold at the launches to come: Launch.left_there."""
         self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
         self._reports: list[LaunchReport] = []
@@ -197,7 +197,7 @@ class VirtualGpu:
         return buffer.written
 
     def reports(self) -> list[LaunchReport]:
-        """Of every launch since the last reset that ended well."""
+        """Reports of every launch since the last reset that ended well."""
         return list(self._reports)
 
     def warnings(self) -> dict[str, str]:
@@ -212,13 +212,15 @@ class VirtualGpu:
 
     @property
     def fault(self) -> Fault | PtxUnsupported | None:
-        """The first since the last reset. An exception of any other kind is raised: it is ours."""
+        """The first fault since the last reset. An exception of another kind is raised: it is
+        ours."""
         if self._fault is None or isinstance(self._fault, Fault | PtxUnsupported):
             return self._fault
         raise self._fault
 
     def reset(self) -> None:
-        """As a new process finds the device: no error, no reports, coverage from nothing.
+        """Resets the device to what a new process finds: no error, no reports, coverage from
+        nothing.
 
         Memory keeps its content, variables of the kernel file too.
         """
@@ -232,7 +234,7 @@ class VirtualGpu:
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """By kernel, why it ran on the NumPy engine although the C engine was asked for."""
+        """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
         return self._engines.notes
 
     def use(self, host: CallsOnGpu) -> None:

@@ -18,7 +18,7 @@ measured on an H200, as that integers take one."""
 PRINT_BYTES = 512
 """Most bytes of the arguments of one printf."""
 MAX_PRINTS = 16384
-"""Of one launch: the rest is lost, as where a GPU's buffer is full."""
+"""Most prints of one launch: the rest is lost, as where a GPU's buffer is full."""
 Engine = Literal["auto", "numpy", "c"]
 """Which engine runs kernels; `auto` takes C for large launches (launch/engines.py)."""
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -36,7 +36,7 @@ class Dim3:
 
     @property
     def warps(self) -> int:
-        """Of a block of so many threads; the last one may not be whole."""
+        """Warps of a block of so many threads; the last one may not be whole."""
         return -(-self.count // WARP_LANES)
 
 
@@ -72,22 +72,22 @@ class Counters:
     """Exact counts of the blocks that ran. Warp instructions count once a warp, not once a lane."""
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
-    """By class: int, float, half, special, convert, global, shared, shuffle, atomic, barrier,
-    control, move, tensor."""
+    """Warp instructions by class: int, float, half, special, convert, global, shared, shuffle,
+    atomic, barrier, control, move, tensor."""
     machine_instructions: Counter[str] = field(default_factory=Counter)
-    """By unit (sass/functional_units.py), where the machine code is known: its instructions are
-    exact, how often each ran is worked out from the PTX's basic blocks. What else hangs on the
-    machine code is then taken from there: issue, alu and special tenths, critical path cycles,
-    rounds of loads."""
+    """Machine instructions by unit (sass/functional_units.py), where the machine code is known: its
+    instructions are exact, how often each ran is worked out from the PTX's basic blocks. What else
+    depends on the machine code is then taken from there: issue, alu and special tenths, critical
+    path cycles, rounds of loads."""
     lane_instructions: int = 0
     """Active lanes summed over warp instructions: over 32 x warp instructions = efficiency."""
     global_load_requests: int = 0
     global_load_sectors: int = 0
     """32-byte sectors over all requests."""
     global_load_lines: int = 0
-    """Of 128 bytes, over all requests."""
+    """128-byte lines over all requests."""
     global_load_wavefronts: int = 0
-    """Of L1's data, whose banks are those of shared memory."""
+    """Wavefronts of L1's data, whose banks are those of shared memory."""
     global_load_bytes: int = 0
     """Bytes that lanes asked for."""
     global_store_requests: int = 0
@@ -95,11 +95,12 @@ class Counters:
     global_store_lines: int = 0
     global_store_bytes: int = 0
     store_packets: int = 0
-    """What L1 would hand to L2 for stores each by itself: two for each line of a request, one for
-    each sector, and another one for each that is not filled (Nsight Compute and times, H200)."""
+    """Packets that L1 would hand to L2 for stores each by itself: two for each line of a request,
+    one for each sector, and another one for each that is not filled (Nsight Compute and times,
+    H200)."""
     store_packet_thirds: int = 0
-    """What it does hand over, three times: of a run (lowering/store_merging.py) what all its stores
-    are together, or a third less of each."""
+    """Packets that L1 does hand over, three times: of a run (lowering/store_merging.py) what all
+    its stores are together, or a third less of each."""
     unique_load_sectors: int = 0
     """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""
     unique_store_sectors: int = 0
@@ -107,11 +108,11 @@ class Counters:
     """Different sectors read by a block, summed over blocks: what an L1 that forgets nothing must
     fetch."""
     block_load_lines: int = field(default=0, compare=False)
-    """Lines, over all requests, with a sector that is new to the block. Hangs on the order of a
+    """Lines, over all requests, with a sector that is new to the block. Depends on the order of a
     block's warps, in which the engines differ: it counts for no equality."""
     late_load_sectors: int = field(default=0, compare=False)
-    """Of what a block reads again, what no warp of it touched in this round of loads or the one
-    before: L1 must have kept it."""
+    """Sectors that a block reads again and that no warp of it touched in this round of loads or the
+    one before: L1 must have kept them."""
     common_load_sectors: int = 0
     """Sectors that each block reads, by the first ones that ran."""
     load_buffer_sectors: int = 0
@@ -120,18 +121,18 @@ class Counters:
     atomic_lanes: int = 0
     """Single threads' atomic operations on global memory."""
     atomic_turns: int = 0
-    """Of L2's units: one for each sector of a request, more where lanes want one address; one for a
-    warp that works on a single integer, which ptxas gathers."""
+    """Turns of L2's units for atomics: one for each sector of a request, more where lanes want one
+    address; one for a warp that works on a single integer, which ptxas gathers."""
     atomic_hottest_turns: int = 0
-    """Of these, those on the busiest ATOMIC_REGION_BYTES of a buffer."""
+    """Turns of atomics on the busiest ATOMIC_REGION_BYTES of a buffer."""
     atomic_float_turns: int = 0
-    """Those of floats on the busiest sector: each waits for the sum before."""
+    """Turns of float atomics on the busiest sector: each waits for the sum before."""
     local_load_requests: int = 0
-    """Of local memory, as far as it is memory (lowering/local_memory.py): one for each 32-bit word
-    of a lane's access. The words of a warp's lanes lie side by side, so eight lanes share a
-    sector."""
+    """Requests to local memory, as far as it is memory (lowering/local_memory.py): one for each
+    32-bit word of a lane's access. The words of a warp's lanes lie side by side, so eight lanes
+    share a sector."""
     local_load_sectors: int = 0
-    """Over all requests."""
+    """32-byte sectors of local memory over all requests."""
     local_store_requests: int = 0
     local_store_sectors: int = 0
     local_unique_sectors: int = 0
@@ -140,16 +141,17 @@ class Counters:
     shared_wavefronts: int = 0
     """One a request without bank conflicts; of atomics, one for each lane at the busiest bank."""
     constant_load_requests: int = 0
-    """Of constants and kernel parameters at addresses that the kernel computes: one a warp."""
+    """Requests for constants and kernel parameters at addresses that the kernel computes: one a
+    warp."""
     constant_load_words: int = 0
     """Different words, as wide as a lane's access but at least 4 bytes, of each such request: the
     constant cache serves one word at a time."""
     critical_path_constant_words: int = 0
     """Most words of any one warp beyond the first of each request."""
     match_turns: int = 0
-    """Of match.any: one for each different value of a warp's lanes."""
+    """Turns of match.any: one for each different value of a warp's lanes."""
     critical_path_match_turns: int = 0
-    """Most of any one warp."""
+    """Most turns of match.any in any one warp."""
     critical_path_sleep_ns: int = 0
     """What any one warp slept at most (nanosleep): of its lanes that sleep together the longest."""
     barriers: int = 0
@@ -161,24 +163,24 @@ class Counters:
     """Longest chain of results that wait for each other within basic blocks, summed over those that
     any one warp ran; without the wait for global memory (numpy_engine/instruction_costs.py)."""
     critical_path_before_load: int = 0
-    """Of these, those before the warp first waits for global memory; 0 where the machine code is
-    not known."""
+    """Part of critical_path_cycles before the warp first waits for global memory; 0 where the
+    machine code is not known."""
     critical_path_units: Counter[str] = field(default_factory=Counter)
-    """The same cycles by the unit that they are spent on: its results, its queue, its issue; empty
-    where the machine code is not known."""
+    """critical_path_cycles by the unit that they are spent on: its results, its queue, its issue;
+    empty where the machine code is not known."""
     critical_path_lines: Counter[str] = field(default_factory=Counter)
-    """The same cycles by the source line whose result or issue they are spent on, with the calls
-    that it is inlined at (Instruction.own_lines); what comes from none is left out."""
+    """critical_path_cycles by the source line whose result or issue they are spent on, with the
+    calls that it is inlined at (Instruction.own_lines); what comes from none is left out."""
     critical_path_load_lines: Counter[str] = field(default_factory=Counter)
     """Rounds of global loads that the same warp waits for, by the source lines of the load and of
     what waits for it (debug_lines.WAITED)."""
     issue_tenths: int = 0
     """Machine instructions that the warp instructions come to, about, times ten."""
     alu_tenths: int = 0
-    """Of these, what only the unit for logic and comparisons serves."""
+    """Tenths of machine instructions that only the unit for logic and comparisons serves."""
     special_tenths: int = 0
-    """Of the unit for special functions, which conversions to integers, counts of bits and
-    quotients need too."""
+    """Tenths of instructions of the unit for special functions, which conversions to integers,
+    counts of bits and quotients need too."""
     tensor_tenths: int = 0
     """Work of tensor cores: a product m16n8k16 of 16-bit floats counts ten."""
     critical_path_loads: int = 0
@@ -187,14 +189,14 @@ class Counters:
     """Longest chain, in one warp, of global loads each followed by a use before the next is issued:
     how often memory latency is paid one after the other."""
     fresh_load_rounds: int = field(default=0, compare=False)
-    """Of any one warp's rounds, those with a sector that its block had not read before. Hangs a
-    little on the order of a block's warps, in which the engines differ: it counts for no equality.
-    """
+    """Most rounds of any one warp with a sector new to its block. Depends a little on the order of
+    a block's warps, in which the engines differ: it counts for no equality."""
     mbarrier_rounds: int = 0
-    """Of any one warp's rounds, those that it waited for at mbarriers: for bulk copies, and for the
-    loads of warps that arrived there."""
+    """Most rounds that any one warp waited for at mbarriers: for bulk copies, and for the loads of
+    warps that arrived there."""
     copy_cycles: int = 0
-    """What bulk copies that it waited for one after the other took beyond such rounds."""
+    """Most cycles that bulk copies took beyond rounds of loads, of those for which one warp waited
+    one after the other."""
 
     @property
     def further_constant_words(self) -> int:
@@ -207,16 +209,17 @@ class Visits:
     """How often warps came to each basic block of the PTX."""
 
     total: tuple[int, ...]
-    """Of all warps."""
+    """Visits of all warps, by basic block."""
     longest: tuple[int, ...]
-    """Of the warp that ran most instructions; of several, the first of the first block."""
+    """Visits of the warp that ran most instructions, by basic block; of several such warps, the
+    first of the first block."""
     instructions: int
-    """That this one ran."""
+    """Instructions that the warp of `longest` ran."""
     block: int
-    """Its own, linear."""
+    """Linear number of the block of the warp of `longest`."""
 
     def __add__(self, other: Visits) -> Visits:
-        """Of two disjoint sets of blocks."""
+        """Joins the visits of two disjoint sets of thread blocks."""
         first, second = ((-v.instructions, v.block) for v in (self, other))
         longest = self if first <= second else other
         total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
@@ -228,11 +231,11 @@ class Print:
     """One printf of one thread."""
 
     block: int
-    """Linear."""
+    """Linear number of the thread's block."""
     format: int
     """Address of the format, in global memory."""
     arguments: bytes
-    """As vprintf gets them, and what lies behind."""
+    """Arguments as vprintf gets them, and what lies behind."""
 
 
 @dataclass(frozen=True)
@@ -240,13 +243,14 @@ class UninitializedReads:
     """The first such read of an instruction: by block, then by thread."""
 
     line: int
-    """Of the PTX."""
+    """Line of the PTX."""
     source: str
     """File and line, or empty."""
     text: str
     block: str
-    """As CUDA numbers it, like the thread."""
+    """Block as CUDA numbers it."""
     thread: str
+    """Thread as CUDA numbers it."""
     order: tuple[int, int]
     """Block and thread, linear."""
     size: int

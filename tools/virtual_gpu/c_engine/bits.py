@@ -41,7 +41,8 @@ def shift(code: Code) -> None:
 
 @family("shf")
 def funnel_shift(code: Code) -> None:
-    """Of the 64 bits b:a, the upper word after a shift left, the lower one after a shift right."""
+    """Shifts the 64 bits b:a; the result is their upper word after a left shift, their lower one
+    after a right shift."""
     direction = code.option("l", "r")
     amount = "{2} & 31" if code.option("wrap", "clamp") == "wrap" else "at_most({2}, 32)"
     elementwise(code, f"shf_{direction}({{0}}, {{1}}, {amount})", code.type())

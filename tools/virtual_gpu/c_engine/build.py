@@ -39,9 +39,9 @@ KERNEL_FLAGS = (
     "-fno-tree-pre",
     "-fno-gcse",
 )
-"""The last two passes take half of the compiler's time here and gain nothing."""
+"""Compiler flags for kernels. The last two passes take half of the compiler's time for nothing."""
 LARGE_SOURCE_LINES = 6000
-"""Above, vectorising loops costs more than it saves."""
+"""Lines of C above which vectorising loops costs more than it saves."""
 RUNTIME_FLAGS = ("-O3",)
 LIBRARY = "kernel.so"
 StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
@@ -57,7 +57,8 @@ _HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "mbarrier_races.h", "simt.h",
 
 
 def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """As an ordinary child process. Raises MissingDependency past COMPILE_TIMEOUT_S."""
+    """Runs the compiler as an ordinary child process. Raises MissingDependency past
+    COMPILE_TIMEOUT_S."""
     with tempfile.TemporaryFile("w+") as log:
         try:
             done = subprocess.run(

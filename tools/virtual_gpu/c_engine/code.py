@@ -30,7 +30,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 Handler = Callable[["Code"], None]
 
 FAMILIES: dict[tuple[str, str], Handler] = {}
-"""By opcode family and kind of type, as in the NumPy engine."""
+"""Translations by opcode family and kind of type; the kinds are those of the NumPy engine."""
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _SPECIALS = {
@@ -114,30 +114,31 @@ class Unit:
 
     kernel: str
     local: set[str]
-    """Registers of one basic block only."""
+    """Registers that only one basic block uses."""
     places: Mapping[str, Place]
     param_bytes: int
     levels: Mapping[int, tuple[int, ...]]
-    """Of global loads: mix.load_levels."""
+    """Rounds in which each global load is waited for, by its id(): block_costs.load_levels."""
     in_registers: frozenset[int]
-    """Of local memory: local_memory.kept_in_registers."""
+    """id() of each access to local memory that ptxas keeps in registers:
+    local_memory.kept_in_registers."""
     runs: Mapping[int, tuple[int, ...]]
-    """Of stores: store_runs.store_runs."""
+    """Runs of stores that L1 merges, by id() of the store: store_merging.store_runs."""
     looks: bool
-    """ordered_accesses.looks_in_loops"""
+    """Whether a loop of the kernel looks at what others store: ordered_accesses.looks_in_loops."""
     float_stores: Mapping[int, str]
-    """float_stores.float_stores"""
+    """Float type of what a store writes, by its id(): float_stores.float_stores."""
     sums: frozenset[int]
-    """ordered_accesses.unread_sums"""
+    """id() of each atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
     deciding: frozenset[int]
-    """ordered_accesses.deciding_loads"""
+    """id() of each loose load whose value decides something: ordered_accesses.deciding_loads."""
     reached: Mapping[int, tuple[SharedArray, ...]]
-    """shared_arrays.reached_arrays"""
+    """Shared arrays that an instruction may access, by its id(): shared_arrays.reached_arrays."""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
-    """Of registers."""
+    """Number of each register's variable, by the register's name."""
     instructions: list[Instruction] = field(default_factory=list)
-    """Those that can fault; C knows them by their place here."""
+    """Instructions that can fault; C knows them by their place here."""
     sites: list[str] = field(default_factory=list)
     barriers: list[str] = field(default_factory=list)
     polls: list[str] = field(default_factory=list)

@@ -42,7 +42,7 @@ _KINDS = (
     "misaligned", "timeout", "race", "timeout", "bad_free", "race", "missing_wait",
     "missing_fence", "race", "race",
 )  # fmt: skip
-"""By enum fault_kind."""
+"""Kind of fault by value of `enum fault_kind` (simt.h)."""
 (
     _,
     _BOUNDS,
@@ -75,7 +75,7 @@ _ERRORS = {
 }
 _SPACES = ("global", "shared", "local", "param")
 _RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once", "changed atomically")
-"""By enum verb of shared_memory_races.c."""
+"""What the other access did, by value of `enum verb` (stamps.h)."""
 
 
 def fault_of(
@@ -185,7 +185,7 @@ _PLAIN = {
 
 
 _DID = ("read before", "wrote before", "writes at once")
-"""By enum did of mbarrier_races.c."""
+"""What the other access did, by value of `enum did` of mbarrier_races.c."""
 
 
 def _of_mbarriers(record: layout.Fault) -> str:

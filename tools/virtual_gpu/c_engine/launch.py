@@ -34,9 +34,9 @@ from astra_chat.tools.virtual_gpu.types import (
 )
 
 BUDGET_SHARE = 256
-"""A batch of the NumPy engine has at least so many warps: what runs there runs here."""
+"""Least number of warps in a batch of the NumPy engine: what runs there runs here."""
 _MET = 2
-"""Of run_launch: blocks met, of which several workers cannot tell which was first."""
+"""What run_launch returns where blocks met and several workers cannot tell which was first."""
 _libraries: dict[str, ctypes.CDLL] = {}
 
 

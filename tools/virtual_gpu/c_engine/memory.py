@@ -33,7 +33,8 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 MAX_ARRAYS = 4
-"""In shared memory, to which one instruction may be: simt.h. Of more, none is checked."""
+"""Most arrays in shared memory that one instruction is checked against (simt.h); if it may access
+more, none is checked."""
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
 _SPACES = {"": "GENERIC", "global": "GLOBAL", "const": "CONSTANT"}
 
@@ -99,7 +100,10 @@ def _form(code: Code, operand: Operand) -> _Form:
 
 
 def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = False) -> str:
-    """blind: an atomic operation that does not look at what it replaces."""
+    """Adds a site for an access of `size` bytes a lane; returns a pointer to it as C text.
+
+    blind: an atomic operation that does not look at what it replaces.
+    """
     kept = id(code.instruction) in code.unit.in_registers or code.instruction.family == "vprintf"
     number = len(code.unit.sites)
     releases = bool({"release", "acq_rel"}.intersection(code.instruction.modifiers))
@@ -127,7 +131,7 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
 
 
 FLOAT_ATOMIC, COUNT_ATOMIC = 2, 3
-"""Of `ordered`: machine.h."""
+"""Values of a site's `ordered` (machine.h): an atomic on floats, an atomic addition of one."""
 
 
 def c_space(space: str) -> str:
@@ -228,7 +232,7 @@ def createpolicy(code: Code) -> None:
 @family("malloc")
 @family("free")
 def allocation(code: Code) -> None:
-    """On the one heap of all blocks, which run one after the other."""
+    """Allocates or frees on the one heap of all blocks, which run one after the other."""
     code.unit.serial = True
     groups = (code.operand(0), code.operand(1))
     slots = [

@@ -29,17 +29,18 @@ class Program:
     """A kernel's C source, and what Python needs to launch it and to say what went wrong."""
 
     reference: numpy_engine.Program
-    """The same kernel on the NumPy engine: sizes and instruction mixes are taken from there."""
+    """Program of this kernel on the NumPy engine: sizes and instruction mixes are taken from
+    there."""
     source: str
     instructions: tuple[Instruction, ...]
-    """By the number under which C knows them."""
+    """Instructions that can fault, by the number under which C knows them."""
     symbols: tuple[str, ...]
     sites: int
-    """Memory instructions, as C counts them."""
+    """Number of memory instructions that C tells apart."""
     serial: bool
     """Blocks run one after the other: they talk to each other through memory."""
     reached: Mapping[int, tuple[SharedArray, ...]]
-    """By id() of an instruction, the arrays that it may access: shared_arrays.reached_arrays."""
+    """Shared arrays that an instruction may access, by its id(): shared_arrays.reached_arrays."""
     _library: Path | None = None
 
     def use(self, library: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 LOOP_STATEMENTS = 48
-"""A loop ends after so many: more would only spill."""
+"""Most statements in a loop: more would only spill."""
 _SCALAR = re.compile(r"\bx(\d+)\b")
 _ARRAY = re.compile(r"\bX(\d+)\b")
 _LANE = re.compile(r"\bl\b")
@@ -23,12 +23,12 @@ class Step:
     """A statement for each lane, or, with `warp`, one for all of them."""
 
     text: str
-    """With a target the expression that it takes, else a whole statement."""
+    """The expression that the target takes; without a target a whole statement."""
     target: int | None = None
     guard: str = ""
-    """Lanes where this is false keep the target's old value."""
+    """Condition of a lane; where it is false the target keeps its old value."""
     masked: bool = False
-    """So do lanes that are not active."""
+    """Whether lanes that are not active keep the target's old value."""
     warp: bool = False
     scalar: bool = False
     """The host compiler cannot vectorise it: it stays in a loop of its own."""
@@ -49,9 +49,9 @@ class Variables:
 
     types: list[str] = field(default_factory=list)
     crossing: set[int] = field(default_factory=set)
-    """They live across basic blocks, in the warp's memory."""
+    """Variables that live across basic blocks, in the warp's memory."""
     uniform: dict[int, str] = field(default_factory=dict)
-    """The same for all lanes and all the time: number to expression, in order of definition."""
+    """Constants that are equal in all lanes: number to expression, in order of definition."""
 
     def new(self, c_type: str, *, crossing: bool = False) -> int:
         self.types.append(c_type)

@@ -30,11 +30,11 @@ class Row:
 
     words: int
     stride: int
-    """Words from one to the next."""
+    """Distance in words from one word to the next."""
     lone_cycles: float
-    """Of a load of a lone warp, which waits for the load before."""
+    """Cycles a load of a lone warp, where each load waits for the one before."""
     many_cycles: float
-    """Of the SM for each load, where many warps load at once."""
+    """Cycles of the SM for each load, where many warps load at once."""
 
 
 def constants() -> None:

@@ -8,7 +8,7 @@ from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
 ALIGNMENT = 16
-"""Of both addresses and of the size, in bytes."""
+"""Alignment in bytes of both addresses and of the size of a bulk copy."""
 BAD_SIZE = "a bulk copy of {} bytes, not a multiple of 16"
 COPY_IN_FLIGHT = (
     "read of bytes that a bulk copy is still writing: the phase of its mbarrier was not waited for"

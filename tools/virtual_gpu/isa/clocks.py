@@ -13,7 +13,7 @@ each of its instructions sleeps a fixed part of the time waited so far: any wait
 CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"})
 CYCLES_PER_STEP = 2
 MAX_SLEEP_NS = 1_000_000
-"""Of one nanosleep, whatever it asks for (PTX ISA, nanosleep)."""
+"""Longest time that one nanosleep takes, whatever it asks for (PTX ISA, nanosleep)."""
 LONG_WAIT_NS = 10_000
 ENDLESS_WAIT_NS = 1 << 42
 """More than an hour: from here on a wait takes instructions again, and their budget ends it."""

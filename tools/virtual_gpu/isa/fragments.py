@@ -20,9 +20,9 @@ BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 3
 """Formats of elements, and their widths; a tf32 is a float32 whose last 13 bits do not count."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _LINES = 8
-"""Of a tile."""
+"""Lines of a tile."""
 _MATRIX_BYTES = 16
-"""Of a line that ldmatrix loads."""
+"""Bytes of a line that ldmatrix loads."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Fragment:
 
     @property
     def elements(self) -> int:
-        """Of one lane."""
+        """Elements that one lane holds, copies included."""
         return len(self.at[0])
 
     @property
@@ -46,12 +46,12 @@ class Fragment:
 
     @property
     def word_bits(self) -> int:
-        """Of a register."""
+        """Bits of a register."""
         return max(BITS[self.format], 32)
 
     @property
     def different(self) -> int:
-        """Of one lane's elements: those that are not copies of earlier ones."""
+        """Elements that one lane holds, without copies of earlier ones."""
         return self.rows * self.columns // _WARP
 
 
@@ -62,7 +62,7 @@ class Access:
     size: int
     """Bytes of each lane."""
     at: tuple[tuple[int, int], ...]
-    """By lane: the line of the matrix in memory, and the first element in it. Of fewer than 32
+    """Line of the matrix in memory, and the first element in it, for each lane; for fewer than 32
     lanes where the others take no part."""
 
 
@@ -72,12 +72,12 @@ class Transfer:
 
     fragment: Fragment
     accesses: tuple[Access, ...]
-    """Of one size, each."""
+    """Accesses that carry the fragment, all of one size."""
     source: tuple[tuple[int, ...], ...]
     """[lane][element that is not a copy]: its place in what the accesses carry, element by
     element of each lane of each access."""
     turned: bool = False
-    """Each access's tile is turned over in registers."""
+    """Whether each access's tile is turned over in registers."""
 
     @property
     def size(self) -> int:
@@ -105,7 +105,7 @@ class _Form:
     columns: int
     bits: int
     by_column: bool
-    """Lane l / 4 is a column of the matrix, not a row."""
+    """Whether lane l / 4 is a column of the matrix, not a row."""
 
     @property
     def each(self) -> int:
@@ -132,7 +132,7 @@ class _Form:
                 yield from ((line, place) for line in range(pair, last, _LINES))
 
     def element(self, line: int, place: int) -> tuple[int, int]:
-        """Row and column."""
+        """Row and column of an element."""
         return (place, line) if self.by_column else (line, place)
 
 
@@ -206,7 +206,7 @@ def _form(format_: str, part: str, rows: int, columns: int) -> _Form:
 
 
 _Lanes = list[tuple[int, int]]
-"""By lane: line and place of the first element."""
+"""Line and place of the first element, for each lane."""
 
 
 def _along(form: _Form) -> Iterator[_Lanes]:

@@ -62,14 +62,14 @@ class Product:
 
     @property
     def steps(self) -> tuple[slice, ...]:
-        """Of k, one after the other; behind each the sum is rounded."""
+        """Slices of k that are added one after the other; the sum is rounded after each."""
         k = self.a.columns
         step = self.step or k
         return tuple(slice(at, at + step) for at in range(0, k, step))
 
     @property
     def is_narrowed(self) -> bool:
-        """A float32 sum, cut, becomes a half, to nearest even."""
+        """Whether a float32 sum, cut, becomes a half, to nearest even."""
         return (self.d.format, self.c.format) == ("f16", "f32")
 
 

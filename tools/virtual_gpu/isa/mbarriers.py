@@ -13,7 +13,7 @@ from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
 MOST = (1 << 20) - 1
-"""Arrivals, or bytes, of a phase."""
+"""Most arrivals, or bytes, of a phase."""
 PENDING, EXPECTED, BYTES, PHASE, MARK = 0, 20, 40, 61, 62
 """First bit of each part."""
 SIZE = 8
@@ -58,7 +58,7 @@ class Form:
     """arrive.expect_tx: the last operand is bytes, and the count 1."""
     parity: bool = False
     relaxed: bool = False
-    """It orders nothing."""
+    """Whether it orders nothing."""
 
 
 def is_poll(instruction: Instruction) -> bool:
@@ -176,7 +176,7 @@ class State:
 
 
 def hang_message(offset: int, word: int) -> str:
-    """Of threads that wait for an mbarrier of that content while nothing else can continue."""
+    """Message about threads that wait for this mbarrier while nothing else can continue."""
     state = State.of(word)
     awaits = "nothing, as it is not initialized"
     if state is not None:

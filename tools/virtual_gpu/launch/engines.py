@@ -27,14 +27,14 @@ from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, PtxUnsupported
 
 C_WORTH_INSTRUCTIONS = 50_000_000
-"""Of single threads: from here on a launch is worth the second that the host compiler takes."""
+"""Thread instructions from which on a launch is worth the second that the host compiler takes."""
 C_COMPILER, C_COMPILER_EACH = 4_000_000, 100_000
 """What NumPy runs while the host compiler starts, and while it takes one PTX instruction more: who
 launches a kernel once may launch it again, so half the time that both would need."""
 C_WORTH_THREADS = 8192
-"""From here on a cooperative launch, which runs whole at once, is worth it."""
+"""Threads from which on a cooperative launch, which runs whole at once, is worth the compiler."""
 C_SPEEDUP = 20
-"""So many times more instructions are affordable on the C engine."""
+"""Ratio of the instructions affordable on the C engine to those affordable on NumPy."""
 C_LARGEST_KERNEL = 1000
 """PTX instructions: beyond, compiling takes so long that NumPy continues in the meantime."""
 NOT_COMPILED = "it was not compiled for the C engine"
@@ -70,7 +70,7 @@ class Engines:
         self._ordered: set[tuple[int, str, bool]] = set()
         """Kernels of which a block waited for an earlier one: whole launches keep their order."""
         self.notes: dict[str, str] = {}
-        """By kernel, why it ran on NumPy although C was asked for."""
+        """Why a kernel ran on NumPy although C was asked for, by kernel."""
 
     def afford(self, budget: int | None, seed: int = 0) -> None:
         """From now on a launch on NumPy may cost so much; None: all blocks run. `seed` chooses."""

@@ -33,14 +33,14 @@ class _Part:
     finish: Callable[[Sequence[int]], LaunchReport]
     """Runs further blocks of it."""
     touched: bool = False
-    """The host wrote to device memory since."""
+    """Whether the host wrote to device memory since."""
 
 
 class Parts:
     def __init__(self) -> None:
         self._parts: list[_Part] = []
         self.completed: dict[int, LaunchReport] = {}
-        """By id of the report of a part, the report of the whole launch."""
+        """Report of the whole launch, by id() of the report of a part."""
 
     def touch(self) -> None:
         for part in self._parts:
@@ -63,7 +63,7 @@ class Parts:
         return None
 
     def alone(self, launch: Launch) -> None:
-        """Before a launch that needs all its blocks. Raises PartsUnsupported."""
+        """Prepares for a launch that needs all its blocks. Raises PartsUnsupported."""
         if self.before(launch) is not None:
             why = "a cooperative launch needs all its blocks"
             raise PartsUnsupported(launch.kernel, self._parts[0].report.launch.kernel, why)

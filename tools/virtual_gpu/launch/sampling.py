@@ -89,7 +89,7 @@ def run_sampled(
     if affordable <= first:
         return dataclasses.replace(_told(probe, probe), ran=probed)
     before = [place - i for i, place in enumerate(places)]
-    """Of each place of the first part, how many others come before it."""
+    """Number of blocks outside the first part that come before each of its places."""
     others = choose(len(blocks) - first, affordable - first)
     rest = sorted(blocks[i + bisect.bisect_right(before, i)] for i in others)
     report = _told(merged(probe, run(rest, counters)), probe)

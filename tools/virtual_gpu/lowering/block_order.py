@@ -28,7 +28,7 @@ def weak_topological_order(successors: Graph, entry: int = 0) -> list[int]:
 
 
 def shared_latches(successors: Graph, meets: Sequence[bool]) -> dict[int, list[int]]:
-    """Of loops, by head: back edges, by where they begin, whose lanes go on together.
+    """Back edges of loops whose lanes go on together: by loop head, the vertices where they begin.
 
     Lanes at a loop's head run before those that are still in its body. Where a loop has several
     back edges the first to come back would pass the head alone: a full warp's shuffle there would
@@ -82,7 +82,7 @@ class _Components:
         self._found: list[list[int]] = []
 
     def found_from(self, roots: Sequence[int]) -> list[list[int]]:
-        """In topological order; the vertex that was reached first is at each one's front."""
+        """Components in topological order, each with the vertex that was reached first in front."""
         for root in roots:
             if root not in self._number:
                 self._walk(root)

@@ -24,11 +24,12 @@ _EFFECTS = frozenset(
 )
 
 _LOOKS = frozenset({"param", "const", "volatile", "relaxed", "acquire"})
-"""Loads of what does not change, and of what is to be seen as soon as it does."""
+"""Modifiers of loads of what does not change, and of what is to be seen as soon as it does."""
 
 
 def clock_waits(blocks: Sequence[BasicBlock]) -> list[int]:
-    """By basic block, the number of the innermost such loop that it is part of, from 1; else 0.
+    """For each basic block, the number of the innermost loop around it that waits for a clock, from
+    1; 0 where there is none.
 
     A loop waits for a clock if a branch out of it depends on one, and nothing in it touches memory
     but what looks for another thread's value.

@@ -40,7 +40,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 )
 
 MOST_VISITS = 10_000
-"""Of basic blocks of one kernel; after so many nothing is known any more where paths meet."""
+"""Visits of basic blocks in one kernel after which nothing is taken as known where paths meet."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Operand, Special, registers_of
 
 INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000, "f64": 0x7FF0_0000_0000_0000}
-"""By float type, the bits of its infinity: those of a NaN are larger, but for the sign."""
+"""Bits of infinity by float type: those of a NaN are larger, apart from the sign."""
 _FOLLOWED = {"mov": slice(1, None), "selp": slice(1, 3), "shfl": slice(1, 2)}
-"""By family, the operands that become its result."""
+"""Operands that become the result, by opcode family."""
 _ANY_TYPE = frozenset({"ld", "ldmatrix", "ldu"})
 _UNKNOWN = frozenset({"?"})
 _MINIFLOATS = re.compile(r"u?e\dm\d")
@@ -28,7 +28,7 @@ Types = frozenset[str]
 
 
 def float_stores(blocks: Sequence[BasicBlock]) -> dict[int, str]:
-    """By id() of a store, the type of its floats."""
+    """Returns the float type of what each store of floats writes, by id() of the store."""
     body = [instruction for block in blocks for instruction in block.instructions]
     known = _register_types([i for i in body if destinations(i)])
     types = {id(i): _stored(i, known) for i in body if i.family == "st"}
@@ -44,7 +44,7 @@ def _stored(store: Instruction, known: dict[str, Types]) -> str:
 
 
 def _register_types(body: Sequence[Instruction]) -> dict[str, Types]:
-    """Of each register the float types that it may hold."""
+    """Returns the float types that each register may hold, by name."""
     known: dict[str, Types] = {}
     moves: list[Instruction] = []
     for instruction in body:
@@ -80,7 +80,7 @@ def _joined(operands: Iterable[Operand], known: dict[str, Types]) -> Types:
 
 
 def _float_type(instruction: Instruction) -> str:
-    """Of the result, which a conversion and a product of matrices name first; else ""."""
+    """Float type of the result, or ""; a conversion and a product of matrices name it first."""
     named = (m for m in instruction.modifiers if is_type(m) or _MINIFLOATS.match(m))
     name = next(named, "").removesuffix("x2")
     return name if name in INFINITIES else ""

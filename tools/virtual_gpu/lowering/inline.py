@@ -58,12 +58,13 @@ class FlatKernel:
 
     body: list[Statement]
     variables: dict[str, Variable]
-    """Of the kernel and, under unique names, of everything inlined."""
+    """Variables of the kernel and, under unique names, of everything inlined."""
     targets: dict[str, tuple[str, ...]]
 
 
 def inline(module: Module, kernel: Kernel) -> FlatKernel:
-    """Raises PtxUnsupported for external functions, and recursion through pointers."""
+    """The kernel without calls. Raises PtxUnsupported for external functions, and recursion through
+    pointers."""
     return _Inliner(module, kernel).run()
 
 
@@ -108,7 +109,7 @@ class _Inliner:
         return self._flat
 
     def _add_outlined(self, outlined: _Outlined) -> None:
-        """Behind what is there; `ret` of what is there must not run into it."""
+        """Appends a recursive function; `ret` of what stands before must not run into it."""
         begin = len(self._flat.body)
         self._inside = outlined
         self._expand(outlined.body, (self._kernel.name,))

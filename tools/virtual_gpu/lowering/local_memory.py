@@ -31,7 +31,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 MAX_SELECTIONS = 64
 """Elements times accesses that are made registers, outside loops."""
 MAX_IN_LOOPS, MAX_ELEMENTS_IN_LOOPS = 20, 8
-"""The same within loops, and elements of an array that is indexed there."""
+"""Most elements times accesses within loops, and most elements of an array indexed there."""
 _WORDS = frozenset({"b32", "u32", "s32", "f32"})
 _COPIES = frozenset({"mov", "cvta"})
 
@@ -43,7 +43,7 @@ class _Base:
     variable: str
     offset: int
     known: bool = True
-    """Exactly there."""
+    """Whether the address is exactly there."""
     whole: bool = False
     """The variable's own address: what is added to it begins an array."""
 
@@ -60,11 +60,11 @@ class _Array:
     """Accesses at addresses that are not known: within loops, and outside."""
     escapes: bool = False
     first_stores: int = 0
-    """At places that are known, or outside loops."""
+    """Stores at places that are known, or outside loops."""
     indexed_loads: int = 0
 
     def is_kept(self) -> bool:
-        """In registers."""
+        """Whether ptxas keeps the array in registers."""
         if self.escapes:
             return False
         if not self.indexed:

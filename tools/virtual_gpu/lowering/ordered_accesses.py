@@ -26,7 +26,7 @@ _LOOKS = frozenset({"volatile", "relaxed", "acquire"})
 _TAKES = frozenset({"cas", "exch"})
 _LEAVES = frozenset("bra brx ret exit trap".split())
 _PASSES_ON = frozenset("st red atom call".split())
-"""To memory, or to a function, where it is followed no further."""
+"""Families that pass a value on to memory, or to a function, where it is followed no further."""
 
 
 def looks_in_loops(body: Sequence[Statement]) -> bool:
@@ -35,13 +35,13 @@ def looks_in_loops(body: Sequence[Statement]) -> bool:
 
 
 def is_ordered(instruction: Instruction, looks: bool) -> bool:
-    """Of a load or store of a kernel that `looks_in_loops`, or does not."""
+    """Whether a load or store orders something; looks: what looks_in_loops says of its kernel."""
     modifiers = _ORDERED | _LOOSE if looks else _ORDERED
     return not modifiers.isdisjoint(instruction.modifiers)
 
 
 def is_loose(instruction: Instruction, looks: bool) -> bool:
-    """A load or store that is ordered only by what a kernel that `looks` makes of it."""
+    """Whether a load or store is ordered only because its kernel `looks`."""
     return looks and is_ordered(instruction, True) and not is_ordered(instruction, False)
 
 
@@ -92,7 +92,8 @@ def _loops(body: Sequence[Statement]) -> Iterator[list[Instruction]]:
 
 
 def _looks(loop: Sequence[Instruction]) -> bool:
-    """It takes a lock, or what it loads, loosely or with acquire, may decide where it goes on."""
+    """Whether a loop takes a lock, or where it goes on may depend on what it loads, loosely or with
+    acquire."""
     if any(i.family == "atom" and not _TAKES.isdisjoint(i.modifiers) for i in loop):
         return True
     found = {

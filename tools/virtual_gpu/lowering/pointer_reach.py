@@ -42,21 +42,24 @@ class Reach:
     sites: tuple[Instruction, ...]
     """Plain and loose accesses, once a PTX line."""
     synchronises: bool
-    """It has atomic, volatile or ordered accesses: blocks may wait for each other."""
+    """Whether it has atomic, volatile or ordered accesses: blocks may wait for each other."""
     loose: bool
-    """Some of them are loose: ordered_accesses.is_loose."""
+    """Whether some accesses are loose: ordered_accesses.is_loose."""
     stored_in_bulk: frozenset[Origin] = frozenset()
     """What bulk copies and bulk reductions write to."""
 
     def number(self, instruction: Instruction) -> int:
-        """Of a site, from 1; 0 for another instruction."""
+        """Number of a site, from 1; 0 for an instruction that is none."""
         return self._numbers.get(instruction.line, 0)
 
     _numbers: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: bool) -> Reach:
-    """params: offset of each parameter; looks: ordered_accesses.looks_in_loops."""
+    """Follows all addresses of a kernel.
+
+    params: offset of each parameter; looks: ordered_accesses.looks_in_loops.
+    """
     instructions = [instruction for block in blocks for instruction in block.body]
     origins = origins_of(instructions, params)
     stored: set[Origin] = set()
@@ -151,7 +154,7 @@ def _of(
 def origins_of(
     instructions: Sequence[Instruction], params: Mapping[str, int]
 ) -> dict[str, set[Origin]]:
-    """By register, to a fixed point."""
+    """Returns what each register's value may come from, by name, at the fixed point."""
     origins: dict[str, set[Origin]] = {}
     grown = True
     while grown:

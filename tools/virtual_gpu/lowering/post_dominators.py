@@ -8,8 +8,8 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, Leave
 
 
 def post_dominators(blocks: Sequence[BasicBlock]) -> list[frozenset[int]]:
-    """By block, itself left out. The plain end of a thread counts for no block, nor does a trap as
-    a way to the end."""
+    """Returns the post-dominators of each block, itself left out. The plain end of a thread counts
+    for no block, nor does a trap as a way to the end."""
     everything = (1 << len(blocks)) - 1
     sets = [1 << n if _ends(block) else everything for n, block in enumerate(blocks)]
     changed = True

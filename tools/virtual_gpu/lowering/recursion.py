@@ -33,7 +33,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 MACHINE_FUNCTIONS = frozenset({"__assertfail", "vprintf", "malloc", "free"})
 """External functions that an engine carries out: their calls become instructions of that name."""
 STACK_BYTES = 16384
-"""Of each thread, for the frames of recursive functions; as much again for `alloca`."""
+"""Bytes of a thread's stack for frames of recursive functions; as many again for `alloca`."""
 STACK, ROOM = "$stack", "$room"
 _FRAME, TOP = Register("$frame", "b64"), Register("$top", "b64")
 _PLACE, _WORD, _LONG = (
@@ -72,7 +72,7 @@ class Frame:
 
     size: int
     places: Mapping[str, int]
-    """Of results, parameters and variables."""
+    """Offset in bytes of each result, parameter and variable in the frame, by name."""
     saved: Mapping[Register, int]
 
 
@@ -157,13 +157,13 @@ class Call:
     callee: Function
     to: Frame
     names: Mapping[str, str]
-    """Of its results and parameters in `to`."""
+    """Names under which `to` has the callee's results and parameters."""
     results: Sequence[Operand]
     arguments: Sequence[Operand]
     caller: Frame | None
-    """None for a kernel."""
+    """The calling function's frame; None for a kernel."""
     saves: bool
-    """It may come back into the caller."""
+    """Whether the call may come back into the caller."""
 
     def text(self, entry: str, place: int, back: str) -> Iterator[Statement]:
         """entry, back: labels of the function, and of what comes after the call."""
@@ -190,7 +190,7 @@ class Call:
         return one(self.instruction, opcode, *operands)
 
     def _copy(self, param: Param, slot: Operand, there: int, *, out: bool) -> Iterator[Statement]:
-        """Between a slot of the caller and the new frame."""
+        """Copies between a slot of the caller and the new frame."""
         assert isinstance(slot, Symbol)
         at = 0
         while at < param.size:

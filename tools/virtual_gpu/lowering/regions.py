@@ -38,7 +38,7 @@ class Region:
     blocks: tuple[int, ...]
     """Indices, in the order in which they run; the first is entered from outside, no other."""
     conditional: frozenset[int]
-    """Of these, the blocks whose instructions are predicated."""
+    """Blocks of the region whose instructions are predicated."""
     unrolled: int = 1
     """Turns of the loop that the region is, in one of the machine code."""
 
@@ -60,7 +60,7 @@ def find_regions(blocks: Sequence[BasicBlock]) -> list[Region]:
 
 
 def is_global_load(instruction: Instruction) -> bool:
-    """From global memory, or through a generic address."""
+    """Whether it loads from global memory, or through a generic address."""
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
     loads = instruction.family == "ld" or (instruction.family == "wmma" and "load" in spaces)
     return loads and not spaces & {"param", "const", "shared", "local"}
@@ -72,7 +72,8 @@ def global_loads(instruction: Instruction) -> int:
 
 
 def is_global_store(instruction: Instruction) -> bool:
-    """Or a generic one, or an atomic: only those can alias a global load."""
+    """Whether it stores to global memory or a generic address, or is an atomic: only those can
+    alias a global load."""
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
     stores = instruction.family in ("st", "red", "atom") or (
         instruction.family == "wmma" and "store" in spaces

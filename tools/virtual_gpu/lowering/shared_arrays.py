@@ -23,7 +23,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 )
 
 _ELSEWHERE = ""
-"""Among the names of arrays: what is not computed from one."""
+"""Stands among the names of arrays for what is not computed from one."""
 _PASSED = frozenset("mov cvta cvt selp slct shfl".split())
 _MOVED = frozenset("add sub mad mad24 fma and or xor lop3 min max".split())
 """Families whose result is an address if one operand is."""
@@ -36,7 +36,7 @@ class SharedArray:
     """A variable in a block's shared memory."""
 
     name: str
-    """As the source has it, where that can be told."""
+    """Name as the source has it, where that can be told."""
     start: int
     end: int | None
     """Past its last byte; None: to the end of what the launch has."""
@@ -62,8 +62,8 @@ def outside_arrays(access: str, offset: int, arrays: Sequence[SharedArray]) -> s
 def reached_arrays(
     blocks: Sequence[BasicBlock], arrays: Mapping[str, SharedArray]
 ) -> dict[int, tuple[SharedArray, ...]]:
-    """By id() of an instruction: the only arrays that it may access, where that is known and there
-    are others."""
+    """Returns the only arrays that an instruction may access, by its id(), where they are known and
+    the kernel has others."""
     if len(arrays) < 2:
         return {}
     body = [i for block in blocks for i in block.instructions]

@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Address, Guard, Instruction,
 
 ALONE = (0,)
 FEW_TURNS, MAX_TURNS = 6, 8
-"""Of a run that goes along completely; of one of which a third is spared."""
+"""Slots of a run that merges completely, and most slots of a run, of which a third is saved."""
 REACH = 32
 """Bytes from one store to the next beyond which no lane meets its own sector again."""
 APART = 40
@@ -25,8 +25,8 @@ _WAITS = frozenset("ld ldu atom red bar barrier membar fence cp wmma mma call".s
 
 
 def store_runs(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
-    """By id() of each store of a run: of the first one, how far behind it each lies, in bytes, with
-    itself; of the others, nothing. Stores that are in no run are not there."""
+    """Returns the runs, by id() of each store in one: for a run's first store, the distance in
+    bytes from it to each store of the run, itself included; for the others an empty tuple."""
     runs: dict[int, tuple[int, ...]] = {}
     for block in blocks:
         for run in _runs(block.body):
@@ -39,7 +39,7 @@ def store_runs(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
 
 
 def _runs(body: Sequence[Instruction]) -> Iterator[list[Instruction]]:
-    """Of two stores or more."""
+    """Yields the runs of a block's body, each of two stores or more."""
     run: list[Instruction] = []
     between = 0
     for instruction in [*body, None]:

@@ -63,7 +63,7 @@ class State:
     """What a thread knows at one place."""
 
     values: dict[str, Value] = field(default_factory=dict)
-    """By register."""
+    """Values of registers, by name."""
     facts: dict[Expression, bool] = field(default_factory=dict)
     """How conditions on the way turned out, by the value of their predicate."""
 
@@ -71,7 +71,7 @@ class State:
         return State(dict(self.values), dict(self.facts))
 
     def truth(self, value: Value) -> bool | None:
-        """Of a predicate; None where it is not known."""
+        """Whether a predicate is true; None where that is not known."""
         if isinstance(value, int):
             return bool(value)
         if value.parts[0] == "not" and isinstance(value.parts[1], Expression):
@@ -150,7 +150,7 @@ class Names:
                 return None
 
     def result(self, instruction: Instruction, values: Sequence[Value], state: State) -> Value:
-        """Of an instruction of the PURE families: a number where its operands say so."""
+        """Result of an instruction of the PURE families: a number where its operands say so."""
         family = instruction.family
         kinds = [m for m in instruction.modifiers if is_type(m)] or ["b32"]
         kind = kinds[-1]

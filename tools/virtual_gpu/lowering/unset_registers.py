@@ -23,7 +23,7 @@ FROM_MEMORY = frozenset("ld ldmatrix atom mbarrier".split())
 
 
 def unset_registers(blocks: Sequence[BasicBlock]) -> dict[str, Instruction | None]:
-    """By name: those that some path reads unset, each with an instruction that reads it."""
+    """Returns the registers that some path reads unset, by name, with an instruction that does."""
     bits, before = _set_before(blocks)
     found: dict[str, Instruction | None] = {}
     reads: list[tuple[set[str], int, Instruction | None]] = []
@@ -84,7 +84,8 @@ def _set_in(block: BasicBlock) -> set[str]:
 
 
 def _set_before(blocks: Sequence[BasicBlock]) -> tuple[dict[str, int], list[int]]:
-    """By basic block: the registers that every path to it sets, as bits; and the bit of each."""
+    """Returns the bit of each register, by name, and for each basic block the registers that every
+    path to it sets, as a mask of these bits."""
     own = [_set_in(block) for block in blocks]
     names = sorted(set().union(*own))
     bits = {name: 1 << place for place, name in enumerate(names)}

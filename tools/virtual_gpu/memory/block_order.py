@@ -29,32 +29,32 @@ of the block; its last barrier; what it has acquired; then until when its access
 fence at a barrier, are published, and, where they are reads, have a flag behind them. From PENDING
 on: until when they are published at the last flags at which nobody has looked yet."""
 FLAGS = 2
-"""So many of these flags a block has; of more, the oldest counts as if somebody had looked."""
+"""Most flags of a block that nobody has looked at; of more, the oldest counts as looked at."""
 TIMES = PENDING + FLAGS
 AT, SINCE = range(2)
-"""Of such a flag: its place + 1, or 0 for none; when it was stored or updated."""
+"""Words of a flag in `pending`: its place + 1, or 0 for none; when it was stored or updated."""
 LOOKED, LAST, OTHER = range(3)
-"""Of a place: the block + 1 that looked there last; when; and when another one did."""
+"""Words of a place in `looks`: the block + 1 that looked last; when; and when another one did."""
 PLACES = 1 << 16
 PLACE_BITS = 4
 """Flags within so many bytes, as a power of 2, are taken for one."""
 ROWS = 65521
-"""Of larger grids so many blocks are told apart, far more than run at once: those whose numbers
+"""Most blocks that are told apart, far more than run at once: in larger grids, blocks whose numbers
 are equal modulo this count as one."""
 Numbers = NDArray[np.int64]
 Times = NDArray[np.uint32]
 
 
 class BlockOrder:
-    """Of one launch: of all its parts, whichever engine runs them."""
+    """What orders the blocks of one launch, in all its parts, whichever engine runs them."""
 
     def __init__(self, launch: Launch) -> None:
         self.warps = launch.block.warps
         self.rows = min(launch.grid.count, ROWS)
-        """A block's is its number modulo these."""
+        """Number of blocks that are told apart: a block's row is its number modulo this."""
         self.times: Times = np.zeros((self.rows, TIMES, self.warps), np.uint32)
         self.places: Times = np.zeros(PLACES, np.uint32)
-        """When flags there were last stored or updated."""
+        """Time when flags at each place were last stored or updated."""
         self.pending: Times = np.zeros((self.rows, FLAGS, 2), np.uint32)
         self.looks: Times = np.zeros((PLACES, 3), np.uint32)
         self.clock: Times = np.ones(1, np.uint32)
@@ -68,14 +68,14 @@ class BlockOrder:
             held[:] = 0
 
     def fence(self, blocks: Numbers, active: NDArray[np.bool_]) -> None:
-        """For the whole GPU. active: which warps, [blocks, warps]."""
+        """Notes a fence for the whole GPU. active: which warps, [blocks, warps]."""
         times = self.times[blocks % self.rows]
         self._fence(times, active)
         self.times[blocks % self.rows] = times
         self.clock += np.uint32(1)
 
     def meet(self, blocks: Numbers, active: NDArray[np.bool_]) -> None:
-        """A barrier of these warps opened."""
+        """Notes that a barrier of these warps opened."""
         times = self.times[blocks % self.rows]
         others, seen = _latest(times, FENCED_OTHERS, active), _latest(times, ACQUIRED, active)
         own = np.where(active, times[:, FENCED], np.uint32(0))
@@ -114,7 +114,8 @@ class BlockOrder:
     def _hold(
         self, blocks: Numbers, times: Times, until: Times, places: Numbers, rows: Numbers
     ) -> None:
-        """Published until then, from when another block looks at the place; of several, at once."""
+        """Notes that accesses up to `until` are published once another block looks at the place;
+        where a block has several places, at once."""
         new = (until > times[:, PUBLISHED]).any(axis=1)
         if not new.any():
             return
@@ -140,7 +141,7 @@ class BlockOrder:
         self.pending[blocks % self.rows] = pending
 
     def _seen(self, blocks: Numbers, pending: Times) -> NDArray[np.bool_]:
-        """At which of these blocks' flags another block has looked since."""
+        """Whether another block has looked at each of these blocks' flags since."""
         looks = self.looks[np.maximum(pending[..., AT], 1).astype(np.int64) - 1]
         others = looks[..., LOOKED] != (blocks + 1)[:, None]
         last = np.where(others, looks[..., LAST], looks[..., OTHER])
@@ -149,7 +150,7 @@ class BlockOrder:
     def acquire(
         self, blocks: Numbers, warps: NDArray[np.int64], addresses: NDArray[np.uint64]
     ) -> None:
-        """One warp of a block for each address."""
+        """Notes that warps look at flags: one warp of a block for each address."""
         acquired, places = self.times[:, ACQUIRED], _places(addresses)
         np.maximum.at(acquired, (blocks % self.rows, warps), self.places[places])
         each, which = np.unique(places, return_inverse=True)
@@ -171,7 +172,7 @@ class BlockOrder:
         second: Numbers,
         warps: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        """Accesses of blocks `first`, by these threads at these times, before those of `second`."""
+        """Whether accesses of blocks `first`, at these times, come before those of `second`."""
         theirs, rows = threads.astype(np.int64) // WARP_LANES, first % self.rows
         until = self.times[rows, PUBLISHED, theirs]
         seen = self._seen(first, self.pending[rows])
@@ -189,7 +190,7 @@ class BlockOrder:
 
 
 def _latest(times: Times, which: int, active: NDArray[np.bool_]) -> Times:
-    """[blocks, 1]: of the active warps."""
+    """Latest of these times among the active warps of each block, [blocks, 1]."""
     found = np.where(active, times[:, which], np.uint32(0)).max(axis=1, keepdims=True)
     return np.asarray(found)
 

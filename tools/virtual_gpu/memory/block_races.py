@@ -35,9 +35,9 @@ STORED_AND_CACHED = (
     " may hold what was there before"
 )
 MANY = 1 << 31
-"""Of a cell: several blocks read."""
+"""Bit of a reader's cell: several blocks read."""
 FLAG = MANY
-"""Of a cell of additions."""
+"""Value of a cell of additions where somebody looks at the result."""
 _BITS = 31
 DID = ("read", "wrote", "added to")
 """What the earlier access did; the C engine knows them by number."""
@@ -52,27 +52,34 @@ NDWords = NDArray[np.uint32]
 
 @dataclass
 class Cells:
-    """Of one buffer. A cell is 0, or the block + 1 above the number of the site."""
+    """Which blocks touched each granule of one buffer. A cell is 0, or the block + 1 above the
+    number of the site."""
 
     writers: NDWords
     readers: NDWords | None
     writer_threads: NDThreads | None
-    """Of fine cells: which thread of the block."""
+    """Thread of the block, for each cell of `writers`; None for coarse cells."""
     reader_threads: NDThreads | None
+    """Thread of the block, for each cell of `readers`; None for coarse cells."""
     bits: int
-    """A cell is for so many bytes, as a power of 2."""
+    """Power of 2 that gives the bytes of a cell."""
     posted: NDWords | None = None
-    """Like writers, of loose stores (ordered_accesses.is_loose)."""
+    """Cells like `writers`, for loose stores (ordered_accesses.is_loose)."""
     flags: NDArray[np.bool_] | None = None
     """Where a loose load looked for a value that decides something."""
     writer_times: NDWords | None = None
-    """Of fine cells of a kernel whose blocks may be ordered: when, by the clock of block_order."""
+    """Time of the access in each cell of `writers`, by the clock of block_order; only for fine
+    cells of a kernel whose blocks may be ordered."""
     reader_times: NDWords | None = None
+    """Time of the access in each cell of `readers`, by the clock of block_order."""
     adders: NDWords | None = None
-    """The same of atomic additions whose result nothing reads (ordered_accesses.unread_sums): the
-    first that is not ordered before what came later; FLAG where somebody looks at the result."""
+    """Cells like `writers`, for atomic additions whose result nothing reads
+    (ordered_accesses.unread_sums): the first that is not ordered before what came later; FLAG where
+    somebody looks at the result."""
     adder_threads: NDThreads | None = None
+    """Thread of the block, for each cell of `adders`."""
     adder_times: NDWords | None = None
+    """Time of the addition in each cell of `adders`, by the clock of block_order."""
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""
@@ -101,14 +108,14 @@ class BlockRaces:
         self._coarse: dict[int, Cells] = {}
         self.order = BlockOrder(launch) if reach.synchronises else None
         self.used = False
-        """A part of the launch has run."""
+        """Whether a part of the launch has run."""
 
     def number(self, instruction: Instruction) -> int:
-        """Of a site, as cells hold it; 0 is none."""
+        """Number of a site, as cells hold it; 0 for none."""
         return self.reach.number(instruction) if self.site_bits else 0
 
     def attach(self) -> None:
-        """Fine cells at the buffers, until `detach`."""
+        """Puts fine cells at the buffers, until `detach`."""
         cells = self.fine()
         for buffer in self._memory.buffers:
             buffer.cells = cells.get(buffer.address)
@@ -128,7 +135,7 @@ class BlockRaces:
             buffer.cells = None
 
     def fine(self) -> Mapping[int, Cells]:
-        """By address of a buffer: cells as fine as the narrowest access."""
+        """Returns cells as fine as the narrowest access, by address of the buffer."""
         for buffer in self._watched():
             if buffer.address not in self._fine:
                 cells = self._cells(buffer, self.granule_bits)
@@ -191,7 +198,7 @@ class BlockRaces:
         return undo
 
     def message(self, does: str, size: int, address: int, cell: int, thread: int, did: str) -> str:
-        """cell, thread: of the earlier access, which `did` that."""
+        """Text of a race. cell, thread: of the earlier access, which `did` that."""
         many = bool(cell & MANY) and did == "read"
         block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
         number = cell & ((1 << self.site_bits) - 1)
@@ -211,7 +218,7 @@ class BlockRaces:
 def block_races_of(
     reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> BlockRaces | None:
-    """None if there is nothing to check, or the check is off."""
+    """Returns the check for a launch; None if there is nothing to check, or the check is off."""
     if not reach.granule or launch.grid.count < 2 or os.environ.get(SWITCH) == "off":
         return None
     if launch.grid.count.bit_length() > _BITS:
@@ -246,7 +253,7 @@ def buffers_of(
 
 @contextmanager
 def watched(block_races: BlockRaces | None) -> Iterator[None]:
-    """While the cells are at the buffers."""
+    """Keeps the cells at the buffers while the context lasts."""
     if block_races is None:
         yield
         return

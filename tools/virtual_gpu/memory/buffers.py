@@ -71,13 +71,13 @@ class Buffer:
     written: NDArray[np.bool_] | None = None
     """Which bytes were stored to since tracking began; None while it is off."""
     cells: Cells | None = None
-    """Of the check for races between blocks, while a launch runs that may store here."""
+    """Cells of the check for races between blocks, while a launch runs that may store here."""
     starts_uninitialized: bool = False
-    """It was uninitialized when tracking began."""
+    """Whether it was uninitialized when tracking began."""
     early: int = early_accesses.NOTHING
     """What a thread may do here before it has waited for the work ahead of its launch."""
     allocated: Bytes | None = None
-    """Of the device's heap: by byte, whether it may be touched."""
+    """Whether each byte of the device's heap may be touched; None for other buffers."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)
 
     def items(self, size: int) -> tuple[Items, int]:
@@ -129,12 +129,12 @@ class Memory:
         self._heap: Heap | None = None
         self._heap_bytes = DEFAULT_BYTES
         self.descending = False
-        """Atomics are served from the last thread and block to the first, an order that a GPU may
-        have as well; by the NumPy engine alone."""
+        """Whether atomics are served from the last thread and block to the first, an order that a
+        GPU may have as well; by the NumPy engine alone."""
 
     @property
     def heap(self) -> Heap:
-        """The device's own; made on first use."""
+        """The device's own heap; made on first use."""
         if self._heap is None:
             self._heap = Heap(self._heap_bytes)
             everything = early_accesses.EVERYTHING

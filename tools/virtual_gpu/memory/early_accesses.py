@@ -8,8 +8,9 @@ what one thread has waited for another thread has not seen.
 from __future__ import annotations
 
 NOTHING, READS, EVERYTHING = range(3)
-"""Of a buffer. READS: its contents are the same in every call (weights, tables, variables of the
-kernel file); EVERYTHING: nobody else has it (the device's heap)."""
+"""What a thread may do in a buffer before the wait. READS: its contents are the same in every call
+(weights, tables, variables of the kernel file); EVERYTHING: nobody else has it (the device's
+heap)."""
 WAIT = "griddepcontrol.wait"
 WHEN = "in a launch that may begin before the work ahead of it has ended"
 ALLOWED = "before the wait only weights, which hold the same in every call, may be read"

@@ -25,9 +25,9 @@ class Heap:
         self.array = self.array[skip : skip + nbytes]
         self.address = int(self.array.ctypes.data)
         self.allocated: NDArray[np.uint8] = np.zeros(nbytes, np.uint8)
-        """By byte: may it be touched?"""
+        """Whether each byte may be touched."""
         self.written: NDArray[np.bool_] | None = None
-        """Of its buffer: which bytes hold something."""
+        """Which bytes hold something: `written` of the heap's buffer."""
         self._taken: dict[int, int] = {}
         self._free: list[tuple[int, int]] = [(0, nbytes)]
         """(offset, bytes), by offset; no two meet."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 MEMBER_BYTES = 8
 """Shorter gaps may lie between the members of a structure."""
 STRUCTURE_BYTES = 128
-"""Of the structures whose gaps are expected: two such gaps lie no farther apart."""
+"""Largest size of structures whose gaps are expected: two such gaps lie no farther apart."""
 PITCH_BYTES = 512
 """What cudaMallocPitch rounds rows up to."""
 

@@ -42,11 +42,14 @@ class Stamps:
     writers: NDStamps
     readers: NDStamps
     adders: NDStamps | None = None
-    """Of atomic additions whose result nothing reads; these and the times only of kernels that
-    have operations which order."""
+    """Threads whose atomic additions, with a result that nothing reads, touched each granule; like
+    the times, only for kernels that have operations which order."""
     writer_times: NDTimes | None = None
+    """Time of each stamp in `writers`, counted in operations that order."""
     reader_times: NDTimes | None = None
+    """Time of each stamp in `readers`, counted in operations that order."""
     adder_times: NDTimes | None = None
+    """Time of each stamp in `adders`, counted in operations that order."""
 
     def clear(self) -> None:
         for array in (self.writers, self.readers, self.adders):

@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 L1_SECTORS_PER_TURN = 4
-"""Of loads that L1 serves, a clock and SM; measured on an H200."""
+"""Sectors of loads that L1 serves, a clock and SM; measured on an H200."""
 L2_NEAR = 0.4
 """A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
 AHEAD = 16
 """So many blocks that want one sector wait for it together; of more, most find it."""
 PACKETS_PER_CLOCK = 1.5
-"""That an SM hands to L2: a whole line in four cycles, a sector a cycle; measured on an H200."""
+"""Packets that an SM hands to L2 a clock: a whole line in four cycles, a sector a cycle (H200)."""
 MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
-"""Of match.any, for each value of a warp's lanes: of the SM, and to the result (H200)."""
+"""Cycles of a match.any for each different value of a warp's lanes: of the SM's shared-memory unit,
+and until its result; measured on an H200."""
 CONSTANT_WORD_TURNS, CONSTANT_WORD_CYCLES = 2.0, 11.0
-"""For each further word of a constant load whose lanes want different ones: of the SM's constant
-cache, and to the result; measured on an H100 (`devtools constants`). Of words in more than 16
-lines of 128 bytes it is more, since they do not stay in that cache."""
+"""Cycles for each further word of a constant load whose lanes want different ones: of the SM's
+constant cache, and until the result; measured on an H100 (`devtools constants`). For words in more
+than 16 lines of 128 bytes it is more, since they do not stay in that cache."""
 L1_LATENCY_CYCLES = 43.0
-"""Measured on an H200."""
+"""Cycles until L1 has served a load; measured on an H200."""
 MEETING_CYCLES, MEETING_WARPS = 2.0, 4
-"""Of a barrier for each warp of the block beyond so many, whose cycles are counted; H200: 20 with 4
-warps, 77 with 32."""
+"""Cycles of a barrier for each warp of the block beyond MEETING_WARPS, whose cycles are counted
+already; H200: 20 with 4 warps, 77 with 32."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,19 @@ class Constants:
     pace: float = 2.16
     """Cycles between a lone warp's machine instructions, whatever they wait for."""
     atomic_ns: float = 0.729
-    """For each turn of atomics on one region of L2."""
+    """Time of each turn of atomics on one region of L2."""
     float_atomic_ns: float = 1.87
-    """For each turn of floats on one sector: the sum before must be there."""
+    """Time of each turn of float atomics on one sector: the sum before must be there."""
     spread_atomic_ns: float = 0.0158
-    """For each turn anywhere."""
+    """Time of each turn of atomics anywhere in L2."""
     cold_us: float = 0.168
-    """Of a launch whose first loads find nothing in L2, beyond their wait."""
+    """Further time of a launch whose first loads find nothing in L2, beyond their wait."""
     ramp_us: float = 0.334
-    """Of a launch that touches memory at all, beyond that of an empty one."""
+    """Further time of a launch that touches memory at all, over an empty one."""
     shuffle_turns: float = 1.11
-    """Of the shared-memory unit, for a shuffle."""
+    """Turns of the shared-memory unit for a shuffle."""
     barrier_turns: float = 0.658
+    """Turns of the shared-memory unit for a barrier."""
 
 
 FITTED = Constants()

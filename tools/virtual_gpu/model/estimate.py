@@ -58,28 +58,29 @@ class Estimate:
     sampled: str
     """"" or how many blocks were run."""
     store_packets: float = 0.0
-    """What L1 hands to L2 for stores (Traffic.store_packets), of all launches."""
+    """Packets that L1 hands to L2 for stores (Traffic.store_packets), of all launches."""
     split: dict[str, float] = field(default_factory=dict)
     """us by the names of time_split.PARTS; they add up to `us`."""
     load_rounds: int = 0
-    """Loads of a warp that wait for each other, of the longest launch; so the two below."""
+    """Loads of a warp that wait for each other, in the longest launch."""
     warp_instructions: int = 0
-    """Of the longest warp, in PTX."""
+    """PTX instructions of the longest warp, in the longest launch."""
     machine_instructions: float = 0.0
-    """Of the longest warp, of the machine: what its time follows, or the chain below."""
+    """Machine instructions of the longest warp: its time follows these or `chain_cycles`, whichever
+    takes longer."""
     chain_cycles: float = 0.0
-    """Of the longest warp: its longest chain of results that wait for each other."""
+    """Cycles of the longest warp's longest chain of results that wait for each other."""
     chain_before_load: float = 0.0
-    """Of these, those before the warp first waits for global memory."""
+    """Part of `chain_cycles` before the warp first waits for global memory."""
     chain_units: dict[str, float] = field(default_factory=dict)
-    """The same cycles by unit, where the machine code is known."""
+    """`chain_cycles` by unit, where the machine code is known."""
     chain_lines: dict[str, float] = field(default_factory=dict)
-    """The same by source line ("kernel.cu:4, inlined at kernel.cu:16")."""
+    """`chain_cycles` by source line ("kernel.cu:4, inlined at kernel.cu:16")."""
     load_lines: dict[str, float] = field(default_factory=dict)
     """`load_rounds` by the source lines of the load and of what waits for it, with
     debug_lines.WAITED in between; those waited for at mbarriers have no line."""
     warps_held: int = 0
-    """By the busiest SM at once."""
+    """Warps that the busiest SM holds at once."""
     turns: float = 0.0
     """Blocks that follow each other where one is resident."""
 
@@ -90,7 +91,7 @@ class _Shape:
 
     blocks: int
     warps: int
-    """A block."""
+    """Warps of a block."""
     per_sm: int
     """Blocks that an SM holds at once."""
     share: int
@@ -163,7 +164,8 @@ def estimate(
 def _launch(
     report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, left: float
 ) -> tuple[Estimate, float]:
-    """And the bytes that it touched."""
+    """Returns the estimate of one launch, and the bytes that it touched. left: those touched
+    before."""
     launch, c = report.launch, report.counters
     registers, static = resources[launch.kernel]
     warps = launch.block.warps
@@ -266,7 +268,7 @@ _SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor", "constants
 
 
 def _norm(power: float, *terms: float) -> float:
-    """Their sum for power 1, the largest for infinity."""
+    """Returns the p-norm of the terms: their sum for power 1, the largest for infinity."""
     largest = max(terms)
     return largest and largest * sum((t / largest) ** power for t in terms) ** (1 / power)
 
@@ -336,8 +338,8 @@ def _merged(made: int, requests: int) -> float:
 
 
 def _shared_accesses(counters: Counters) -> int:
-    """Of the machine code; 0 where it is not known, or holds those of matrices, which do not
-    compare."""
+    """Returns the accesses to shared memory in the machine code; 0 where it is not known, or holds
+    those of matrices, which do not compare."""
     units = counters.machine_instructions
     return 0 if units["tensor"] else units["shared"]
 
@@ -362,8 +364,8 @@ def _result_cycles(report: LaunchReport) -> float:
 def _chain_us(
     machine: float, results: float, counters: Counters, spec: GpuSpec, constants: Constants
 ) -> float:
-    """Of the longest warp of a block alone: its instructions or its chain of results, whichever
-    takes longer, and what it sleeps."""
+    """Returns the time of the longest warp of a block alone, without waits for loads: its
+    instructions or its chain of results, whichever takes longer, and what it sleeps."""
     chain = _norm(6.0, constants.chain * results, constants.pace * machine / SLOTS)
     return chain / spec.clocks_per_us + counters.critical_path_sleep_ns * 1e-3
 
@@ -376,7 +378,8 @@ def _wait_us(
     spec: GpuSpec,
     constants: Constants,
 ) -> float:
-    """Of the longest warp of a block alone: waiting for loads. The shares are of new sectors."""
+    """Returns the time that the longest warp of a block alone waits for loads. from_dram,
+    beyond_l1: shares of new sectors."""
     c = report.counters
     new = beyond_l1 * _beyond_l1(from_dram, spec) + (1 - beyond_l1) * L1_LATENCY_CYCLES
     lost = moved.again_misses

@@ -9,8 +9,9 @@ SLOTS = 1.2
 """Machine instructions over issue_tenths where these are guessed from the PTX: of 150 kernels, the
 median."""
 _PRODUCT_TURNS, _WIDE_TURNS = 2, 4
-"""Of a product of integers, over a float's: half of the lanes can do it, and a wide one passes
-twice (an H200: a 64-bit product and what it hangs on, 7 cycles of a scheduler)."""
+"""Time of an integer product, and of a wide one, over a float's: half of the lanes can do it, and a
+wide one passes twice (an H200: a 64-bit product and what it depends on, 7 cycles of a
+scheduler)."""
 
 
 def issue_cycles(counters: Counters, spec: GpuSpec) -> float:
@@ -40,6 +41,6 @@ def machine_instructions(counters: Counters) -> float:
 
 
 def machine_path(counters: Counters) -> float:
-    """The same of the longest warp alone: by its share of the PTX instructions."""
+    """Machine instructions of the longest warp alone: by its share of the PTX instructions."""
     total = max(1, sum(counters.warp_instructions.values()))
     return machine_instructions(counters) * counters.critical_path_instructions / total

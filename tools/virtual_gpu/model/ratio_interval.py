@@ -19,7 +19,7 @@ from dataclasses import replace
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 
 COVERAGE = 0.90
-"""Of the interval: so many of measured ratios lie inside."""
+"""Share of the measured ratios that lie inside the interval."""
 SPREAD = 0.67
 """Half width, as a logarithm, over the scale."""
 ALIKE = 0.06
@@ -54,12 +54,12 @@ def unlikeness(one: Estimate, other: Estimate) -> float:
 
 
 def scale_of(unlike: float) -> float:
-    """Of the error, as a logarithm: grows with unlikeness, and hardly further beyond 1."""
+    """Scale of a ratio's error, as a logarithm: grows with unlikeness, but hardly beyond 1."""
     return ALIKE + unlike / (1 + unlike)
 
 
 def log_half_width(one: Estimate, other: Estimate) -> float:
-    """Of the interval of the ratio of these two times, as a logarithm."""
+    """Half width, as a logarithm, of the interval of the ratio of two estimated times."""
     return SPREAD * scale_of(unlikeness(one, other))
 
 

@@ -19,7 +19,7 @@ PARTS: dict[str, str] = {
     "instructions": "executing instructions, results that wait for each other included",
     "bytes": "moving bytes through L1, L2 and DRAM",
 }
-"""Of an estimated time, with what each is."""
+"""Parts of an estimated time by name, with what each is."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Span:
     """A time of warps, in us."""
 
     waits: float
-    """For loads."""
+    """Time for which the warps wait for loads."""
     chain: float
-    """Of results that wait for each other, and of the block's start."""
+    """Time of results that wait for each other, and of the block's start."""
 
     @property
     def us(self) -> float:

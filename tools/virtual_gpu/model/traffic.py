@@ -24,15 +24,16 @@ class Traffic:
     """Sectors of the whole launch."""
 
     loads: float
-    """Over all requests."""
+    """Sectors of loads, over all requests."""
     l1_misses: float
     l2_misses: float
-    """Loads that DRAM serves."""
+    """Sectors of loads that DRAM serves."""
     stores: float
     store_packets: float
-    """What L1 hands to L2: Counters.store_packets, as far as they do not go along together."""
+    """Packets that L1 hands to L2 for stores: Counters.store_packets, less what goes along
+    together."""
     dram_stores: float
-    """Written to DRAM, a sector that is not filled counted twice: it is read first."""
+    """Sectors written to DRAM, those that are not filled counted twice: they are read first."""
     load_density: float
     """Sectors of each line that a request fetches, of the four: low where lanes are far apart."""
     footprint: float
@@ -40,13 +41,13 @@ class Traffic:
     cold: float
     """Share of the footprint that L2 does not hold at the start."""
     new_misses: float
-    """Of a block's new sectors, the share that L1 does not hold: others may have read them."""
+    """Share of a block's new sectors that L1 does not hold: others may have read them."""
     again_misses: float
-    """Of what a block reads again, the share that L1 has lost."""
+    """Share of what a block reads again that L1 has lost."""
     new_from_dram: float
-    """Of a block's new sectors that L1 does not hold, the share that comes from DRAM."""
+    """Share of a block's new sectors beyond L1 that come from DRAM."""
     again_from_dram: float
-    """Of what L1 has lost, the share that L2 has lost too."""
+    """Share of what L1 has lost that L2 has lost too."""
     repeated: float
     """How many of the blocks that run first want each sector that they want."""
 
@@ -158,8 +159,8 @@ def _unique(unique: int, by_block: int, ran: int, blocks: int, most: int) -> flo
 def _lost_by_l1(
     report: LaunchReport, spec: GpuSpec, resident: int, shared_bytes: int
 ) -> tuple[float, float]:
-    """Of a block's repeated reads, the share that no longer lies in L1: of those that follow the
-    one before soon, and of those that come late."""
+    """Returns the share of a block's repeated reads that no longer lie in L1: of those that follow
+    the one before soon, and of those that come late."""
     c = report.counters
     ran = max(report.blocks_run, 1)
     own = c.block_load_sectors / ran * SECTOR_BYTES

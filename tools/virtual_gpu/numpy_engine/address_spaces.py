@@ -51,13 +51,14 @@ class Site:
     constant: bool = False
     """A load of constant memory or of parameters whose address is in a register."""
     levels: tuple[int, ...] = ()
-    """Of a global load: the round of its region in which it is waited for, by turn."""
+    """Round of its region in which a global load is waited for, for each turn that is unrolled."""
     in_registers: bool = False
-    """Where it is of local memory, the machine makes none of it."""
+    """Whether it is of local memory that the machine keeps in registers."""
     run: tuple[int, ...] = ALONE
-    """Of a store: store_runs.store_runs."""
+    """Offsets in bytes of the run of stores that begins here; empty further on in a run:
+    store_merging.store_runs."""
     float_type: str = ""
-    """Of a store: float_stores.float_stores."""
+    """Float type of what a store writes, or "" for anything else: float_stores.float_stores."""
     sums: bool = False
     """An atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
 
@@ -84,9 +85,9 @@ class Arena:
     reserved_at: int = 0
     """Where the part begins that is not the kernel's own; 0: there is none."""
     filled: Bytes | None = None
-    """By byte, 1 where a store has been; None: not tracked."""
+    """1 for each byte that a store has written; None: not tracked."""
     reached: Mapping[int, tuple[SharedArray, ...]] = field(default_factory=dict)
-    """By id() of an instruction, the arrays that it may access: shared_arrays.reached_arrays."""
+    """Shared arrays that an instruction may access, by its id(): shared_arrays.reached_arrays."""
 
     def items(self, size: int) -> Items:
         return items_of(self.data, size, 0)[0]

@@ -150,7 +150,7 @@ class Batch:
                 self._wait(end, active)
 
     def _pass_time(self, block: Block, active: Active) -> None:
-        """Of loops that wait for a clock."""
+        """Lets time pass in loops that wait for a clock."""
         frame = self._frame
         if block.wait != self._clock_wait:
             self._clock_wait, self._clock_wait_from = block.wait, frame.elapsed_ns

@@ -70,7 +70,8 @@ def shift(code: Code) -> Step:
 
 @family("shf")
 def funnel_shift(code: Code) -> Step:
-    """Of the 64 bits b:a, the upper word after a shift left, the lower one after a shift right."""
+    """Shifts the 64 bits b:a; the result is their upper word after a left shift, their lower one
+    after a right shift."""
     left = code.option("l", "r") == "l"
     wraps = code.option("wrap", "clamp") == "wrap"
 
@@ -196,7 +197,8 @@ def bfe(code: Code) -> Step:
 
 
 def _field(number: Array, width: int) -> Array:
-    """Of 32 bits the low byte counts; of 64, seen on an H200, the integer."""
+    """Position or length of a field: of 32 bits the low byte counts; of 64, seen on an H200, the
+    integer."""
     return number & np.uint32(0xFF) if width == 32 else np.minimum(number, np.uint32(0xFF))
 
 

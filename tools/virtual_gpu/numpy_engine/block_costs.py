@@ -85,7 +85,8 @@ def class_of(instruction: Instruction) -> str:
 
 
 def _conversion_class(modifiers: Sequence[str], types: Sequence[str]) -> str:
-    """From floats to integers by the special-function unit; wider halves cost an addition."""
+    """Class of a conversion: from floats to integers by the special-function unit; to widen halves
+    costs an addition."""
     to_whole = types[0] in INTEGERS and types[-1] not in INTEGERS
     if to_whole or {"rni", "rzi", "rmi", "rpi"}.intersection(modifiers):
         return "special"
@@ -93,7 +94,7 @@ def _conversion_class(modifiers: Sequence[str], types: Sequence[str]) -> str:
 
 
 def _transfer_class(instruction: Instruction) -> str:
-    """Of a fragment from or to memory."""
+    """Class of an instruction that moves a fragment from or to memory."""
     if instruction.family != "wmma":
         return "shared"
     return "shared" if any(m.startswith("shared") for m in instruction.modifiers) else "global"
@@ -118,8 +119,8 @@ def block_costs(blocks: Sequence[BasicBlock]) -> list[BlockCost]:
 
 
 def load_levels(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
-    """By id() of each global load: the round of its region in which it is waited for, from 1; in
-    each of the turns that are unrolled."""
+    """Returns the rounds of its region in which each global load is waited for, by id() of the
+    load: numbers from 1, one for each of the turns that are unrolled."""
     levels: dict[int, tuple[int, ...]] = {}
     for region, stretches in _stretched(blocks):
         for instruction, level in _levels(stretches * region.unrolled):

@@ -34,14 +34,14 @@ Did = Literal["read", "wrote", "added to"]
 
 
 def fence(f: Frame, active: Active) -> None:
-    """For the whole GPU, of these lanes' warps."""
+    """Notes a fence for the whole GPU, by these lanes' warps."""
     if f.block_races is not None and f.block_races.order is not None:
         rows, warps = _warps(active.mask)
         f.block_races.order.fence(f.blocks[rows], warps)
 
 
 def meet(f: Frame, lanes: Mask) -> None:
-    """A barrier of these lanes' warps opened."""
+    """Notes that a barrier of these lanes' warps opened."""
     warp_races.met(f, lanes)
     if f.block_races is not None and f.block_races.order is not None and lanes.any():
         rows, warps = _warps(lanes)
@@ -128,7 +128,7 @@ class Touch:
             yield start + part
 
     def _others(self, cells: Words) -> Mask:
-        """Of another block."""
+        """Which cells are of another block."""
         return np.asarray((cells != 0) & (((cells & ~_MANY) >> self._shift) != self._block))
 
     def _unordered(
@@ -202,12 +202,13 @@ class Touch:
             self._stop(granules, earlier, self._others(earlier) & ~flags[granules])
 
     def _flag(self, granules: NDArray[np.int64]) -> None:
-        """What is added there is not only data: somebody looks at the result."""
+        """Notes that what is added there is not only data: somebody looks at the result."""
         if self._cells.adders is not None:
             self._cells.adders[granules] = FLAG
 
     def _add(self, granules: NDArray[np.int64]) -> None:
-        """Of several additions the first counts that nothing has ordered before later ones."""
+        """Notes additions; of several the first counts that nothing has ordered before later
+        ones."""
         adders, threads, times = self._cells.adders, *self._when("added to")
         if adders is None or threads is None or times is None:
             return
@@ -309,7 +310,7 @@ class Touch:
 
 
 def touch(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Touch | None:
-    """None if the check is off."""
+    """Returns the access as the check sees it; None if the check is off."""
     if f.block_races is None or region.buffer.cells is None:
         return None
     return Touch(f, f.block_races, site, region, addresses, active)

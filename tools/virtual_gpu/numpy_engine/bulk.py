@@ -63,7 +63,7 @@ class BulkGroups:
     committed: NDArray[np.int64]
     """Groups that each lane has closed."""
     read: NDArray[np.int32]
-    """By word of the batch's shared memory: copies that still read it."""
+    """Copies that still read each word of the batch's shared memory."""
     readings: list[_Reading] = field(default_factory=list)
 
     def wait(self, lanes: NDArray[np.int64], most_pending: int) -> None:
@@ -146,7 +146,7 @@ class _Span:
     shared: int
     """Offset in the block's shared memory."""
     address: int
-    """In global memory."""
+    """Address in global memory."""
 
     @property
     def row(self) -> int:
@@ -158,7 +158,7 @@ class _Span:
 
     @cached_property
     def place(self) -> slice:
-        """In the batch's shared memory, bytes."""
+        """The copied bytes, in the batch's shared memory."""
         start = int(self.f.shared.origin[self.row, 0]) + self.shared
         return slice(start, start + self.size)
 

@@ -39,7 +39,8 @@ Step = Callable[[Frame], None]
 Handler = Callable[["Code"], Step]
 
 FAMILIES: dict[tuple[str, str], Handler] = {}
-"""By opcode family and kind of type: int, f32, f64, half, pred; "" serves every kind."""
+"""Translations by opcode family and kind of type: int, f32, f64, half, pred; "" serves every
+kind."""
 
 
 def family(name: str, *kinds: str) -> Callable[[Handler], Handler]:
@@ -67,22 +68,23 @@ class Unit:
 
     kernel: str
     local: set[str]
-    """Registers of one basic block only: written without a mask."""
+    """Registers that only one basic block uses: written without a mask."""
     places: Mapping[str, Place]
     levels: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Of global loads: mix.load_levels."""
+    """Rounds in which each global load is waited for, by its id(): block_costs.load_levels."""
     in_registers: frozenset[int] = frozenset()
-    """Of local memory: local_memory.kept_in_registers."""
+    """id() of each access to local memory that ptxas keeps in registers:
+    local_memory.kept_in_registers."""
     runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Of stores: store_runs.store_runs."""
+    """Runs of stores that L1 merges, by id() of the store: store_merging.store_runs."""
     looks: bool = True
-    """ordered_accesses.looks_in_loops"""
+    """Whether a loop of the kernel looks at what others store: ordered_accesses.looks_in_loops."""
     deciding: frozenset[int] = frozenset()
-    """ordered_accesses.deciding_loads"""
+    """id() of each loose load whose value decides something: ordered_accesses.deciding_loads."""
     float_stores: Mapping[int, str] = field(default_factory=dict)
-    """float_stores.float_stores"""
+    """Float type of what a store writes, by its id(): float_stores.float_stores."""
     sums: frozenset[int] = frozenset()
-    """ordered_accesses.unread_sums"""
+    """id() of each atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

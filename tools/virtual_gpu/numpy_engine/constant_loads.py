@@ -11,13 +11,13 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters
 
 
 class ConstantLoads:
-    """Those of one batch: the constant cache serves a warp word by word."""
+    """Constant loads of one batch: the constant cache serves a warp word by word."""
 
     def __init__(self, counters: Counters, shape: tuple[int, int]) -> None:
         """shape: blocks and threads of the batch."""
         self._counters, self._shape = counters, shape
         self._further = np.zeros(shape[0] * shape[1] // WARP_LANES, np.int64)
-        """By warp, the words beyond the first of each load."""
+        """Words beyond the first of each load, by warp."""
 
     def load(self, size: int, address: Array, active: Active) -> None:
         """size: bytes of a lane's access; of less than a word, the word is what counts."""

@@ -34,7 +34,7 @@ from astra_chat.tools.virtual_gpu.types import (
 )
 
 _LANES_OF_SECTOR = SECTOR_BYTES // 4
-"""Of local memory."""
+"""Lanes whose words of local memory share a sector."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,23 @@ class BlockCost:
     classes: dict[str, int]
     instructions: int
     loads: int
-    """Global load instructions."""
+    """Number of global load instructions."""
     slots: int = 0
     """Tenths of a machine instruction."""
     alu: int = 0
-    """Of the slots, those of the unit for logic and comparisons."""
+    """Tenths of a machine instruction that only the unit for logic and comparisons serves."""
     special: int = 0
     """Tenths of an instruction of the unit for special functions."""
     tensor: int = 0
     """Tenths of a step of the tensor cores."""
     head: bool = False
-    """First of a region, whose cycles and rounds stand here."""
+    """Whether it is the first of a region, whose cycles and rounds stand here."""
     cycles: int = 0
-    """Of the longest chain of results."""
+    """Cycles of the longest chain of results."""
     rounds: int = 0
     """Longest chain of global loads that wait for each other."""
     turns: int = 1
-    """Of a loop, that share these rounds."""
+    """Turns of a loop that share these rounds."""
 
 
 @dataclass
@@ -69,8 +69,9 @@ class LaunchCounters:
 
     counters: Counters = field(default_factory=Counters)
     loaded: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
-    """By buffer address: which of its sectors were read."""
+    """Which sectors of a buffer were read, by its address."""
     stored: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    """Which sectors of a buffer were stored to, by its address."""
     atomics: AtomicTurns = field(default_factory=AtomicTurns)
     visits: Visits | None = None
 
@@ -110,7 +111,7 @@ class BlockCounters:
         self.first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
-        """By basic block and warp."""
+        """Visits by basic block and warp."""
         self._rows = list(self._visits)
 
     def visit(self, block: int, active: Active) -> None:
@@ -176,7 +177,7 @@ class BlockCounters:
         counters.fresh_load_rounds = max(counters.fresh_load_rounds, self.first_touches.longest())
 
     def _of_warps(self, each: list[int]) -> NDArray[np.int64]:
-        """Of each warp, the sum over its visits of what one of a block costs: int64 [warps]."""
+        """Sum over each warp's visits of what one visit of a block costs: int64 [warps]."""
         return np.asarray(np.array(each, np.int64) @ self._visits)
 
     def _keep_visits(self, total: list[int], instructions: NDArray[np.int64]) -> None:

@@ -15,7 +15,8 @@ from astra_chat.tools.virtual_gpu.ptx.validation import unreached
 def translate_dead_code(
     module: Module, kernel: str, flat: FlatKernel, places: Mapping[str, Place]
 ) -> None:
-    """Of the kernel's body, and the functions that no kernel reaches. Raises PtxUnsupported."""
+    """Translates the body's dead code, and functions that no kernel reaches. Raises
+    PtxUnsupported."""
     unit = Unit(kernel, set(), dict(places))
     for instruction in unreached_instructions(flat):
         Code(unit, instruction).translate()
@@ -33,7 +34,8 @@ def _slots(function: Function) -> Iterator[str]:
 
 
 _ENDS = frozenset("bra brx ret exit call bar barrier mbarrier".split())
-"""Of these the parser and validation.py know enough; the engine does not know them one by one."""
+"""Families that are left out: the parser and validation.py know enough of them; the engine does not
+know them one by one."""
 
 
 def _plain(function: Function) -> Iterator[Instruction]:

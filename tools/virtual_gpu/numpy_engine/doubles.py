@@ -80,7 +80,7 @@ EXACT: dict[str, Callable[[str], Function]] = {
     "rcp": _directed(np.reciprocal, lambda near, b: _quotient(near, Fraction(1), b)),
     "sqrt": _directed(np.sqrt, lambda near, a: a - near * near),
 }
-"""By opcode family: (mode) -> function of float64 arrays."""
+"""Exact functions by opcode family: (mode) -> function of float64 arrays."""
 EXACT["sub"] = lambda mode: lambda a, b: EXACT["add"](mode)(a, np.negative(b))
 EXACT["mad"] = EXACT["fma"]
 

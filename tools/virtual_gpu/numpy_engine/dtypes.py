@@ -49,7 +49,7 @@ def bits_of(dtype: Any) -> int:
 
 
 def as_type(value: Array, dtype: Any) -> Array:
-    """The same bits under another dtype of the same width."""
+    """Returns the same bits under another dtype of the same width."""
     return value if value.dtype is dtype else value.view(dtype)
 
 

@@ -66,14 +66,15 @@ an idle H200: 90 cycles for 512 bytes, 100 to 330 for 4 KB, 220 to 640 for 16 KB
 
 
 class Rounds(NamedTuple):
-    """Of loads, behind an arrival at an mbarrier: those of its warp, and its copy if it is one."""
+    """Rounds of loads behind an arrival at an mbarrier: those of its warp, and its copy if it is
+    one."""
 
     all: int
     fresh: int
-    """With sectors new to the block."""
+    """Rounds with sectors new to the block."""
 
     copy_cycles: int = 0
-    """What the last of them takes beyond a load, if it is a bulk copy."""
+    """Cycles that the last of them takes beyond a load, if it is a bulk copy."""
 
     def most(self, other: Rounds) -> Rounds:
         last = max((self.all, self.copy_cycles), (other.all, other.copy_cycles))
@@ -84,25 +85,26 @@ NO_ROUNDS = Rounds(0, 0)
 
 
 class FirstTouchRounds:
-    """Of one batch of blocks; shape: its blocks and the threads of each, whole warps."""
+    """First touches of one batch of blocks; shape: its blocks and the threads of each, whole
+    warps."""
 
     def __init__(self, shape: tuple[int, int], warps: int) -> None:
         self.sectors = 0
         """Different sectors of each block, summed."""
         self.lines = 0
-        """Of each request, those with a sector that is new to its block."""
+        """Lines of all requests that hold a sector new to its block, summed."""
         self.late = 0
-        """Of those read again, the ones that were last touched rounds ago."""
+        """Sectors read again that were last touched more than a round ago."""
         self._shape = shape
         self._block_of = np.arange(warps) // (shape[1] // WARP_LANES)
         self._seen = KeySet()
         self.rounds = np.zeros(warps, np.int64)
-        """Of loads, by warp."""
+        """Rounds of loads so far, by warp."""
         self.mbarrier_rounds, self.copy_cycles = np.zeros((2, warps), np.int64)
         """Counters.mbarrier_rounds and copy_cycles, by warp."""
         self._first_touches = np.zeros(warps, np.int64)
         self._pending = np.zeros(warps, np.uint64)
-        """Of the region that a warp is in, the rounds with a new sector: a bit each."""
+        """Rounds with a new sector, a bit each, of the region that a warp is in; by warp."""
         self._region = np.full(warps, -1)
         self._turn = np.zeros(warps, np.int64)
 
@@ -163,7 +165,7 @@ class FirstTouchRounds:
         return Rounds(known.all + 1, known.fresh + bool(new.any()), cycles)
 
     def rounds_of(self, warp: int) -> Rounds:
-        """So far."""
+        """Rounds of a warp so far."""
         fresh = self._first_touches[warp] + np.bitwise_count(self._pending[warp])
         return Rounds(int(self.rounds[warp]), int(fresh))
 

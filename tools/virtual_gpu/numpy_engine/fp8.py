@@ -32,7 +32,7 @@ class Form:
 
     @cached_property
     def values(self) -> Array:
-        """Of the codes 0 to `largest`: float64, ascending."""
+        """Values of the codes 0 to `largest`: float64, ascending."""
         codes = np.arange(self.largest + 1)
         exponent, fraction = codes >> self.fraction_bits, codes & (1 << self.fraction_bits) - 1
         normal = exponent > 0

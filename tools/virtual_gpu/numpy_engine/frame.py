@@ -78,7 +78,7 @@ class Frame:
     live_count: int = 0
     active: Active = field(init=False)
     full: bool = True
-    """All lanes that still live are active: a write needs no mask."""
+    """Whether all lanes that still live are active: a write needs no mask."""
     carry: Array = field(default_factory=lambda: np.zeros((1, 1), np.uint64))
     """The condition code of add.cc and its like."""
     steps: int = 0
@@ -92,8 +92,8 @@ class Frame:
     warp_races: WarpRaces | None = None
     """The check for races between threads of a block on global memory."""
     waited: Mask | None = None
-    """Of a launch that may begin before the work ahead of it has ended: which threads have waited
-    for that (griddepcontrol.wait)."""
+    """Which threads have waited for the work ahead of the launch (griddepcontrol.wait); None where
+    the launch begins only once that has ended."""
     uninitialized: dict[int, UninitializedReads] = field(default_factory=dict)
     """Uninitialized reads, by PTX line."""
     copies: CopyQueue | None = None
@@ -101,7 +101,7 @@ class Frame:
     bulk: BulkGroups | None = None
     """Bulk copies out of shared memory; made by the first."""
     mbarriers: Mbarriers | None = None
-    """Made by the first."""
+    """The batch's mbarriers; made by the first."""
     specials: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ class Frame:
 
     @property
     def elapsed_ns(self) -> int:
-        """Since the batch began, by the kernel's clocks."""
+        """Time since the batch began, by the kernel's clocks."""
         return self.steps + self.slept_ns
 
     def sleep(self, slept_ns: NDArray[np.int64]) -> None:

@@ -34,7 +34,7 @@ class GridWaits:
 
     def __init__(self, lanes: int) -> None:
         self._waiting: dict[int, tuple[GridPoll, Mask]] = {}
-        """By basic block where they continue."""
+        """Waiting lanes and their poll, by the basic block where they continue."""
         self._back = np.full(lanes // WARP_LANES, np.iinfo(np.int64).max, np.int64)
         self._before: dict[int, Mask] = {}
         """The waiting lanes when lanes continued last."""

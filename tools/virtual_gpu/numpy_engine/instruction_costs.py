@@ -32,7 +32,7 @@ TENTHS = 10
 _SHORT_STEP = 7
 """Tenths of a tensor core's step that a product of rows of 16 bytes takes."""
 _DOUBLE_PRODUCTS = 256
-"""Of doubles, in the time of an m16n8k16 of halves: by NVIDIA's peak rates of an H200."""
+"""Products of doubles in the time of an m16n8k16 of halves: by NVIDIA's peak rates of an H200."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _ROW_BITS = {
     "f16": 16,
@@ -64,8 +64,8 @@ CYCLES = {
     "atomic": 20,
     "tensor": 25,
 }
-"""By class of Counters.warp_instructions, until the result can be used; the wait for global memory
-is not in here."""
+"""Cycles until the result can be used, by class of Counters.warp_instructions; the wait for global
+memory is not in here."""
 _LOGIC = dict.fromkeys(
     "setp set selp min max and or xor not shr shf prmt bfe bfi lop3 popc brev clz bfind".split(),
     TENTHS,
@@ -117,8 +117,9 @@ def has_slow_path(instruction: Instruction) -> bool:
 
 
 def alu_tenths(body: Classed) -> int:
-    """Of the slots, those that only the unit for logic and comparisons serves. Additions and shifts
-    to the left are multiplications where that unit is busy: half of them are counted."""
+    """Machine instructions, in tenths, that only the unit for logic and comparisons serves.
+    Additions and shifts to the left are multiplications where that unit is busy: half of them are
+    counted."""
     total = 0
     for instruction, kind in body:
         if kind in ("int", "float"):
@@ -165,7 +166,7 @@ def _is_word(instruction: Instruction) -> bool:
 
 
 def overhead(block: BasicBlock) -> int:
-    """Of its slots, those that a loop spends on being one."""
+    """Machine instructions, in tenths, that a loop of one block spends on being one."""
     counting = sum(i.family == "setp" or is_step(i) for i in block.body)
     return TENTHS * (1 + counting)
 

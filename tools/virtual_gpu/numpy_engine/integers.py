@@ -209,7 +209,8 @@ def sad(code: Code) -> Step:
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """Rounded toward zero; all ones where b is 0, as the hardware's routine leaves it."""
+    """The quotient, rounded toward zero; all ones where b is 0, as the hardware's routine leaves
+    it."""
     zero = b == 0
     safe = np.where(zero, b.dtype.type(1), b)
     exact = a // safe if a.dtype.kind == "u" else (a - np.fmod(a, safe)) // safe
@@ -217,7 +218,7 @@ def quotient(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """Of the sign of a; all ones where b is 0, as an H200 leaves it."""
+    """The remainder, with the sign of a; all ones where b is 0, as an H200 leaves it."""
     zero = b == 0
     safe = np.where(zero, b.dtype.type(1), b)
     return np.where(zero, ~b.dtype.type(0), np.fmod(a, safe))

@@ -17,12 +17,13 @@ Turns = NDArray[np.int64]
 
 @dataclass
 class AtomicTurns:
-    """Of a launch."""
+    """Turns of L2 for the atomics of a launch."""
 
     lanes: int = 0
     every: dict[int, Turns] = field(default_factory=dict)
-    """By buffer address: turns of each of its sectors."""
+    """Turns of each sector of a buffer, by the buffer's address."""
     floats: dict[int, Turns] = field(default_factory=dict)
+    """Turns of atomics on floats at each sector of a buffer, by the buffer's address."""
 
     def add(self, buffer: Buffer, warps: NDArray[np.int64], addresses: Array, floats: bool) -> None:
         """One instruction of some lanes: their warps, which ascend, and addresses.

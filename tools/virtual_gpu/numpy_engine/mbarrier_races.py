@@ -134,7 +134,7 @@ class OrderedRaces(RaceCheck):
         return int(f.shared.origin[lane // self._threads, 0])
 
     def granules(self, start: int, end: int) -> slice:
-        """Of bytes `start` to `end` of the batch's shared memory."""
+        """Granules of bytes `start` to `end` of the batch's shared memory."""
         return slice(start // self._granule, -(-end // self._granule))
 
     def is_seen(self, row: int, warp: int, by: int, time: int) -> bool:
@@ -236,7 +236,7 @@ class OrderedRaces(RaceCheck):
         others: NDArray[np.int64],
         did: str,
     ) -> None:
-        """Of the items that each active lane touches."""
+        """Raises Fault for the first clash among the items that each active lane touches."""
         if clash.any():
             at = int(np.argmax(clash))
             origin = int(select(f.shared.origin, active, f.shape)[at])

@@ -47,19 +47,20 @@ class Record:
     row: int
     """Its block."""
     by: int
-    """Warp that initialized it, and when."""
+    """Warp that initialized it."""
     time: int
+    """When that warp did so, by its clock of mbarrier_races."""
     phases: int = 0
-    """That have ended."""
+    """Phases that have ended."""
     events: list[Event] = field(default_factory=list)
     before: Clock | None = None
     """What comes before the arrivals so far."""
     over: list[Clock | None] = field(default_factory=lambda: [None, None])
-    """The same when a phase of each parity last ended."""
+    """What `before` held when a phase of each parity last ended."""
     arrived: Rounds = NO_ROUNDS
-    """The most of the copies and warps that have arrived."""
+    """Most rounds of the copies and warps that have arrived."""
     ended: list[Rounds] = field(default_factory=lambda: [NO_ROUNDS, NO_ROUNDS])
-    """The same when a phase of each parity last ended."""
+    """What `arrived` held when a phase of each parity last ended."""
 
     def join(self, clock: Clock) -> None:
         self.before = clock if self.before is None else np.maximum(self.before, clock)

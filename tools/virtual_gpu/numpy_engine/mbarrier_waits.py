@@ -78,7 +78,8 @@ class _Waiting:
     words: NDArray[np.int64]
     parities: NDArray[np.int64]
     numbers: NDArray[np.int64]
-    """Of the phases whose ends are waited for; unless only their parities are known."""
+    """Numbers of the phases whose ends are waited for; their parities, where only these are
+    known."""
 
     def keep(self, chosen: Mask) -> None:
         self.lanes, self.words = self.lanes[chosen], self.words[chosen]
@@ -91,7 +92,7 @@ class MbarrierWaits:
     def __init__(self, lanes: int) -> None:
         self._waiting: list[_Waiting] = []
         self._back = np.full(lanes // WARP_LANES, _NOWHERE, np.int64)
-        """By warp: the basic block where its first waiting lanes will come back."""
+        """Basic block where the first waiting lanes of a warp will come back, by warp."""
         self._failed_polls = 0
         self.last_failed: tuple[Poll, int, int] | None = None
         """The last test that failed, its lane and mbarrier; None once one did not."""

@@ -151,7 +151,7 @@ def groups(words: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 @dataclass
 class _Arrivals:
-    """Of some lanes at one mbarrier."""
+    """Arrivals of some lanes at one mbarrier."""
 
     f: Frame
     form: Form
@@ -240,7 +240,7 @@ def arrival_of_copies(code: Code) -> Step:
 
 
 def _rounds(f: Frame, lanes: Lanes) -> Rounds:
-    """Of loads, with the lanes' copies."""
+    """Rounds of loads before an arrival of the lanes' copies, these copies included."""
     if f.counters is None:
         return NO_ROUNDS
     each = [

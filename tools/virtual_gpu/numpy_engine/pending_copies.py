@@ -45,7 +45,7 @@ class CopyQueue:
     committed: NDArray[np.int64]
     """Groups that each lane has closed."""
     flying: NDArray[np.int32]
-    """By word of the batch's shared memory: copies in flight to it."""
+    """Copies in flight to each word of the batch's shared memory."""
     copies: list[Copy] = field(default_factory=list)
     bulk: int = 0
     """Bulk copies in flight."""

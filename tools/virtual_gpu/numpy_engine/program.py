@@ -87,7 +87,7 @@ class Block:
     end: End
     mix: BlockCost
     first: Instruction | None
-    """For messages about the block; None where it has no instruction."""
+    """First instruction, for messages about the block; None where it has none."""
     wait: int
     """Number of the loop that waits for a clock, or 0: clock_waits.py."""
 
@@ -104,24 +104,25 @@ class Program:
     widths: tuple[int, ...]
     """Bits of each register."""
     shared_bytes: int
-    """Static."""
+    """Static shared memory of a block, in bytes."""
     reached: Mapping[int, tuple[SharedArray, ...]]
-    """By id() of an instruction, the shared arrays that it may access."""
+    """Shared arrays that an instruction may access, by its id()."""
     local_bytes: int
-    """Of one thread."""
+    """Bytes of local memory of one thread."""
     shared_granule: int
     """Bytes of the narrowest access to shared memory, the race check's granularity; 0: none."""
     reach: Reach
     """What it may do to global memory."""
     in_order: bool
-    """A block may wait for those before it: they run one after the other, from the first."""
+    """Whether a block may wait for those before it: they run one after the other, from the
+    first."""
     has_mbarriers: bool
     has_heap: bool
-    """It calls malloc or free."""
+    """Whether it calls malloc or free."""
     reserves: bool
-    """Tiles of several warps meet in shared memory beyond its own."""
+    """Whether tiles of several warps meet in shared memory beyond its own."""
     cooperative: bool
-    """All blocks run at once: translated for a cooperative launch."""
+    """Whether all blocks run at once: translated for a cooperative launch."""
     twins: Mapping[int, int]
     """Numbers of twins and their registers: unset_registers.py."""
     unset: frozenset[int]
@@ -129,7 +130,7 @@ class Program:
     outline: tuple[PtxBlock, ...]
     """The basic blocks as the mapping to machine code sees them."""
     looks: bool
-    """A loop looks at what others store: ordered_accesses.looks_in_loops."""
+    """Whether a loop looks at what others store: ordered_accesses.looks_in_loops."""
 
     @property
     def mixes(self) -> list[BlockCost]:
@@ -172,11 +173,11 @@ class Prepared:
     in_registers: frozenset[int]
     """id() of loads and stores of local memory that the machine does not make."""
     looks: bool
-    """A loop looks at what others store: ordered_accesses.looks_in_loops."""
+    """Whether a loop looks at what others store: ordered_accesses.looks_in_loops."""
     sums: frozenset[int]
-    """ordered_accesses.unread_sums"""
+    """id() of each atomic addition whose result nothing reads: ordered_accesses.unread_sums."""
     deciding: frozenset[int]
-    """ordered_accesses.deciding_loads"""
+    """id() of each loose load whose value decides something: ordered_accesses.deciding_loads."""
 
 
 def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
@@ -313,7 +314,7 @@ def _end(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> End:
 
 
 def _has_mbarriers(blocks: Sequence[BasicBlock]) -> bool:
-    """Or bulk copies, which work with them."""
+    """Whether there are mbarriers, or bulk copies, which work with them."""
     return any(i.family == "mbarrier" or is_bulk(i) for b in blocks for i in b.body)
 
 

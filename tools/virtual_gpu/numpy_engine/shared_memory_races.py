@@ -37,9 +37,9 @@ lanes had met (12), warp (5), how many barriers of the block had opened (27)."""
 _ONE = np.uint64(1)
 LANE_BIT, WARP_BIT, EPOCH_BIT = int(_LANE), int(_WARP), int(_EPOCH)
 SEVERAL = _ONE << np.uint64(18)
-"""Several lanes of the warp; of a writer: they wrote the same value."""
+"""Bit of a stamp for several lanes of the warp; of a writer: they wrote the same value."""
 MANY = _ONE << np.uint64(36)
-"""Several warps."""
+"""Bit of a stamp for several warps."""
 UNKNOWN_SITE = 0x1FFF
 MAX_SYNCS = 0xFFF
 Verb = Literal["read", "wrote", "at once", "changed atomically"]
@@ -57,7 +57,8 @@ class RaceCheck:
         self._writer: Stamps = np.zeros(granules, np.uint64)
         self._reader: Stamps = np.zeros(granules, np.uint64)
         self._adder: Stamps | None = None
-        """Of atomic operations that changed something, as of readers; from the first one on."""
+        """Stamps of atomic operations that changed something, kept as those of readers; made by the
+        first."""
         self._stamps: Stamps = np.broadcast_to(
             (_ONE << _EPOCH) | threads_of(shape[1]), shape
         ).copy()
@@ -247,12 +248,12 @@ def count_sync(stamps: Stamps, active: Active) -> None:
 
 
 def between(apart: Stamps) -> NDArray[np.bool_]:
-    """apart: two stamps, xor. Of different warps and the same epoch?"""
+    """Whether stamps are of different warps and the same epoch. apart: two of them, xor."""
     return np.asarray((apart - (_ONE << _WARP)) < ((_ONE << _EPOCH) - (_ONE << _WARP)))
 
 
 def within(apart: Stamps) -> NDArray[np.bool_]:
-    """Of different lanes of a warp that has not met since?"""
+    """Whether stamps are of different lanes of a warp that has not met since. apart: two, xor."""
     return np.asarray((apart - (_ONE << _LANE)) < ((_ONE << _SYNC) - (_ONE << _LANE)))
 
 
@@ -264,7 +265,8 @@ def clashes(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
 
 
 def writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
-    """Of lanes that wrote the same value, one's own may be among them."""
+    """Which lanes clash with earlier writers. Where several lanes wrote the same value, one's own
+    may be among them."""
     clash = clashes(writers, mine)
     if clash.any():
         clash &= between(writers ^ mine) | ((writers & SEVERAL) == 0)
@@ -299,7 +301,7 @@ def _joined(mine: Stamps, known: Stamps) -> Stamps:
 
 
 def differ(left: Array, right: Array, float_type: str = "") -> NDArray[Any]:
-    """Which items do; those of floats of this type not where both are NaNs."""
+    """Which items differ; floats of this type do not where both are NaNs."""
     if left.dtype.itemsize < 16:
         found = np.asarray(left.view(right.dtype) != right)
     else:

@@ -15,13 +15,14 @@ from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LA
 
 SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
 LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
-"""From sectors."""
+"""Shift that turns the number of a sector into that of its line."""
 
 
 def packets_of(
     site: Site, address: Array, active: Active, shape: tuple[int, int]
 ) -> tuple[int, int]:
-    """Of a store by itself; and, three times, of the run of stores that begins here."""
+    """Returns the packets of a store by itself, and three times those of the run that begins
+    here."""
     if address.size == 1:
         address = np.broadcast_to(address, shape)
     lanes = active.mask.reshape(-1, WARP_LANES).sum(axis=1)
@@ -41,7 +42,8 @@ def packets_of(
 
 
 def packets_in(sectors: Any, lines: Any, nbytes: Any) -> Any:
-    """Of stores of so many bytes: a sector counts as filled if three quarters of all are."""
+    """Packets of stores of `nbytes` bytes in all: sectors count as filled if the bytes are more
+    than three quarters of theirs."""
     return 2 * lines + sectors * np.where(4 * nbytes > 3 * SECTOR_BYTES * sectors, 1, 2)
 
 

@@ -250,7 +250,7 @@ def _turn(f: Frame, active: Active, transfer: Transfer) -> None:
 
 
 def _first_lanes(f: Frame, active: Active, count: int) -> Active:
-    """Of each warp those that give addresses."""
+    """The lanes of each warp that give addresses."""
     if count == WARP_LANES:
         return active
     mask = active.mask & (np.arange(f.shape[1]) % WARP_LANES < count)

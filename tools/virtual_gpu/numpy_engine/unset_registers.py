@@ -70,7 +70,7 @@ class Twins:
 
     @property
     def numbers(self) -> dict[int, int]:
-        """Of each twin and its register."""
+        """Number of the register that each twin belongs to, by number of the twin."""
         return {other: one for one, other in map(self._pair, self._twins)}
 
     @property
@@ -154,7 +154,7 @@ class Twins:
         return uncounted
 
     def _copy(self, instruction: Instruction, written: set[str]) -> Step:
-        """For results that do not follow from an unset register."""
+        """Copies to the twins the results that do not follow from an unset register."""
         code, copies = Code(self._unit, instruction), []
         for name in sorted(written):
             dtype = unsigned(self._registers[name].bits)
@@ -168,7 +168,7 @@ class Twins:
         return copy
 
     def _check(self, instruction: Instruction) -> Iterator[Step]:
-        """Of an instruction with effects: its guard, its addresses, what it stores."""
+        """Checks an instruction with effects: its guard, its addresses, what it stores."""
         if instruction.family in _HINTS:
             return
         guard = instruction.guard
@@ -236,14 +236,14 @@ def _named(block: BasicBlock) -> Iterator[Register]:
 
 
 def _is_computed(instruction: Instruction) -> bool:
-    """From registers alone, so that it can be done twice."""
+    """Whether the results follow from registers alone, so that it can be done twice."""
     if instruction.family in _EFFECTS or _carries(instruction):
         return False
     return not instruction.opcode.startswith(("wmma.load", "wmma.store"))
 
 
 def _carries(instruction: Instruction) -> bool:
-    """It works with the condition code: not followed."""
+    """Whether it works with the condition code, which is not followed."""
     return "cc" in instruction.modifiers or instruction.family in ("addc", "subc", "madc")
 
 

@@ -148,10 +148,10 @@ class Access:
     active: Active
     stamps: Stamps
     granules: Granules
-    """One behind the other of each lane: lanes x parts."""
+    """Granules that each lane touches, lane after lane: lanes x parts."""
     mine: NDStamps
     rows: Granules | None
-    """Of the batch, where flags may order."""
+    """Row of the batch's block for each of `granules`; None unless flags may order."""
     parts: int
 
     def read(self) -> None:
@@ -204,7 +204,7 @@ class Access:
         self._stop(clash, adders, self.stamps.adder_times, "changed atomically")
 
     def _ordered(self, known: NDStamps, times: NDTimes | None, among: Mask) -> Mask:
-        """Of these stamps, those that a flag orders before this access."""
+        """Which of these stamps a flag orders before this access, looked for `among` these."""
         found = np.zeros(among.shape, np.bool_)
         if times is None or self.rows is None or self.races.flags is None or not among.any():
             return found
@@ -283,7 +283,7 @@ def global_race_message(
 
 
 def access(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Access | None:
-    """None if the buffer is not watched."""
+    """Returns the access as the check sees it; None if the buffer is not watched."""
     races = f.warp_races
     if races is None or (stamps := races.watched.by_address.get(region.buffer.address)) is None:
         return None

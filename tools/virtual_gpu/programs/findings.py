@@ -25,15 +25,15 @@ class Finding:
     kernel: str
     """Mangled name; "" where there is none."""
     file: str
-    """As messages name it; "" where there is none."""
+    """Name of the file as messages give it; "" where there is none."""
     line: int
-    """0 where there is none."""
+    """Number of the line; 0 where there is none."""
     path: str = ""
-    """Of the file where it was built, if that is known."""
+    """Path of the file where it was built, if that is known."""
 
     @property
     def kernel_name(self) -> str:
-        """Without the types of its parameters: space::kernel."""
+        """Name without the types of its parameters: space::kernel."""
         return plain_name(self.kernel)
 
 

@@ -23,7 +23,7 @@ TYPES: dict[int, Any] = {
     10: np.dtype(np.int32),
     _BF16: np.dtype(np.uint16),
 }
-"""By cudaDataType_t; bf16 as its bits."""
+"""NumPy dtypes by cudaDataType_t; bf16 as its bits."""
 DOUBLE, INT = 1, 10
 Items = NDArray[Any]
 
@@ -34,7 +34,7 @@ class NotAnswered(Exception):
 
 @dataclass(frozen=True)
 class Matrix:
-    """In columns that begin `pitch` elements apart."""
+    """Matrix in columns that begin `pitch` elements apart."""
 
     call: str
     name: str
@@ -73,7 +73,7 @@ class Matrix:
 
 
 def _bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """To nearest, ties to even; NaNs stay NaNs."""
+    """Rounds to nearest, ties to even; NaNs stay NaNs."""
     raw = values.view(np.uint32)
     rounded = ((raw + ((raw >> 16) & 1) + 0x7FFF) >> 16).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)

@@ -38,7 +38,7 @@ HOST_LINK_BYTES_PER_S = 25e9
 """What copies between host and device are taken to reach: PCIe 4.0 x16."""
 COPY_LATENCY_NS = 5_000
 DEVICE_TO_HOST = 2
-"""Of enum cudaMemcpyKind."""
+"""Value of enum cudaMemcpyKind."""
 
 Launched = Callable[[LaunchReport, Estimate], None]
 
@@ -77,7 +77,7 @@ class ProgramHost(CallsOnGpu):
         """Address and bytes of each row that is about to be copied to the host."""
         self._broken = False
         self._incomplete = False
-        """Something did not run, and what it would have written is missing."""
+        """Whether something did not run, so that what it would have written is missing."""
         self._keep_going, self._told = keep_going, set[tuple[str, str]]()
         self._recording: list[Callable[[], int]] | None = None
         self._graphs: dict[int, list[Callable[[], int]]] = {}
@@ -130,7 +130,8 @@ class ProgramHost(CallsOnGpu):
         self._folder.cleanup()
 
     def _print(self, report: LaunchReport) -> None:
-        """To the program's standard output, behind what its host code wrote before the launch."""
+        """Writes what a launch printed to the program's standard output, behind what its host code
+        wrote before the launch."""
         if report.prints:
             with self._guard:
                 text = text_of(report.prints, self._memory)

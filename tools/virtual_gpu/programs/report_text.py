@@ -73,7 +73,8 @@ def _profile(run: ProgramRun) -> list[str]:
 
 
 def _machine(counters: Mapping[str, Any]) -> list[str]:
-    """By unit, the busiest first; nothing where the machine code is not known."""
+    """Line with the machine instructions by unit, the busiest first; none where the machine code is
+    not known."""
     units = sorted(counters["machine_instructions"].items(), key=lambda item: -item[1])
     if not units:
         return []

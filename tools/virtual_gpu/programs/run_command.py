@@ -102,7 +102,7 @@ def report(
 
 
 def _flags(asked: argparse.Namespace) -> list[str]:
-    """As nvcc takes them."""
+    """Options of the command line as nvcc takes them."""
     flags = [f"-{letter}{value}" for letter in "IDLlO" for value in getattr(asked, letter)]
     flags += [f"-std={asked.std}"] if asked.std else []
     flags += [f"-arch={asked.gpu_architecture}"] if asked.gpu_architecture else []

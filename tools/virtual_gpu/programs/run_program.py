@@ -32,9 +32,9 @@ class ProgramRun:
     """What became of a program."""
 
     code: int
-    """Its own exit code; 128 + n where signal n killed it."""
+    """The program's own exit code; 128 + n where signal n killed it."""
     launches: tuple[Mapping[str, Any], ...]
-    """Of each: kernel, grid, block, estimated_us, limiter, why, counters."""
+    """Each launch's kernel, grid, block, estimated_us, limiter, why and counters."""
     faults: tuple[str, ...]
     refused: str
     """What the virtual GPU does not support, or ""."""
@@ -45,7 +45,7 @@ class ProgramRun:
     ended: str
     """"" or how it ended if not by itself."""
     paths: Mapping[str, str] = field(default_factory=dict)
-    """Of the source files of findings, by message."""
+    """Paths of the source files of findings, by message."""
     stopped: Mapping[str, int] = field(default_factory=dict)
     """How many launches of each kernel a fault stopped; `launches` has only those that ended."""
     answered: Mapping[str, int] = field(default_factory=dict)
@@ -112,7 +112,8 @@ def run_built(
     memory_bytes: int = 0,
     keep_going: bool = False,
 ) -> ProgramRun:
-    """The same for a library of build_program for that GPU; `name` is what main() gets first."""
+    """Runs a library that build_program built for that GPU, as run_program does; `name` is what
+    main() gets first."""
     toolkit = find_toolkit()
     runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
     with tempfile.TemporaryDirectory(prefix="astra-program-") as temporary:

@@ -20,9 +20,9 @@ class Suppression:
 
     finding: str = "*"
     kernel: str = "*"
-    """Of its mangled name, or of its name without types."""
+    """Pattern of the kernel's mangled name, or of its name without types."""
     place: str = "*"
-    """file:line, or file."""
+    """Pattern of file:line, or file."""
     reason: str = ""
 
     def matches(self, finding: Finding) -> bool:

@@ -34,7 +34,7 @@ _REGISTER_TYPES = frozenset(
     "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64".split()
 )
 _MAX_REGISTERS = 1 << 20
-"""Of one name: nvcc comes nowhere near."""
+"""Most registers of one name: nvcc comes nowhere near."""
 
 
 @dataclass

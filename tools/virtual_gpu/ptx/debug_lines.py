@@ -82,7 +82,7 @@ class SourceFiles:
 
 @dataclass(frozen=True)
 class Section:
-    """Of debug data; only its labels matter here."""
+    """Section of debug data; only its labels matter here."""
 
     labels: frozenset[str]
 

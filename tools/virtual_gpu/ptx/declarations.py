@@ -12,7 +12,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, Relocation, Varia
 
 _ALIGNMENTS = frozenset(1 << power for power in range(13))
 _LARGEST_BYTES = 1 << 32
-"""Of a variable: no GPU's kernel has as much."""
+"""Most bytes of a variable: no GPU's kernel has as much."""
 _LARGEST_INITIAL_BYTES = 1 << 26
 _SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})
 _TYPES = frozenset("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64".split())
@@ -22,7 +22,7 @@ _HOLD_ADDRESSES = frozenset({"u32", "u64"})
 
 @dataclass(frozen=True)
 class _Address:
-    """Of a symbol, as an initial value."""
+    """Address of a symbol, as an initial value."""
 
     symbol: str
     addend: int

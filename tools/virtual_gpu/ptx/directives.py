@@ -15,7 +15,7 @@ _MAX_NUMBERS = {
     "explicitcluster": 0,
     "blocksareclusters": 0,
 }
-"""Of a kernel's directive."""
+"""Most numbers behind each directive of a kernel."""
 _MOST = 1 << 31
 
 

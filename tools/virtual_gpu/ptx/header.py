@@ -17,7 +17,7 @@ _SINCE = {
     "70": (6, 0), "72": (6, 1), "75": (6, 3), "80": (7, 0), "86": (7, 1), "87": (7, 4),
     "88": (9, 0), "89": (7, 8), "90": (7, 8), "90a": (8, 0),
 }  # fmt: skip
-"""Of each target the first version that has it."""
+"""First PTX version, (major, minor), that has each target."""
 _LATER_TARGET = re.compile(r"1\d\d[af]?")
 _OPTIONS = frozenset({"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"})
 

@@ -72,7 +72,8 @@ def mistake(instruction: Instruction, space: Space = lambda _: "") -> str:
 
 
 def _wrong_pair(instruction: Instruction) -> str:
-    """Two results: of shfl and match.all, and of setp but for single halves."""
+    """What is wrong with two results, which shfl, match.all and setp may have; setp not of single
+    halves."""
     pair = any(isinstance(operand, Pair) for operand in instruction.operands)
     if pair and instruction.family == "setp" and {"f16", "bf16"} & set(instruction.modifiers):
         return "two results"
@@ -105,7 +106,8 @@ def _wrong_base(instruction: Instruction, operand: Operand) -> str:
 
 
 def _wrong_place(instruction: Instruction, operand: Operand, named: str, space: Space) -> str:
-    """Of a variable's name as an address: does it lie where the instruction looks?"""
+    """What is wrong with a variable's name as an address: whether it lies where the instruction
+    looks."""
     if not isinstance(operand, Address):
         return "no address where one is expected"
     base = operand.base
@@ -127,7 +129,7 @@ def _wrong_place(instruction: Instruction, operand: Operand, named: str, space: 
 
 
 def _wrong_name(instruction: Instruction, space: Space) -> str:
-    """Of a variable's name as a value."""
+    """What is wrong with a variable's name as a value."""
     value = instruction.operands[-1]
     if not isinstance(value, Symbol):
         return ""

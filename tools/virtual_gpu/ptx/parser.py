@@ -28,7 +28,8 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 __all__ = ["Kernel", "Module", "PtxSyntaxError", "parse"]
 
 MAX_PARAM_BYTES, MAX_CONST_BYTES, MAX_SHARED_BYTES = 32_764, 65_536, 49_152
-"""Of a kernel, of a module, and of a kernel without what a launch adds: ptxas takes no more."""
+"""Most bytes of a kernel's parameters, of a module's constants, and of a kernel's shared memory
+without what a launch adds: ptxas takes no more."""
 
 
 def parse(text: str) -> Module:

@@ -11,7 +11,7 @@ class Register:
     name: str
     """Unique in its function: a name declared again in an inner scope carries a suffix."""
     type: str
-    """As declared: pred, b16, b32, f32, ..."""
+    """Type as declared: pred, b16, b32, f32, ..."""
 
     @property
     def bits(self) -> int:
@@ -93,11 +93,11 @@ class Guard:
 @dataclass(frozen=True, slots=True)
 class Instruction:
     opcode: str
-    """With all modifiers: ld.global.nc.b16."""
+    """Opcode with all modifiers: ld.global.nc.b16."""
     operands: tuple[Operand, ...]
     guard: Guard | None
     line: int
-    """In the PTX text, from 1."""
+    """Line in the PTX text, from 1."""
     source: str = ""
     """Where it comes from: "silu.cu:16" or, in a header, "row.cuh:4, inlined at silu.cu:16"; empty
     without -lineinfo."""
@@ -148,7 +148,7 @@ class Variable:
     relocations: tuple[Relocation, ...] = ()
     external: bool = False
     type: str = ""
-    """Of an element, as declared."""
+    """Type of an element, as declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Param:
     size: int
     align: int
     type: str = ""
-    """Of an element, as declared."""
+    """Type of an element, as declared."""
 
 
 @dataclass(eq=False)
@@ -170,7 +170,7 @@ class Function:
     returns: tuple[Param, ...] = ()
     body: list[Statement] = field(default_factory=list)
     variables: dict[str, Variable] = field(default_factory=dict)
-    """Declared in the body: .local, .shared and the .param slots of calls."""
+    """Variables declared in the body: .local, .shared and the .param slots of calls."""
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """.branchtargets by label."""
     call_targets: dict[str, tuple[str, ...]] = field(default_factory=dict)

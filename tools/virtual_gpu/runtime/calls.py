@@ -28,7 +28,7 @@ UNWRITTEN = 0xA5
 INVALID_VALUE, MEMORY_ALLOCATION, INVALID_SYMBOL, UNKNOWN_FUNCTION = 1, 2, 13, 400
 ALREADY_REGISTERED = 712
 MAX_DYNAMIC_SHARED, SHARED_CARVEOUT = 8, 9
-"""Of enum cudaFuncAttribute."""
+"""Values of enum cudaFuncAttribute."""
 
 
 class CallUnsupported(PtxUnsupported):

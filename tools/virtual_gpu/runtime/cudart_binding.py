@@ -84,7 +84,7 @@ _CALLBACKS: dict[str, Any] = {
 _READ = ctypes.CFUNCTYPE(_INT, _SIZE)
 _ANSWER = ctypes.CFUNCTYPE(_INT, _NAME, _NAME, ctypes.POINTER(ctypes.c_int64))
 _WORDS = {b"gemm": 21, b"random": 8, b"vector": 9}
-"""By kind of a library's call: libraries.h."""
+"""Operand words of a library's call, by kind of call (libraries.h)."""
 
 
 class _Table(ctypes.Structure):

@@ -30,8 +30,9 @@ class DeviceCode:
 
 
 def device_code(address: int, arch: int) -> DeviceCode:
-    """Of the fat binary in this process' memory, what is for compute capability `arch` (90), or the
-    newest before. Raises CallUnsupported where that is missing or compressed."""
+    """Returns what the fat binary at `address`, in this process' memory, has for compute capability
+    `arch` (90), or for the newest before. Raises CallUnsupported where that is missing or
+    compressed."""
     entries = list(_entries(address))
     fitting = [e for e in entries if e[1] <= arch]
     ptx = max((e[1:] for e in fitting if e[0] == _PTX), default=None)
@@ -51,7 +52,7 @@ def device_code(address: int, arch: int) -> DeviceCode:
 
 
 def _entries(address: int) -> Iterator[tuple[int, int, bytes]]:
-    """Kind, architecture and content of each."""
+    """Kind, architecture and content of each entry."""
     magic, _, header, size = _HEADER.unpack(ctypes.string_at(address, _HEADER.size))
     if magic != _MAGIC:
         raise CallUnsupported("a fat binary of a format that is not known")

@@ -17,14 +17,14 @@ from astra_chat.tools.virtual_gpu.sass.control_flow import MachineBlock
 from astra_chat.tools.virtual_gpu.sass.disassembly import MachineInstruction
 
 _FIXED = frozenset("LDG STG LD ST LDS STS ATOMS ATOMG REDG RED ATOM SHFL BAR LDSM LDGSTS".split())
-"""Not merged with others, not moved out of loops as a rule."""
+"""Instructions that are not merged with others, nor moved out of loops as a rule."""
 _TELLING = _FIXED | frozenset(
     "HMMA IMMA DMMA MUFU FFMA FADD FMUL HFMA2 HADD2 DFMA DADD DMUL F2I I2F F2F FRND FLO POPC BREV "
     "REDUX VOTE MATCH".split()
 )
 _MOVABLE = frozenset("LDC ULDC MOV S2R CS2R".split())
 _MEETING = ("BSSY", "BSYNC")
-"""Stand with a branch that lanes go round, and run whether they do or not."""
+"""Instructions that stand with a branch that lanes go round, and run whether they do or not."""
 _FIXED_VOTES, _TELLING_VOTES, _VOTES, _MOVABLE_VOTES = 6.0, 2.0, 1.0, 0.1
 
 
@@ -33,25 +33,26 @@ class PtxBlock:
     """What the mapping needs of a basic block of the PTX."""
 
     lines: tuple[int, ...]
-    """Of its instructions: one that was inlined several times occurs as often."""
+    """PTX lines of the block's instructions: one that was inlined several times occurs as often."""
     successors: tuple[int, ...]
     counts: bool = False
-    """A loop of itself that counts by a constant, as those do that ptxas unrolls."""
+    """Whether it is a loop of itself that counts by a constant, as those do that ptxas unrolls."""
     counting: frozenset[int] = frozenset()
     """Lines of comparisons and steps: in unrolled code they do not occur once a turn."""
     sources: Mapping[int, str] = field(default_factory=dict, compare=False)
-    """By line, the program's own lines that it comes from (Instruction.own_lines)."""
+    """The program's own lines that a PTX line comes from (Instruction.own_lines), by PTX line."""
 
 
 @dataclass(frozen=True)
 class Placement:
     block: int | None
-    """Of the PTX; None: unknown."""
+    """Number of the basic block of the PTX; None: unknown."""
     copies: int = 1
     """Visits of that block whose work one run of this block does."""
     fixed: frozenset[int] = frozenset()
-    """Lines of that block that instructions here come from which are not moved; and of all."""
+    """PTX lines of `block` from which instructions here come that are not moved."""
     lines: frozenset[int] = frozenset()
+    """PTX lines of `block` from which any instructions here come."""
 
 
 def ptx_blocks(blocks: Sequence[BasicBlock]) -> tuple[PtxBlock, ...]:
@@ -71,7 +72,7 @@ def _ptx_block(number: int, block: BasicBlock) -> PtxBlock:
 
 
 def place(blocks: Sequence[MachineBlock], ptx: Sequence[PtxBlock]) -> tuple[Placement, ...]:
-    """Of each block of machine code; rare ones are not looked at."""
+    """Returns where each block of machine code belongs in the PTX; rare ones are not looked at."""
     placer = _Placer(ptx)
     return tuple(
         Placement(None) if block.rare else placer.place(block.instructions) for block in blocks
@@ -115,13 +116,14 @@ class _Placer:
         return 1
 
     def _typical(self, counts: Mapping[int, int]) -> int:
-        """The lower median."""
+        """The lower median, over lines, of their count here over that in the PTX; at least 1."""
         ratios = sorted(max(1, n // self._repeats[line]) for line, n in counts.items())
         return ratios[(len(ratios) - 1) // 2]
 
 
 def _least(code: Sequence[MachineInstruction]) -> dict[int, int]:
-    """By line, how often its rarest opcode occurs: a line may become several instructions."""
+    """How often the rarest opcode of each line occurs, by line: a line may become several
+    instructions."""
     by_line: dict[int, Counter[str]] = defaultdict(Counter)
     for instruction in code:
         by_line[instruction.line][instruction.name] += 1

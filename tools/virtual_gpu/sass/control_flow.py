@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from astra_chat.tools.virtual_gpu.sass.disassembly import MachineInstruction, MachineKernel
 
 _TARGET = re.compile(r"`\(([^)]+)\)|(\.L_\w+)")
-"""As branches name one, and as tables list them."""
+"""A branch's target, as branches name one and as tables list them."""
 _JUMPS, _TABLES = ("BRA", "JMP"), ("BRX", "JMX")
 _ENDS = (*_JUMPS, *_TABLES, "EXIT", "RET", "BREAK", "BSYNC")
 _PARTED = "BRA.DIV"
-"""To a slow path of warps that are not whole."""
+"""Branch to a slow path of warps that are not whole."""
 _OWN = "$__internal_"
 """How names of the compiler's own functions begin; those of the source begin with the kernel's."""
 
@@ -35,11 +35,11 @@ class CallsOwnFunction(Exception):
 class Loop:
     head: int
     members: frozenset[int]
-    """The head too."""
+    """Blocks of the loop, the head among them."""
 
 
 def basic_blocks(kernel: MachineKernel) -> tuple[MachineBlock, ...]:
-    """In the order of the text; a call is an instruction like others.
+    """Basic blocks in the order of the text; a call is an instruction like others.
 
     Raises CallsOwnFunction: calls of the compiler's functions alone are understood.
     """
@@ -72,7 +72,8 @@ def basic_blocks(kernel: MachineKernel) -> tuple[MachineBlock, ...]:
 
 
 def loops(blocks: Sequence[MachineBlock]) -> list[Loop]:
-    """The largest first: of two that share blocks, the outer one stands before the inner one."""
+    """Loops, the largest first: of two that share blocks, the outer one stands before the inner
+    one."""
     before = predecessors(blocks)
     dominators = _dominators(blocks, before)
     members: dict[int, set[int]] = {}
@@ -105,7 +106,8 @@ def _add_body(members: set[int], last: int, before: Sequence[Sequence[int]]) -> 
 
 
 def _dominators(blocks: Sequence[MachineBlock], before: Sequence[Sequence[int]]) -> list[int]:
-    """Of each block, as a set of bits: those that every way to it passes, itself included."""
+    """Returns the dominators of each block as a set of bits: the blocks that every way to it
+    passes, itself included."""
     everything = (1 << len(blocks)) - 1
     dominators = [1, *[everything] * (len(blocks) - 1)]
     changed = True
@@ -129,7 +131,7 @@ def _targets(instruction: MachineInstruction, labels: Mapping[str, int]) -> list
 def _successors(
     last: MachineInstruction, labels: Mapping[str, int], number: Mapping[int, int], end: int
 ) -> tuple[int, ...]:
-    """Of the block that ends with that instruction, at `end`."""
+    """Successors of the block that ends with the instruction `last`, at `end`."""
     following = (number[end],) if end in number else ()
     if last.opcode == _PARTED:
         return following

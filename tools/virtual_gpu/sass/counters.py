@@ -31,24 +31,24 @@ _CALL_CYCLES = 400.0
 
 @dataclass(frozen=True)
 class Executed:
-    """By one launch."""
+    """What one launch executed of a kernel's machine code."""
 
     units: Counter[str]
     """Warp instructions by unit."""
     cycles: int
-    """Of the longest warp, without the wait for global memory."""
+    """Cycles of the longest warp, without the wait for global memory."""
     rounds: int
-    """Of its loads that wait for each other."""
+    """Rounds of the longest warp's loads that wait for each other."""
     before_load: int
-    """Of the cycles, those before the warp first waits for global memory."""
+    """Cycles before the longest warp first waits for global memory."""
     cycles_by_unit: Counter[str]
-    """Of the cycles, by the unit that they are spent on."""
+    """The longest warp's cycles by the unit that they are spent on."""
     cycles_by_line: Counter[str]
-    """Of the cycles, by source line, where that is known."""
+    """The longest warp's cycles by source line, where that is known."""
     rounds_by_line: Counter[str]
-    """Of the rounds, by the source lines of the load and of what waits for it."""
+    """The longest warp's rounds by the source lines of the load and of what waits for it."""
     close_stores: float
-    """Of stores behind another to the same place, the share that comes right behind it."""
+    """Share of the stores behind another to the same place that come right behind it."""
 
 
 class KernelCode:
@@ -111,7 +111,7 @@ class KernelCode:
         }
 
     def _costs(self, runs: Sequence[float]) -> list[Timing]:
-        """Of each block where these are executed; launches differ in few of them."""
+        """Timings of each block where these are executed; launches differ in few of them."""
         executed = frozenset(block for block, often in enumerate(runs) if often)
         if executed not in self._timings:
             self._timings[executed] = timings(self._code, executed)
@@ -122,14 +122,14 @@ Key = TypeVar("Key")
 
 
 class _Sum(dict[Key, float]):
-    """By key."""
+    """Sums by key."""
 
     def add(self, parts: Mapping[Key, float], often: float) -> None:
         for key, some in parts.items():
             self[key] = self.get(key, 0.0) + often * some
 
     def by(self, names: Mapping[Key, str]) -> _Sum[str]:
-        """By name, without what has none."""
+        """Returns the sums by name, without those of keys that have none."""
         named: _Sum[str] = _Sum()
         for key, some in self.items():
             if key in names:
@@ -137,7 +137,7 @@ class _Sum(dict[Key, float]):
         return named
 
     def rounded(self) -> Counter[Key]:
-        """Without what rounds to 0."""
+        """Sums as whole numbers, without those that round to 0."""
         return Counter({key: round(some) for key, some in self.items() if round(some)})
 
 
@@ -156,14 +156,14 @@ def _rounds(by_places: Mapping[str, float]) -> Counter[str]:
 
 
 class MachineCode:
-    """That of a file's kernels, as far as it is known."""
+    """The machine code of a file's kernels, as far as it is known."""
 
     def __init__(self, text: Path) -> None:
         self._disassembly = Disassembly(text)
         self._known: dict[str, tuple[Sequence[PtxBlock], KernelCode | None]] = {}
 
     def kernel(self, name: str, ptx: Sequence[PtxBlock]) -> KernelCode | None:
-        """None where there is no text, or where it is not understood."""
+        """The code of one kernel; None where there is no text, or where it is not understood."""
         known, code = self._known.get(name, (None, None))
         if known is not ptx:
             code = self._read(name, ptx)
@@ -227,6 +227,6 @@ def _units(code: Sequence[MachineInstruction]) -> Counter[str]:
 
 
 def _is_call(instruction: MachineInstruction) -> bool:
-    """Of a function that divides."""
+    """Whether it calls a function that divides."""
     functions = ("div", "rem")
     return instruction.name == "CALL" and any(f in instruction.operands for f in functions)

@@ -19,15 +19,15 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import find_tool
 
 SUFFIX = ".sass"
-"""Of the text, which lies beside the PTX of the same nvcc call."""
+"""Suffix of the file with the text, which lies beside the PTX of the same nvcc call."""
 OPTIONS = ("-c", "-gi", "-gp", "-hex")
 """Code only, with lines of the source and of the PTX (nvcc -lineinfo), and encodings."""
 TIMEOUT_S = 60.0
 MAX_INSTRUCTIONS = 50_000
-"""Of a kernel that is looked at: working one out takes some 10 us for each."""
+"""Most instructions of a kernel that is looked at: working one out takes some 10 us for each."""
 SCOREBOARDS = 6
 _CONTROL_BIT = 105 - 64
-"""In the upper half of an instruction."""
+"""First bit of the control bits in the upper half of an instruction."""
 
 _SECTION = re.compile(r"^\.text\.(\S+):$", re.MULTILINE)
 _LINE = re.compile(r'^\s*//## File "\.nv_debug_ptx_txt", line (\d+)')
@@ -39,18 +39,18 @@ _LABEL = re.compile(r"^([^\s/]\S*):$")
 @dataclass(frozen=True)
 class MachineInstruction:
     opcode: str
-    """With its modifiers: LDG.E.128."""
+    """Opcode with its modifiers: LDG.E.128."""
     operands: str
     guard: str
     """@P0, @!UP1, or nothing."""
     line: int
-    """Of the PTX that it came from; 0: unknown."""
+    """Line of the PTX that it came from; 0: unknown."""
     stall: int
     """Cycles until the warp's next instruction may go."""
     result_board: int
     """The scoreboard that is free once the result is there; SCOREBOARDS or more: none."""
     operand_board: int
-    """The same, once its operands were read."""
+    """The scoreboard that is free once its operands were read; SCOREBOARDS or more: none."""
     waits: tuple[int, ...]
     """Scoreboards that must be free before it goes."""
 
@@ -65,7 +65,7 @@ class MachineKernel:
 
     instructions: tuple[MachineInstruction, ...]
     labels: Mapping[str, int]
-    """Where they stand: the number of the instruction behind."""
+    """Number of the instruction behind each label, by label."""
 
 
 class Disassembly:

@@ -25,7 +25,7 @@ class Code:
     ptx: tuple[PtxBlock, ...]
 
     def loop_of(self, block: int) -> Loop | None:
-        """The innermost."""
+        """The innermost loop of a block."""
         return next((x for x in reversed(self.loops) if block in x.members), None)
 
 
@@ -35,12 +35,12 @@ class _Group:
 
     home: int
     copies: tuple[int, ...]
-    """That do its work, as a whole or several visits at once; the largest first."""
+    """Machine blocks that do its work, as a whole or several visits at once; the largest first."""
     parts: tuple[int, ...]
 
 
 class Executions:
-    """Of one kernel."""
+    """Works out how often each block of one kernel's machine code ran."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -54,8 +54,8 @@ class Executions:
                 self._comes_from[successor].add(number)
 
     def of(self, visits: Sequence[int]) -> list[float]:
-        """Of each block of machine code, for these visits of the PTX's; of one without a place, as
-        often as what comes before it."""
+        """How often each block of machine code ran, for these visits of the PTX's; one without a
+        place ran as often as what comes before it."""
         runs = [0.0] * len(self._code.blocks)
         for group in self._groups:
             if visits[group.home]:

@@ -51,7 +51,7 @@ UNITS = {
     "uniform": "scalars of a warp",
     "alu": "logic, comparisons, sums of integers, other conversions",
 }
-"""And what they execute."""
+"""Units of an SM, and what they execute."""
 MEMORY = frozenset(
     ("global_load", "global_store", "global_copy", "atomic", "local", "shared", "shuffle")
 )
@@ -85,16 +85,16 @@ _UNIT_CYCLES = {
 }
 _OTHER_CYCLES = 20
 XU_CYCLES = 8
-"""Between two warp instructions of the unit of special functions."""
+"""Cycles between two warp instructions of the unit for special functions."""
 FENCE_CYCLES = {"CTA": 19, "GPU": 398, "SYS": 1026}
-"""Of a fence behind one store, by its scope, on an idle GPU; some twice as many where all SMs
-store."""
+"""Cycles of a fence behind one store, by its scope, on an idle GPU; some twice as many where all
+SMs store."""
 TENSOR_CYCLES = {"HMMA": 7, "IMMA": 7, "DMMA": 14}
-"""Between two of one warp's on its tensor core."""
+"""Cycles between two of one warp's instructions on its tensor core."""
 BRANCH_CYCLES = 4
-"""Of a branch and of a meeting of parted lanes, beyond their stall cycles."""
+"""Cycles of a branch and of a meeting of parted lanes, beyond their stall cycles."""
 READ_CYCLES, MEMORY_READ_CYCLES = 4, 14
-"""Until operands were read: of others, and of instructions that go to memory."""
+"""Cycles until operands were read: of others, and of instructions that go to memory."""
 
 
 def unit_of(instruction: MachineInstruction) -> str:

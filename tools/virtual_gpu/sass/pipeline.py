@@ -28,30 +28,31 @@ from astra_chat.tools.virtual_gpu.sass.functional_units import (
 )
 
 _TURNS = (3, 3, 2)
-"""Of a loop, by how deep it lies; further in, one. The last turn counts as all but the first."""
+"""Turns of a loop that are simulated, by how deep it lies; further in, one. The last turn counts as
+all but the first."""
 _TENSOR_CYCLES = 7
 _BOARD = re.compile(r"SB(\d)")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run of a block."""
+    """What one run of a block costs the warp."""
 
     cycles: float
     rounds: int
     before_load: float = field(default=0.0, compare=False)
-    """Of the cycles, those before the warp first waits for global memory."""
+    """Cycles before the warp first waits for global memory."""
     units: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """The cycles by the unit whose result, queue or issue they are spent on."""
+    """Cycles by the unit whose result, queue or issue they are spent on."""
     lines: Mapping[int, float] = field(default_factory=dict, compare=False)
-    """The same by the line of the PTX of that instruction."""
+    """Cycles by the PTX line of the instruction whose result, queue or issue they are spent on."""
     load_lines: Mapping[tuple[int, int], int] = field(default_factory=dict, compare=False)
-    """The rounds by the lines of the load that is waited for, and of what waits for it."""
+    """Rounds by the lines of the load that is waited for, and of what waits for it."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Of a block in the first turn of its loop, and in all others."""
+    """Cost of a block in the first turn of its loop, and in all others."""
 
     first: Cost
     steady: Cost
@@ -71,19 +72,20 @@ class _Warp:
     level: int = 0
     """Rounds of loads that it has waited for."""
     free: list[float] = field(default_factory=lambda: [0.0] * SCOREBOARDS)
-    """By scoreboard: when, and after which round."""
+    """When each scoreboard is released."""
     levels: list[int] = field(default_factory=lambda: [0] * SCOREBOARDS)
+    """Round of loads after which each scoreboard is released."""
     load_lines: list[int] = field(default_factory=lambda: [0] * SCOREBOARDS)
-    """By scoreboard: the line of the load of its last round."""
+    """Line of the load of each scoreboard's last round."""
     holders: list[_Holder] = field(default_factory=lambda: [_Holder()] * SCOREBOARDS)
-    """By scoreboard: what releases it last."""
+    """What releases each scoreboard last."""
     units: dict[str, float] = field(default_factory=dict)
-    """When they take the next instruction."""
+    """When each unit takes the next instruction."""
     before_load: float = 0.0
     spent: dict[_Holder, float] = field(default_factory=dict)
     """Cycles since `run` began, by what they are spent on."""
     rounds: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Of loads since `run` began, by the lines of the load and of what waits for it."""
+    """Rounds of loads since `run` began, by the lines of the load and of what waits for it."""
 
     def run(self, code: Sequence[MachineInstruction]) -> Cost:
         start, waited, before = self.now, self.level, self.before_load
@@ -151,7 +153,8 @@ def _boards(instruction: MachineInstruction) -> Sequence[int]:
 
 
 def timings(code: Code, executed: frozenset[int]) -> list[Timing]:
-    """Of each block, where the warp executes these; all others, and rare ones, take no time."""
+    """Returns the timing of each block where the warp executes these; all others, and rare ones,
+    take no time."""
     return _Run(code, executed).timings()
 
 

@@ -19,8 +19,8 @@ _WAITS = frozenset("LDG LD ATOM ATOMG RED REDG BAR MEMBAR LDGSTS WARPSYNC CALL".
 
 
 def follow(code: Sequence[MachineInstruction]) -> tuple[int, int]:
-    """Of a basic block: stores close behind another to the same place, and all that have one
-    before them with no load between."""
+    """Counts the stores of a basic block that are close behind another to the same place, and all
+    that have one before them with no load between."""
     close = behind = between = 0
     waits = False
     slow: set[int] = set()

@@ -12,7 +12,8 @@ SEED = 20261121
 FULL = 1 << 20
 """Inputs of an instruction of 32 bits."""
 SMALLER = 1 << 18
-"""Of one of 64 bits, of one of two or three halves, and of a matrix product in registers."""
+"""Inputs of an instruction with a 64-bit source, two or three 16-bit sources or integer operands;
+threads of a matrix product."""
 FEW = 1 << 12
 SAMPLED_WARPS = 44
 _SPECIAL = {

@@ -19,11 +19,11 @@ class Instruction:
     result: str = ""
     """Type of the result: f16, bf16, f32, f64, or "" for bits."""
     bound: str = ""
-    """Of an approximate instruction: what NVIDIA documents."""
+    """Error bound that NVIDIA documents for an approximate instruction; "" for an exact one."""
     text: str = ""
-    """Where it is not the name and its operands: %0 is the result."""
+    """Assembly text where it is not the name and its operands: %0 is the result."""
     few: bool = False
-    """Exact and slow on the NumPy engine: on few inputs."""
+    """Whether it runs on few inputs only: exact, and slow on the NumPy engine."""
     accumulator: str = ""
     """Type of C in a matrix product, where it is not the result's."""
 

@@ -29,15 +29,15 @@ class Reference:
     device: str
     date: str
     answers: Mapping[str, Bits]
-    """To few inputs, of approximate instructions."""
+    """Raw results of approximate instructions for few inputs, by name."""
     checksums: Mapping[str, int]
-    """Of the answers to few inputs, of exact instructions."""
+    """CRC-32 of the results of exact instructions for few inputs, by name."""
     whole: Mapping[str, int]
-    """Of the answers to all inputs, of all instructions."""
+    """CRC-32 of the results of all instructions for all inputs, by name: whole_checksum."""
 
 
 def whole_checksum(chunks: NDArray[np.uint32]) -> int:
-    """Of all answers, from those of every CHUNK elements."""
+    """Returns the checksum of all results, given those of every CHUNK elements."""
     return zlib.crc32(chunks.astype("<u4").tobytes())
 
 

@@ -44,13 +44,13 @@ class Row:
     name: str
     elements: int
     equal: int
-    """Of these, bit-equal; NaNs count as equal to each other."""
+    """Number of elements that are bit-equal; NaNs count as equal to each other."""
     worst_ulps: int = 0
-    """-1: one is a NaN where the other is a number."""
+    """Largest distance in ulps; -1: one is a NaN where the other is a number."""
     ulps_99: int = 0
-    """99 % of the results are at most so far apart."""
+    """Distance in ulps that 99 % of the results do not exceed."""
     worst_difference: float = 0.0
-    """Of finite floats."""
+    """Largest absolute difference of finite floats."""
     bound: str = ""
 
     @property
@@ -59,7 +59,7 @@ class Row:
 
 
 def compare(instruction: Instruction, ours: Bits, theirs: Bits) -> Row:
-    """Raw results of both."""
+    """Compares the raw results of both."""
     kind = instruction.result
     a, b = canonical(ours, kind), canonical(theirs, kind)
     equal = int(np.count_nonzero(a == b))
@@ -116,7 +116,8 @@ def against_kept(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Ro
 
 
 def against_checksums(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Row], str]:
-    """Of all inputs; instructions whose answers are bit-equal: exact ones and matrix products."""
+    """Compares checksums over all inputs, for instructions whose results must be bit-equal: exact
+    ones and matrix products. Returns the rows, and what they were compared with."""
     held = read()
     rows = []
     known = [i for i in chosen if i.name in held.whole and (i.is_matrix or not i.approximate)]

@@ -24,19 +24,19 @@ from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Engine, Launch, LaunchReport
 
 SAMPLE_INSTRUCTIONS = 20_000_000
-"""Of single threads: a launch that is worth more runs a sample of its blocks."""
+"""Thread instructions of a launch above which only a sample of its blocks runs."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Of one point."""
+    """Launch reports and kernel resources of one point."""
 
     reports: tuple[LaunchReport, ...]
     resources: dict[str, tuple[int, int]]
 
 
 Counts = dict[tuple[str, int, int], Counted]
-"""By Point.key."""
+"""Counts by Point.key."""
 
 
 def count(

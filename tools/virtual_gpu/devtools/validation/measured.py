@@ -28,16 +28,16 @@ GPU = "GPU: "
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one point, us a launch: median of graph replays."""
+    """Measured times of one point, us a launch: median of graph replays."""
 
     cold_us: float
-    """L2 holds nothing of the launch's buffers."""
+    """Time with nothing of the launch's buffers in L2."""
     warm_us: float
-    """The same buffers each time."""
+    """Time with the same buffers in every launch."""
 
 
 Times = dict[tuple[str, int, int], Measured]
-"""By Point.key."""
+"""Measured times by Point.key."""
 
 
 def measure(points: Sequence[Point], out: Path, arch: str = "native") -> tuple[str, list[str]]:

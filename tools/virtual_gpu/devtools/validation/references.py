@@ -13,9 +13,9 @@ from astra_chat.tools.virtual_gpu.devtools.validation.points import Point, input
 
 Array = NDArray[Any]
 HALF = 2**-10
-"""Of a number rounded to fp16, as a share."""
+"""Relative error allowed for a number rounded to fp16."""
 TINY = 2**-24
-"""Between neighbours among the smallest of fp16."""
+"""Distance between neighbours among the smallest numbers of fp16."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Part:
     """What stands in the output, one part behind the other."""
 
     dtype: str
-    """Of NumPy, or bf16."""
+    """NumPy dtype name, or bf16."""
     values: Array
     share: float = 0.0
     """Allowed error as a share of the value: 0 for exact."""

@@ -25,7 +25,7 @@ class Scored:
 
     @property
     def error(self) -> float:
-        """Of the estimate, as a share of the measured time."""
+        """Signed error of the estimate, as a share of the measured time."""
         return self.estimated_us / self.measured_us - 1
 
 
@@ -36,9 +36,9 @@ class Score:
     p90_error: float
     worst_error: float
     pairs: int
-    """More than CLOSE apart."""
+    """Pairs of variants whose measured times are more than CLOSE apart."""
     right: int
-    """Of these, in the right order."""
+    """Pairs whose estimates are in the right order."""
     mean_regret: float
     """Measured time of the variant with the least estimate, over the least measured time: geometric
     mean of all groups."""
