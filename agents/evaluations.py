@@ -20,7 +20,7 @@ def profile_of(evaluation: Evaluation | None) -> Profile | None:
 
 
 def profiles_of(evaluation: Evaluation | None) -> tuple[Profile, ...]:
-    """Of all cases that have one."""
+    """Returns the profiles of all cases that have one, the outcome's main profile first."""
     outcome = evaluation.outcome if evaluation else None
     if not isinstance(outcome, Timed) or outcome.profile is None:
         return ()

@@ -12,7 +12,8 @@ from astra_chat.tools.text import one_line
 
 
 def round_lines(rounds: Sequence[Round]) -> list[str]:
-    """Of each round its plan and what became of its candidates, with their names."""
+    """Returns a line for each round: its plan and what became of its candidates, with their
+    names."""
     stands = {(one.round, id(one.attempt)): one for one in standings(rounds)}
     lines = []
     for one in rounds:

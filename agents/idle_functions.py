@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from astra_chat.tools.cpp_tokens import Code, Token, tokens
 
 LEAST_LINES = 4
-"""Fewer are not worth leaving out."""
+"""Lines of a range at least: fewer are not worth leaving out."""
 _TYPES = frozenset(("struct", "class", "union", "enum", "using", "typedef"))
 _WITH_PARENTHESES = frozenset(
     ("__launch_bounds__", "__attribute__", "alignas", "__align__", "noexcept", "decltype")
@@ -36,7 +36,7 @@ class _Item:
     """A declaration or definition of a namespace."""
 
     name: str
-    """Of a function; "" for anything else."""
+    """Name of a function; "" for anything else."""
     kernel: bool
     first: int
     last: int
@@ -44,8 +44,9 @@ class _Item:
 
 
 def idle_functions(source: str, launched: Iterable[str]) -> list[Idle]:
-    """Those that no kernel of the names in `launched` needs, and the file's first directives;
-    nothing where one of the names is not found in the source, or where that cannot be read."""
+    """Returns the functions that no kernel of the names in `launched` needs, and the file's first
+    directives; nothing where one of the names is not found in the source, or where that cannot be
+    read."""
     code = Code(tokens(source))
     if any(token.kind == "bad" for token in code):
         return []
@@ -104,7 +105,8 @@ def _range(run: Sequence[_Item]) -> Iterator[Idle]:
 
 
 def _items(code: Code) -> Iterator[_Item]:
-    """Of the file and of its namespaces. A directive of its own is an item, too."""
+    """Yields the items of the file and of its namespaces. A directive between them is an item,
+    too."""
     at = 0
     while at < len(code):
         if code[at].directive:
@@ -161,7 +163,8 @@ def _item(code: Sequence[Token]) -> _Item:
 
 
 def _name(code: Sequence[Token]) -> str:
-    """Of the function that is declared: what stands before its parameters."""
+    """Returns the name of the function that is declared, which stands before its parameters; ""
+    where something else is declared."""
     at = _declared(code, 0)
     if at < len(code) and code[at].text in _TYPES:
         return ""

@@ -25,9 +25,10 @@ class Prediction(Value):
     metric: str
     moves: Direction
     predicted_ratio: float
-    """Over the parent."""
+    """Speed over the parent that the plan predicts."""
     actual_ratio: float | None
-    """None: no kernel of the plan was correct."""
+    """Speed over the parent of the round's best correct kernel; None: no kernel of the plan was
+    correct."""
     before: float | None = None
     """The metric in the parent's profile; None if that has no such metric."""
     after: float | None = None
@@ -72,10 +73,11 @@ class Score(Value):
     correct_kernels: int
     """Plans that produced a correct kernel."""
     direction_correct: int
-    """Of those, plans that changed the speed in the predicted direction."""
+    """Plans with a correct kernel that changed the speed in the predicted direction."""
     metrics_named: int
-    """Of those, plans that predicted the direction of a profiled metric."""
+    """Plans with a correct kernel that predicted the direction of a profiled metric."""
     metrics_correct: int
+    """Plans with a correct kernel that predicted the direction of a profiled metric correctly."""
     median_factor: float | None
     """Median factor between predicted and actual ratio."""
 
@@ -98,7 +100,7 @@ class Score(Value):
 
 
 def predictions(rounds: Sequence[Round]) -> list[Prediction]:
-    """Of every round whose kernels were judged, in order.
+    """Returns the predictions of every round whose kernels were judged, in order.
 
     A kernel that did not run yet, or that the human rejected before, tells nothing of its plan.
     """
@@ -152,7 +154,7 @@ def _judged(one: Round, parent: Evaluation) -> Prediction:
 
 
 def _metric(timed: Timed | None, plan: Plan) -> float | None:
-    """On the case that the plan names."""
+    """Returns the plan's metric on the case that the plan names; None where it was not profiled."""
     if timed is None:
         return None
     case: Case | None = timed.profile.case

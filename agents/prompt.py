@@ -147,7 +147,7 @@ def _progress(context: ChatContext, state: RunState) -> Section:
 
 
 def _progress_after(context: ChatContext, state: RunState) -> Section:
-    """The same for the profiler, after a round's candidates."""
+    """For the profiler, after a round's candidates: the round, the budget, and what is kept."""
     number, rounds = len(state.rounds), state.limits.rounds
     last = ", the last: no plan follows, so your analysis is for the report"
     return _state(context, state, f"round {number} of {rounds}" + last * (number >= rounds))

@@ -20,7 +20,7 @@ class ChatContext:
     tier: str
     device: str
     basis: Basis = "estimated"
-    """Of its times."""
+    """Whether the device's times are measured or estimated."""
     roles: tuple[RoleName, ...] = MODEL_ROLES
     """Roles that models play in this chat."""
     budget_left: Callable[[], str] = str

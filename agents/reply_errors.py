@@ -17,7 +17,8 @@ MAX_CASES = 8
 """Cases of one tester's turn: each is run with every later candidate."""
 MAX_PROBLEMS = 4
 MIN_RATIO = 0.01
-"""Of a plan over its parent, and at most its inverse: anything else is a mistake."""
+"""Least predicted ratio of a plan over its parent, and at most its inverse: anything else is a
+mistake."""
 MAX_SOURCE = 400_000
 """Characters of a kernel: some 10,000 lines. Each later prompt may hold it."""
 

@@ -48,11 +48,11 @@ from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.types import AnyTime, Metric, Profile, Resources, Timed
 
 MOST_UNITS = 2
-"""Of the counts of instructions by unit, the largest are shown."""
+"""Units whose counts of instructions are shown, at most: those with the largest."""
 MOST_CHAIN_UNITS = 3
-"""So of the cycles of the longest chain."""
+"""Units whose cycles of the longest chain are shown, at most: those with the largest."""
 MOST_CASES = 16
-"""With metrics; of more cases, those where most is left."""
+"""Cases whose metrics are shown, at most: of more cases, those where most is left."""
 BEST = {
     LANES: (95, 100),
     TURNS: (1, 1),
@@ -246,7 +246,7 @@ def _profiled(timed: Timed) -> list[tuple[int, AnyTime, Profile]]:
 
 
 def _most_left(timed: Timed) -> list[tuple[int, AnyTime, Profile]]:
-    """Those to show the metrics of."""
+    """Returns the cases to show the metrics of."""
     found = _profiled(timed)
     left = {number: time.weight * _share_left(time, profile) for number, time, profile in found}
     most = sorted(left, key=lambda number: -left[number])[:MOST_CASES]
@@ -263,8 +263,9 @@ Table = dict[str, Metric]
 
 
 def _left_out(tables: Sequence[Table], bottlenecks: set[str]) -> set[str]:
-    """What the other table has, units that do little, sectors and bytes where no more than must be
-    are moved, and what is known better: possible occupancy, the number of requests, PTX."""
+    """Returns the names of metrics that are not shown: what the other table has, units that do
+    little, sectors and bytes where no more than must be are moved, and what is known better:
+    possible occupancy, the number of requests, PTX."""
     few = {
         *_all_but(MOST_UNITS, BY_UNIT, tables),
         *_all_but(MOST_CHAIN_UNITS, CHAIN_BY_UNIT, tables),
@@ -282,7 +283,7 @@ def _left_out(tables: Sequence[Table], bottlenecks: set[str]) -> set[str]:
 
 
 def _all_but(most: int, names: dict[str, str], tables: Sequence[Table]) -> list[str]:
-    """Of metrics by unit all but the largest."""
+    """Returns the names of the metrics by unit that are not among the `most` largest."""
     totals = {
         name: sum(one[name].value for one in tables if name in one) for name in names.values()
     }
@@ -299,7 +300,8 @@ def _least(metrics: Table) -> bool:
 
 
 def _row(name: str, metrics: Sequence[Metric | None]) -> str:
-    """Empty where all are 0, or as good as can be; one value where all are equal."""
+    """Returns a metric's row: empty where all are 0, or as good as can be; one value where all are
+    equal."""
     low, high = BEST.get(name, (0, 0))
     if all(metric is None or not metric.value or low <= metric.value <= high for metric in metrics):
         return ""

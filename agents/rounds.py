@@ -62,13 +62,14 @@ class Round:
     """Index of the parent among what had been tried."""
     attempts: tuple[Attempt, ...] = ()
     tuning: Tuning | None = None
-    """Of one of its candidates."""
+    """What tuning found for one of its candidates; None where none was tuned."""
 
     def with_kernel(self, speaker: Speaker, kernel: Kernel) -> Round:
         return replace(self, attempts=(*self.attempts, Attempt(speaker, kernel)))
 
     def marked(self, candidate: str, **facts: Any) -> Round:
-        """With results of a candidate; if it was proposed twice, of the first without them."""
+        """Returns the round with results of a candidate; if it was proposed twice, of the first
+        without them."""
         same = [i for i, one in enumerate(self.attempts) if one.kernel.candidate == candidate]
         missing = [i for i in same if all(not getattr(self.attempts[i], name) for name in facts)]
         last = len(self.attempts) - 1

@@ -46,7 +46,7 @@ class RunState:
     latest: Turn | None = None
     """The last turn that asks for work: no decision, no pass, no confirmation of the winner."""
     decision: Approval | None = None
-    """The human's, about `latest`."""
+    """The human's decision about `latest`."""
     passes: tuple[Speaker, ...] = ()
     """Speakers that passed since `latest`."""
     baseline: Evaluation | None = None
@@ -64,22 +64,23 @@ class RunState:
     undecided: Evaluation | None = None
     """The last evaluation, if a human may still reject it."""
     accepted: Mapping[str, Evaluation] = field(default_factory=dict)
-    """By candidate, the fastest evaluation of the search that is faster than the baseline and that
-    no human rejected, in the order of the search."""
+    """Evaluations of accepted candidates, by candidate: the fastest of the search that is faster
+    than the baseline and that no human rejected, in the order of the search."""
     confirmed: Mapping[str, Evaluation] = field(default_factory=dict)
-    """By candidate, its last evaluation on fresh seeds. It alone counts where there is one."""
+    """Last evaluation of each candidate on fresh seeds, by candidate. It alone counts where there
+    is one."""
     before_confirmation: Evaluation | None = None
     """The search's evaluation of the candidate that the last turn confirmed, if the turn before
     evaluated the same one. Elsewhere the confirmation replaces it, since it is more accurate."""
     confirmations: int = 0
-    """In a row, up to the last turn."""
+    """Confirmations in a row, up to the last turn."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Of every candidate that was proposed."""
+    """Sources of all candidates that were proposed, by candidate."""
     shown: str = ""
     """The candidate of the last build or evaluation."""
     approve_all: bool = False
     evaluations: int = 0
-    """Those of the baseline and confirmations included."""
+    """Evaluations so far, those of the baseline and confirmations included."""
     tuned: int = 0
     """Points that tuning measured."""
     tester_turns: int = 0
@@ -109,7 +110,7 @@ class RunState:
         return {"undecided": None, "accepted": accepting(self.accepted, self.undecided)}
 
     def _confirmed(self, turn: Turn, evaluation: Evaluation) -> RunState:
-        """After the evaluation of a winner on fresh seeds."""
+        """Returns the state after the evaluation of a winner on fresh seeds."""
         name, before = evaluation.candidate, self.last.payload if self.last else None
         changes: dict[str, Any] = {
             "last": turn,
@@ -186,7 +187,8 @@ class RunState:
 
     @property
     def best_of_search(self) -> tuple[Evaluation, Timed] | None:
-        """The same by the evaluations of the search, without confirmations."""
+        """The accepted candidate with the highest ratio over the baseline by the evaluations of the
+        search, without confirmations."""
         timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
         return max(timed, key=lambda one: one[1].ratio, default=None)
 

@@ -8,9 +8,9 @@ from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Profile, SourceLine
 
 MOST_LINES = 12
-"""The costliest are shown, in the order of the source, and all others in one row."""
+"""Costliest lines that are shown, in the order of the source; all others stand in one row."""
 LONGEST_TEXT = 50
-"""Characters of a line's text."""
+"""Characters of a line's text, at most."""
 Place = tuple[int, tuple[int, ...]]
 """A line, and those of the calls that it is inlined at."""
 
@@ -52,7 +52,8 @@ def _place(line: SourceLine) -> Place:
 
 
 def _in_order(place: Place) -> list[int]:
-    """As the kernel calls them."""
+    """Returns the lines of a place from the kernel's own inwards, to order places as the kernel
+    calls them."""
     line, calls = place
     return [*calls[::-1], line]
 
@@ -64,13 +65,15 @@ def _label(line: SourceLine) -> str:
 
 
 def _waited_at(tables: Sequence[dict[Place, SourceLine]], place: Place) -> str:
-    """Of the case with most rounds."""
+    """Returns where the warp waits for this place's loads, of the case with most rounds; "" where
+    it is not known."""
     most = max((t[place] for t in tables if place in t), key=lambda line: line.load_rounds)
     return f", waited for at {most.waited_at}" if most.waited_at else ""
 
 
 def _cells(tables: Sequence[dict[Place, SourceLine]], place: Place, name: str) -> list[str]:
-    """0 where the case runs other code, a dash where nothing of it was counted."""
+    """Returns a place's figure in each case: 0 where the case runs other code, a dash where nothing
+    of it was counted."""
     return [
         "-" if not table else f"{getattr(table[place], name):.0f}" if place in table else "0"
         for table in tables

@@ -27,7 +27,8 @@ def parent(context: ChatContext, state: RunState) -> Section:
 
 
 def parent_that_runs(context: ChatContext, state: RunState) -> Section:
-    """The same without functions that no timed case runs: no plan for those speeds anything up."""
+    """The source to change without functions that no timed case runs: no plan for those speeds
+    anything up."""
     return Section(_parent_title(state), _running(_parent_now(context, state), state.parent))
 
 

@@ -49,12 +49,12 @@ def spans(text: str, source: str) -> list[tuple[int, int]]:
 
 
 def _shown(source: str) -> str:
-    """The same lines without what listings leave out."""
+    """Returns a source with the same lines, without what listings leave out."""
     return _FAR.sub(r"\1", _COMMENT.sub("", source))
 
 
 def _in_source(at: int, shown: str, source: str) -> int:
-    """A place in what is shown, in the source."""
+    """Returns a place in what is shown as one in the source."""
     line = shown.count("\n", 0, at)
     column, start = at - _line_starts(shown)[line], _line_starts(source)[line]
     far = _FAR.match(source, start)

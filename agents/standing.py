@@ -29,9 +29,9 @@ class Standing:
     attempt: Attempt
     timed: Timed
     over_parent: Comparison | None
-    """None: the parent was not timed."""
+    """The candidate beside its parent; None: the parent was not timed."""
     over_best: Comparison | None
-    """Over the best before it; None: there was none."""
+    """The candidate beside the best before it; None: there was none."""
     kept: bool
     """It is the best from here on."""
 
@@ -51,18 +51,19 @@ class Standing:
 
     @property
     def gained(self) -> bool:
-        """It is the best, and that is no tie."""
+        """Whether it is the best, and that is no tie."""
         return self.kept and self.over_best != "tie"
 
     @property
     def tie_by_estimate(self) -> bool:
-        """With the best, or with the baseline where there is no best."""
+        """Whether it ties by estimate with the best, or with the baseline where there is no
+        best."""
         tie = self.over_best or self.timed.verdict
         return self.timed.basis == "estimated" and tie == "tie"
 
 
 def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
-    """Of all timed candidates, in order."""
+    """Yields the standing of every timed candidate, in order."""
     best: Timed | None = None
     for one in rounds:
         parent = _timed(one.parent)

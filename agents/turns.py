@@ -83,9 +83,9 @@ class TestCase(Value):
     why: str
     """What could fail here."""
     types: tuple[TypeChoice, ...] = Field(default=(), exclude_if=is_empty)
-    """Of type variables beside T, where the task has some."""
+    """Dtypes of type variables beside T, where the task has some."""
     scalars: tuple[ScalarChoice, ...] = Field(default=(), exclude_if=is_empty)
-    """Of those that vary; others are as usual."""
+    """Values of scalars that vary; others are as usual."""
     pad: int = Field(default=0, exclude_if=is_empty)
     """Elements between the rows of every strided argument."""
 
@@ -209,7 +209,7 @@ class Approval(Value):
     decision: Literal["approve", "approve_all", "reject"]
     """approve_all: this one and all that follow."""
     reason: str = ""
-    """Of a rejection; the planner's prompt shows it."""
+    """Why the candidate is rejected; the planner's prompt shows it."""
 
 
 TextPayload: TypeAlias = (

@@ -76,7 +76,7 @@ def run_columns(transcript: Transcript) -> dict[str, Any]:
 
 
 def _live(transcript: Transcript) -> bool:
-    """The backend of its models is no file."""
+    """Whether the run's models answered live: their backend is none of OFFLINE."""
     return transcript.options.models.partition(":")[0].partition(",")[0] not in OFFLINE
 
 
@@ -188,7 +188,8 @@ def _proposed(proposal: _Proposal) -> dict[str, Any]:
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:
-    """Of a timed or correct candidate."""
+    """Returns the columns that an outcome fills: figures of a timed or correct one, else None or
+    empty."""
     timed = outcome if isinstance(outcome, Timed) else None
     correct = timed.correct if timed else outcome if isinstance(outcome, Correct) else None
     low, high = mean_interval(timed.cases) if timed else (None, None)
@@ -231,7 +232,8 @@ def _evidence(evaluation: Evaluation | None, built: Sequence[Resources]) -> dict
 
 
 def case_rows(timed: Timed, launches: dict[str, str]) -> tuple[CaseRow, ...]:
-    """`launches`: in one line, by the label of the case."""
+    """Returns a row for each timed case. `launches`: what a case launches, in one line, by its
+    label."""
     profiles = {one.case.label: one for one in (timed.profile, *timed.other_profiles)}
     return tuple(_case(one, launches, profiles.get(one.case.label)) for one in timed.cases)
 

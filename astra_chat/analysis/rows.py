@@ -16,7 +16,8 @@ class RunColumns(Value):
     task_id: str
     """Hash of the task's files: equal ids are judged by equal rules."""
     device: str
-    """As the driver names it; of a virtual GPU, what it estimates for."""
+    """Name that the driver gives the GPU; of a virtual GPU, a name that says which one it estimates
+    for."""
     device_kind: DeviceKind
     spec: str
     """Key of the GPU's constants: "h200"."""
@@ -46,34 +47,42 @@ class CaseRow(Value):
     case: str
     """The case as JSON, seed included."""
     dtype: str
+    """The case's type T."""
     weight: float
+    """Weight of the case in the mean over the cases."""
     basis: Basis
+    """measured or estimated."""
     baseline_us: float
-    """Microseconds a call, L2 cold; of a measurement the median."""
+    """Microseconds a call of the baseline, L2 cold; of a measurement the median."""
     median_us: float
+    """Microseconds a call of the candidate, L2 cold; of a measurement the median."""
     ratio: float
     """Baseline over candidate: above 1 is faster."""
     ratio_low: float
+    """Lower end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
     ratio_high: float
-    """95 % interval if measured, 90 % prediction interval if estimated."""
+    """Upper end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
     limit_us: float
-    """Least time that the hardware allows."""
+    """Microseconds a call that the hardware allows at least."""
     percent_of_limit: float
+    """Physical limit as a percentage of the candidate's time."""
     baseline_warm_us: float | None
+    """Microseconds a call of the baseline with the data in the L2; None: not measured."""
     warm_us: float | None
-    """With the data in the L2; None: not measured."""
+    """Microseconds a call of the candidate with the data in the L2; None: not measured."""
     baseline_event_us: float | None
+    """Microseconds a call of the baseline, launch overhead included; None: not measured."""
     event_us: float | None
-    """Launch overhead included; None: not measured."""
+    """Microseconds a call of the candidate, launch overhead included; None: not measured."""
     limiter: str
     """Largest term of the estimate; empty if measured."""
     launches: str
     """What the candidate launches, in one line; empty in old transcripts."""
     bottleneck: str
-    """By the case's profile; empty: it has none."""
+    """What limits the candidate on this case, by the case's profile; empty: it has none."""
     metrics: tuple[NamedValue, ...]
-    """Of the case's profile, under Nsight Compute's or the counter's name; the parts of the time
-    are `time_...`."""
+    """Metrics of the case's profile under Nsight Compute's or the counter's name; the parts of the
+    time are `time_...`."""
 
 
 class EvaluationRow(RunColumns):
@@ -102,7 +111,7 @@ class EvaluationRow(RunColumns):
     """Direction in which the plan wants the metric to change: up, down, stays or unsaid."""
     plan_risk: str
     predicted_ratio: float | None
-    """By the plan, over its parent."""
+    """Speed over the parent that the plan predicts; None: there is no plan."""
     outcome: str
     """refused, build_failed, unsupported, wrong, unsafe, crashed, timed_out, implausible, correct
     or timed."""
@@ -111,7 +120,7 @@ class EvaluationRow(RunColumns):
     reason: str
     """The judge's sentence."""
     basis: Basis | None
-    """None: not timed."""
+    """measured or estimated; None: not timed."""
     confirms: bool
     """It confirms a winner with new seeds."""
     confirmed: bool
@@ -121,44 +130,53 @@ class EvaluationRow(RunColumns):
     ratio: float | None
     """Weighted geometric mean over the cases, over the baseline; None: not timed."""
     ratio_low: float | None
+    """Lower end of the ratio's interval; None: not timed."""
     ratio_high: float | None
+    """Upper end of the ratio's interval; None: not timed."""
     parent_ratio: float | None
     """The parent's ratio when the plan was made."""
     percent_of_limit: float | None
-    """Weighted over the cases."""
+    """Physical limit as a percentage of the candidate's time, weighted over the cases; None: not
+    timed."""
     bottleneck: str
+    """What limits the candidate on the case of greatest weight; empty: not timed."""
     checked_cases: int | None
+    """Cases that the candidate was checked on; None: not checked to the end."""
     hidden_cases: int | None
-    """Of them, those drawn from the legal domain; None: not checked to the end."""
+    """Checked cases that were drawn from the legal domain; None: not checked to the end."""
     worst_error: float | None
     """Largest error as a share of the tolerance."""
     error_ratio: float | None
     """Largest error norm over the baseline's own."""
     deterministic: bool | None
+    """Repeated calls gave the same bits; None: no call was repeated, or not checked to the end."""
     registers: int | None
-    """Most of a kernel; None: not built."""
+    """Registers a thread of the kernel that needs most; None: not built."""
     spill_bytes: int | None
+    """Spill stores plus loads of the kernel that has most, in bytes; None: not built."""
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
-    """Of the profile of the case of greatest weight."""
+    """Metrics of the profile of the case of greatest weight."""
     steps: tuple[NamedValue, ...]
     """Seconds of the judge's steps, build included."""
     judge_s: float
-    """Their sum."""
+    """Seconds of all the judge's steps together, build included."""
     gpu_s: float
-    """Of them, seconds in which a real GPU's lease was held."""
+    """Seconds in which the evaluation held a real GPU's lease, part of judge_s."""
     gpu_wait_s: float
-    """Of them, waiting for that lease."""
+    """Seconds in which the evaluation waited for a real GPU's lease, part of judge_s."""
     prompt_tokens: int
+    """Prompt tokens of the model calls since the run's row before."""
     completion_tokens: int
-    """Of the model calls since the evaluation before."""
+    """Completion tokens of the model calls since the run's row before."""
     usd: float | None
-    """None: a price is not known."""
+    """US dollars of the model calls since the run's row before; None: a price is not known."""
     seed: str
     """Root of all that was drawn; empty in old transcripts."""
     judge_sha256: str
-    """Of the judge's files; empty in old transcripts."""
+    """sha256 over the judge's files; empty in old transcripts."""
     cubin_sha256: str
+    """sha256 of the candidate's machine code; empty: not recorded."""
 
 
 class RoundRow(RunColumns):
@@ -171,14 +189,17 @@ class RoundRow(RunColumns):
     parent: str
     """Candidate that the plan changes; empty for the baseline."""
     predicted_ratio: float
-    """Over the parent."""
+    """Speed over the parent that the plan predicts."""
     actual_ratio: float | None
-    """Of the round's best correct kernel over the parent; None: there is none."""
+    """Speed over the parent of the round's best correct kernel; None: there is none."""
     metric_before: float | None
+    """The plan's metric in the parent's profile; None: not known."""
     metric_after: float | None
+    """The plan's metric in the profile of the round's best kernel; None: not known."""
     moved: str
     """How the metric changed: up, down, stays, or unsaid where it is not known."""
     kernels: int
+    """Kernels written in the round."""
     failed: int
     """Kernels that did not build or are not correct."""
     accepted: bool
@@ -193,7 +214,7 @@ class RoundRow(RunColumns):
     tokens: int
     usd: float | None
     seconds: float
-    """From the round's plan to the next one, or to the end."""
+    """Seconds from the round's plan to the next one, or to the end."""
 
 
 class TurnRow(RunColumns):
@@ -203,7 +224,7 @@ class TurnRow(RunColumns):
     t: float
     """Seconds since the run began."""
     seconds: float
-    """Since the turn before."""
+    """Seconds since the turn before."""
     round: int
     role: str
     kind: Literal[

@@ -145,7 +145,8 @@ class Given:
     """Source of an edit."""
 
     def decide(self, asked: Question) -> Answer:
-        """Raises BadInput for an edit that cannot be used."""
+        """Returns the answer as a turn, or wait or stop. Raises BadInput for an edit that cannot be
+        used."""
         source = source_of(self.file) if self.file is not None else ""
         try:
             return decision(asked, self.word, self.reason, source)
@@ -159,7 +160,7 @@ class ScriptedDecision(Value):
     answer: Literal["approve", "approve_all", "reject", "edit", "stop"]
     reason: str = ""
     file: str = ""
-    """Of an edit: the source, beside the file of decisions."""
+    """Path of an edit's source, beside the file of decisions; empty for other answers."""
 
 
 class ScriptedDecisions(Value):
@@ -175,7 +176,7 @@ class Scripted:
     """
 
     def __init__(self, path: Path) -> None:
-        """A TOML file of decisions. Raises BadInput naming what is wrong with it."""
+        """Read a TOML file of decisions. Raises BadInput naming what is wrong with it."""
         self._path = path
         try:
             said = ScriptedDecisions.model_validate(tomllib.loads(path.read_text()))
@@ -210,7 +211,8 @@ class Recorded:
         ]
 
     def decide(self, asked: Question) -> Answer:
-        """Of the same candidate at the same gate; of several, that of the same place."""
+        """Returns the recorded answer about this candidate at this gate: of several, the one with
+        the question's number, else the first; "wait" where there is none."""
         same = {
             number: said
             for number, (about, said) in enumerate(self._said)
@@ -241,8 +243,8 @@ class NoTerminal(AstraError):
 
 
 def approver_for(spec: str) -> Approver:
-    """By --approver: ask, detached, a TOML file, or a recorded run. Raises BadInput, and
-    NoTerminal."""
+    """Returns the approver that --approver names: ask, detached, a TOML file, or a recorded run.
+    Raises BadInput and NoTerminal."""
     if spec == ASK:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise NoTerminal(

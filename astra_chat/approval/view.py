@@ -15,7 +15,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Timed
 
 MAX_LINES = 160
-"""Of a difference at a terminal, until the whole of it is asked for."""
+"""Lines of a difference that a terminal shows at most, until the whole of it is asked for."""
 CONTEXT = 2
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 

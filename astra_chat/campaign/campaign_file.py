@@ -49,7 +49,7 @@ class CampaignFile(Value):
     schema_number: Literal[1] = Field(alias="schema")
     tasks: Names
     models: Names
-    """As `run --models` takes them."""
+    """Model backends, each as `run --models` takes it."""
     strategies: Names = ("best",)
     starts: Starts = ("sglang",)
     """The baselines that runs start from and are compared with."""
@@ -58,7 +58,7 @@ class CampaignFile(Value):
     """GPU models to estimate for, or that a detached judge is to have."""
     repeats: int = Field(1, ge=1, le=1000)
     judge: OneLine = "local"
-    """As `run --judge` takes it."""
+    """Where evaluations are made, as `run --judge` takes it."""
     at_once: int = Field(2, ge=1, le=256)
     """Chats under way together."""
     base_url: OneLine | None = None
@@ -71,25 +71,25 @@ class CampaignFile(Value):
     seed: str | None = None
     """Root of the roots of all runs; without it each run has a fresh one."""
     run_budget: Budget = Budget.model_validate({})
-    """Of each run."""
+    """Limits on what each run may spend."""
     budget: Budget = Budget.model_validate({})
-    """Of all runs together."""
+    """Limits on what all runs together may spend."""
 
     @property
     def count(self) -> int:
-        """How many runs it makes."""
+        """Number of runs that the file makes."""
         arms = len(self.strategies) * len(self.models) * len(self.starts)
         return len(self.tasks) * arms * len(self.devices) * len(self.gpus or "-") * self.repeats
 
     @property
     def shared(self) -> dict[str, Any]:
-        """Options of `run` that all runs have."""
+        """Options of `run` that all runs have in common."""
         names = ("base_url", "rounds", "cases", "mutants", "tune", "patience", "stop_at", "judge")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 def read_campaign(path: Path) -> CampaignFile:
-    """Raises BadInput, in one line, naming the key that is wrong."""
+    """Read a campaign file. Raises BadInput, in one line, naming the key that is wrong."""
     with reading(path):
         text = path.read_text(encoding="utf-8")
     try:

@@ -25,12 +25,12 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.under_way import locked_inodes
 
 LOG = "run.log"
-"""In a run's folder: what its processes print."""
+"""File in a run's folder: what its processes print."""
 LOOK_S = 1.0
 ASK_AGAIN_S = 10.0
-"""Between two tries of a host or a cluster that failed, each a process."""
+"""Seconds between two tries of a host or a cluster that failed; each try is a process."""
 RELEASED_S = 60.0
-"""For a run whose driver was killed to let go of its transcript."""
+"""Seconds in which a run whose driver was killed has to let go of its transcript."""
 NOTE = "astra-chat: "
 
 
@@ -41,7 +41,7 @@ class Chat:
     process: asyncio.subprocess.Process
     log: Path
     begins: int
-    """Where its own lines begin in the log."""
+    """Byte at which its own lines begin in the log."""
 
     def last_note(self) -> str:
         """Why it failed, in its own words."""
@@ -74,11 +74,11 @@ class Driver:
         self._queue = deque(i for i, row in self._rows.items() if _to_go(row, richer))
         self._chats: dict[str, Chat] = {}
         self._budgets: dict[str, Budget] = {}
-        """Of the runs that were started and have not ended."""
+        """Budgets of the runs that were started and have not ended, by the run's id."""
         self._stops: signal.Signals | None = None
 
     def run(self) -> Index:
-        """Until nothing more can be done here."""
+        """Drive the runs until nothing more can be done here, and return the index."""
         asyncio.run(self._drive())
         return self._index()
 
@@ -124,7 +124,7 @@ class Driver:
         return reserved(row, budget) if budget is not None else spent_by(row)
 
     async def _hold(self, name: str, budget: Budget) -> None:
-        """One session of a run, in a process of its own."""
+        """Hold one session of a run, in a process of its own."""
         plan = self._rows[name].plan
         path = transcript_of(self._folder, plan)
         try:

@@ -26,7 +26,7 @@ INDEX, LOCK = "index.json", ".lock"
 
 
 class Totals(Value):
-    """Of all runs."""
+    """Totals over all runs of a campaign."""
 
     runs: int
     ended: int
@@ -35,17 +35,17 @@ class Totals(Value):
     usd: float | None
     gpu_s: float
     energy_j: float | None = None
-    """Used by the GPUs while runs held them, by NVML; None: it said nothing."""
+    """Joules that the GPUs used while runs held them, by NVML; None: it said nothing."""
     time_use: TimeUse = TimeUse()
-    """Of all runs together, which may lie side by side."""
+    """Where the time of all runs went, added up: runs may lie side by side."""
     gpu_share: dict[str, float] = Field(default_factory=dict)
-    """By GPU: part of wall_s in which evaluations held its lease; more than 1 where checks shared
-    it. The wait for it is in time_use."""
+    """Part of wall_s in which evaluations held a GPU's lease, by the GPU's name; more than 1 where
+    checks shared it. The wait for it is in time_use."""
     gpu_busy: dict[str, float] = Field(default_factory=dict)
-    """By GPU: NVML's utilization while evaluations held its lease; without those that it said
-    nothing of."""
+    """NVML's mean utilization of a GPU while evaluations held its lease, 0 to 1, by the GPU's name;
+    without runs of which NVML said nothing."""
     wall_s: float
-    """While a driver was there."""
+    """Seconds in which a driver was there."""
 
 
 class Index(Value):
@@ -88,7 +88,8 @@ def _gpu_share(rows: Sequence[RunRow], wall_s: float) -> dict[str, float]:
 
 
 def _gpu_busy(rows: Sequence[RunRow]) -> dict[str, float]:
-    """The mean over the seconds held."""
+    """Returns the mean utilization by the GPU's name, weighted by the seconds for which runs held
+    it."""
     busy_s, held_s = defaultdict[str, float](float), defaultdict[str, float](float)
     for row in rows:
         if row.gpu_busy is not None:
@@ -98,12 +99,12 @@ def _gpu_busy(rows: Sequence[RunRow]) -> dict[str, float]:
 
 
 def write_index(folder: Path, index: Index) -> None:
-    """At once or not at all. Raises BadInput."""
+    """Write index.json in a campaign's folder, whole or not at all. Raises BadInput."""
     write_whole(folder / INDEX, (index.model_dump_json(indent=2) + "\n").encode())
 
 
 def read_index(folder: Path) -> Index:
-    """As it was written last. Raises BadInput."""
+    """Returns the index of a campaign's folder as it was written last. Raises BadInput."""
     path = folder / INDEX
     with reading(path):
         text = path.read_text(encoding="utf-8")
@@ -116,7 +117,8 @@ def read_index(folder: Path) -> Index:
 
 
 def present(index: Index, folder: Path) -> Index:
-    """The same with every run as its transcript has it now; what could not be held stays said."""
+    """Returns the index with every run as its transcript has it now; runs that failed or were left
+    out stay marked as such."""
     locked = locked_inodes()
     rows = [now(folder, row.plan, row, locked) for row in index.runs]
     return index_of(index.file, rows, index.totals.wall_s)

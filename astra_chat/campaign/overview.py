@@ -38,7 +38,7 @@ class Overview:
         """A run begins, ends or fails."""
 
     def looked(self, index: Index) -> None:
-        """The whole, about once a second."""
+        """The index as a whole, about once a second."""
 
 
 class Lines(Overview):
@@ -117,7 +117,8 @@ def show(index: Index) -> None:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
-    """Of several rows, what all have in common stands above them: a terminal is narrow."""
+    """Returns a table of rows; values that all rows have in common stand above it where there are
+    several rows: a terminal is narrow."""
     values = [[row[column] for row in rows] for column in range(len(headings))]
     shared = [len(rows) > 1 and len(set(column)) == 1 for column in values]
     table = Table(box=None, pad_edge=False)

@@ -29,7 +29,7 @@ class RunPlan(Value):
     task: OneLine
     strategy: OneLine
     model: OneLine
-    """As the file has it."""
+    """Model backend, as the campaign file names it."""
     start: OneLine
     """The baseline that it starts from."""
     device: OneLine
@@ -68,19 +68,19 @@ def plans_of(file: CampaignFile) -> list[RunPlan]:
 
 
 def _id(file: CampaignFile, shown: list[str], more: list[str | None], repeat: int) -> str:
-    """Equal for the same run of the same file, whatever its budgets."""
+    """Returns a run's id: equal for the same run of the same file, whatever its budgets."""
     what = json.dumps([shown, more, repeat, file.shared, file.seed], sort_keys=True)
     slug = re.sub(r"[^A-Za-z0-9]+", "_", "-".join(shown)).strip("_")[:80]
     return f"{slug}-{repeat}-{sha256_of(what)[:8]}"
 
 
 def transcript_of(folder: Path, plan: RunPlan) -> Path:
-    """In the campaign's folder."""
+    """Returns the path of a run's transcript in the campaign's folder."""
     return folder / RUNS / plan.id / TRANSCRIPT
 
 
 def _models_of(plan: RunPlan, folder: Path) -> str:
-    """What --models is given."""
+    """Returns what the run's --models is given."""
     places = {
         "task": Path(plan.task).name,
         "strategy": plan.strategy,

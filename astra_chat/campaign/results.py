@@ -43,7 +43,7 @@ ARM_HEADINGS = (
 )
 
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Of Student's t with one to nine degrees of freedom."""
+"""Quantiles 0.975 of Student's t with one to nine degrees of freedom."""
 Z = 1.959964
 
 
@@ -53,17 +53,19 @@ class Arm(Value):
     task: str
     start: str
     device: str
-    """With "measured" or "estimated"."""
+    """Name of the device, and whether its times are measured or estimated."""
     strategy: str
     model: str
     runs: int
     evaluations: int
-    """Of each run, the baseline's included; what a run did after these does not count."""
+    """Evaluations of each run that count, the baseline's included; what a run did after these does
+    not count."""
     ratio: float
     """Geometric mean of the search's best, not confirmed; 1 where nothing was faster."""
     low: float | None = None
+    """Lower end of the 95 % interval of `ratio` over the repeats; None for one run."""
     high: float | None = None
-    """Ends of its 95 % interval over the repeats; None for one run."""
+    """Upper end of the 95 % interval of `ratio` over the repeats; None for one run."""
 
 
 def run_cells(row: RunRow) -> list[str]:
@@ -140,7 +142,7 @@ def _arm(rows: Sequence[RunRow], evaluations: int) -> Arm:
 
 
 def _student_t(freedom: int) -> float:
-    """The 97.5 % quantile; from ten degrees on by its expansion."""
+    """Returns quantile 0.975 of Student's t; from ten degrees of freedom on by its expansion."""
     return (
         T_975[freedom - 1]
         if freedom <= len(T_975)
@@ -188,7 +190,7 @@ def _cell(text: str) -> str:
 
 
 def totals_text(index: Index) -> str:
-    """One line."""
+    """Returns the totals in one line."""
     totals = index.totals
     usd = "price unknown" if totals.usd is None else f"${totals.usd:.4f}"
     energy = "" if totals.energy_j is None else f" ({totals.energy_j:,.0f} J by NVML)"

@@ -35,33 +35,35 @@ class RunRow(Value):
     outcome: str = ""
     """Why its chat ended, "" while it has not."""
     device: str = ""
-    """By name; a virtual one is called so."""
+    """Name of the GPU; that of a virtual one begins with "virtual"."""
     basis: Basis | None = None
-    """None: nothing was timed."""
+    """measured or estimated; None: nothing was timed."""
     best: Timing | None = None
-    """None: no candidate was faster than the baseline."""
+    """The last timing of the winner; None: no candidate was faster than the baseline."""
     search: tuple[float, ...] = ()
     """Best speed-up of the search after each evaluation, the baseline's first; 1 before any."""
     evaluations: int = 0
     tokens: int = 0
     usd: float | None = 0.0
-    """None: of some answers the price is not known."""
+    """US dollars of all answers; None: the price of some is not known."""
     gpu_s: float = 0.0
     energy_j: float | None = None
-    """Used by its GPU while it held it; None: NVML said nothing."""
+    """Joules that the run's GPU used while the run held it; None: NVML said nothing."""
     gpu_busy: float | None = None
-    """NVML's utilization of its GPU while it held it; None: it said nothing."""
+    """NVML's mean utilization of the run's GPU while the run held it, 0 to 1; None: NVML said
+    nothing."""
     seconds: float = 0.0
     time_use: TimeUse = TimeUse()
-    """Where they went."""
+    """Where the run's seconds went."""
 
     def fails(self, words: str) -> RunRow:
-        """The same run, which could not be held."""
+        """Returns the row of a run that could not be held, and why."""
         return self.model_copy(update={"state": "failed", "words": words})
 
 
 def row_of(folder: Path, plan: RunPlan, locked: Set[int] | None = None) -> RunRow:
-    """`locked`: files that some process writes, where they are known already."""
+    """Returns where a run stands, by its transcript. `locked`: inodes of the files that some
+    process writes, where they are known already."""
     path = transcript_of(folder, plan)
     if not path.exists() or not path.stat().st_size:
         return RunRow(plan=plan)

@@ -76,7 +76,7 @@ def _numbers(found: list[Entry]) -> dict[str, int]:
 
 
 def _size(size_bytes: int) -> str:
-    """As a person reads it: 12.3 MiB."""
+    """Returns a number of bytes as a person reads it: 12.3 MiB."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:

@@ -48,7 +48,8 @@ def _protected(command: Callable[[], None]) -> int:
 
 
 def _code(end: SystemExit) -> int:
-    """As the interpreter reads it: nothing is 0, text is a failure."""
+    """Returns the exit code that SystemExit stands for: 0 for None; a text is noted and is
+    BAD_INPUT."""
     if end.code is None or isinstance(end.code, int):
         return end.code or 0
     note(str(end.code))

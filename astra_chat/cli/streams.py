@@ -57,7 +57,8 @@ def flush() -> None:
 
 
 def _stream(stream: TextIO | None, required: bool) -> TextIO:
-    """The same file with the same encoding; what it lacks is written as an escape sequence."""
+    """Returns a stream on the same file with the same encoding, which writes characters that the
+    encoding lacks as escape sequences."""
     if stream is None:  # closed before we began
         return Path(os.devnull).open("w")
     stream.flush()

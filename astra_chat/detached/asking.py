@@ -101,7 +101,8 @@ class DetachedJudge:
         return evaluation
 
     def _result(self, job: Job, source: str) -> Result:
-        """Of a job without its seed, about this source. Raises as `evaluate`."""
+        """Returns the result of a job about this source; the job is given without its seed. Raises
+        as `evaluate`."""
         box, _ = self._asking
         folder, known = _asked_before(box, job)
         if folder is None:
@@ -123,8 +124,8 @@ class DetachedJudge:
         return result
 
     def _seed(self, job: Job) -> str:
-        """Drawn only for a new job: the first evaluation's is the first of this session, with or
-        without a tuning before it (verify/draw_claims.py)."""
+        """Returns the seed of a new job: the first evaluation's is the first of this session, with
+        or without a tuning before it (verify/draw_claims.py)."""
         entropy, candidate = self._local.entropy, job.source[:12]
         return (entropy.timing(candidate) if job.tune else entropy.evaluation(candidate)).text
 
@@ -137,7 +138,7 @@ class DetachedJudge:
         return _problem(folder, job)
 
     def _tell(self, line: str) -> None:
-        """What goes on where the job is judged."""
+        """Report what goes on where the job is judged."""
         self._local.on_progress(Progress(step="check", done=0, total=1, text=line))
 
     @property
@@ -154,7 +155,7 @@ class DetachedJudge:
         fresh_seeds: bool = False,
         tune: TuneRequest | None = None,
     ) -> Job:
-        """Without its seed."""
+        """Returns a job without its seed."""
         judge = self._local
         return Job(
             schema="astra-chat/job/2",
@@ -187,7 +188,8 @@ def _problem(folder: Path, job: Job) -> str | None:
 
 
 def _jobs(box: Path) -> list[tuple[Path, Job]]:
-    """What is no job, or was changed, is left alone."""
+    """Returns the jobs in a folder of jobs with their own folders; what is no job, or was changed,
+    is left alone."""
     found = []
     for folder in folders_in(box):
         try:

@@ -34,18 +34,19 @@ from astra_chat.tools.text import one_line
 from astra_chat.transcript.archive import MAX_ZIP_BYTES
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
-"""Unless ASTRA_SSH names another command. It asks nothing, and notices a host that is gone."""
+"""Command that reaches a host, unless ASTRA_SSH names another. It asks nothing, and notices a host
+that is gone."""
 ASTRA = "astra-chat"
-"""On the host, unless ASTRA_SSH_REMOTE says how it is called there."""
+"""Astra's command on the host, unless ASTRA_SSH_REMOTE says how it is called there."""
 RAY_CLIENT = "astra_chat.detached.ray_client"
 HOST = re.compile(r"[A-Za-z0-9_.\[\]:@%][A-Za-z0-9_.\[\]:@%-]{0,255}")
 ADDRESS = re.compile(r"[A-Za-z0-9_.\[\]:/%-]{1,255}")
 POLL_S = 0.05
 END_S = 5.0
-"""For a command to end after its stdin is closed."""
+"""Seconds in which a command has to end after its stdin is closed."""
 HOST_LIMIT_S = 3600.0
-"""For a host to judge a job, which takes minutes: one that sends no result has hung. Ray's workers
-have a limit of their own."""
+"""Seconds in which a host has to judge a job, which takes minutes: one that sends no result has
+hung. Ray's workers have a limit of their own."""
 NOTE = "astra-chat: "
 
 
@@ -65,7 +66,8 @@ class Place:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
     def command(self, device: str, trust: bool, env: Mapping[str, str]) -> list[str]:
-        """`device`: the kind or, on Ray, the GPU that is wanted."""
+        """Returns the command that judges jobs. `device`: the kind or, on Ray, the GPU that is
+        wanted."""
         trusts = ["--trust"] if trust else []
         if self.kind == "ray":
             words = [f"--address={self.name}", f"--gpu={device}", *trusts]
@@ -98,10 +100,10 @@ class Carrier:
 
     place: Place
     device: str
-    """As Place.command takes it."""
+    """Kind of device or, on Ray, the GPU that is wanted: what Place.command takes."""
     trust: bool = False
     limit_s: float = math.inf
-    """For all that the command is given."""
+    """Seconds in which the command has to judge all that it is given."""
 
     def require(self) -> None:
         """Raise BadInput or MissingDependency where Ray has no such GPU; a host is not asked."""
@@ -183,14 +185,15 @@ class Carrier:
 
 
 def carrier_for(place: Place, device_kind: str, spec: str, trust: bool) -> Carrier:
-    """For jobs that want this device; `spec`: the GPU's key in tools/gpu_specs.py."""
+    """Returns the carrier for jobs that want this device; `spec`: the GPU's key in
+    tools/gpu_specs.py."""
     wanted = spec if place.kind == "ray" and device_kind == "cuda" else device_kind
     limit_s = HOST_LIMIT_S if place.kind == "ssh" else math.inf
     return Carrier(place, wanted, trust, limit_s)
 
 
 def _give(stdin: IO[bytes], packed: bytes) -> None:
-    """It stays open: its end says that nobody waits."""
+    """Write the jobs to stdin, which stays open: its end says that nobody waits."""
     left = memoryview(packed)
     with suppress(OSError, ValueError):  # the command ended: its exit code says why
         while left:
@@ -198,7 +201,7 @@ def _give(stdin: IO[bytes], packed: bytes) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """By its stdin, or killed with all that it started."""
+    """End a command by closing its stdin; one that goes on is killed with all that it started."""
     assert child.stdin is not None
     child.stdin.close()
     try:
@@ -209,7 +212,8 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _tell_new(told: Path, heard: int, tell: Callable[[str], None]) -> int:
-    """Our own notes among the whole lines after so many bytes; how many bytes are heard now."""
+    """Pass on our own notes among the whole lines after the first `heard` bytes; returns how many
+    bytes are heard now."""
     with told.open("rb") as file:
         file.seek(heard)
         lines = file.read(100_000).rpartition(b"\n")
@@ -220,8 +224,8 @@ def _tell_new(told: Path, heard: int, tell: Callable[[str], None]) -> int:
 
 
 def why_failed(place: Place, told: str, code: int) -> str:
-    """In one line: our own note where there is one, else the command's last line. Ray ends a client
-    whose cluster is gone, with many."""
+    """Returns in one line why a command failed: our own note where there is one, else the command's
+    last line. Ray ends a client whose cluster is gone, with many."""
     if place.kind == "ray" and code not in (2, 3):
         return f"the cluster is gone, or its client was killed (exit code {code})"
     lines = [line for line in told.splitlines() if line.strip()]

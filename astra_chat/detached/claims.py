@@ -26,9 +26,9 @@ from astra_chat.mailbox.files import Unreadable, read_text, write_new
 from astra_chat.tools.types import Value
 
 BEAT_S = 10.0
-"""Between two signs of life."""
+"""Seconds between two signs of life of a claim."""
 STALE_S = 180.0
-"""So long a claim without one is respected."""
+"""Seconds for which a claim without a sign of life is respected."""
 CLAIM = re.compile(r"claim-([0-9]{1,6})\.json")
 
 
@@ -40,7 +40,8 @@ class Holder(Value):
     """Boot and process namespace: process numbers mean the same within it. Empty: not known."""
     pid: int
     started: str
-    """By the kernel's count, so that a process number used again is another process."""
+    """When the process began, by the kernel's count, so that a process number used again is another
+    process."""
 
     @property
     def name(self) -> str:
@@ -48,7 +49,7 @@ class Holder(Value):
 
 
 def this_worker() -> Holder:
-    """This process."""
+    """Returns the holder that this process is."""
     return Holder(
         host=socket.gethostname(),
         machine=_machine(),
@@ -92,7 +93,8 @@ class Claims:
     me: Holder = field(default_factory=this_worker)
     clock: Callable[[], float] = time.monotonic
     _seen: dict[Path, tuple[int, float]] = field(default_factory=dict)
-    """Of other workers' claims: the last sign of life, and when it was first seen here."""
+    """Other workers' claims by path: the last sign of life (modification time, ns), and when it was
+    first seen here (by `clock`, s)."""
 
     def take(self, folder: Path) -> Claim | Holder:
         """Claim a job, or who has it. Raises MissingDependency where no file can be written."""
@@ -133,7 +135,8 @@ def _last(folder: Path) -> Path | None:
 
 
 def _holder(path: Path) -> Holder:
-    """Of a claim that cannot be read an unknown worker, which may be taken over after STALE_S."""
+    """Returns who made a claim; of one that cannot be read, an unknown worker, whose claim may be
+    taken over after STALE_S."""
     try:
         return Holder.model_validate_json(read_text(path) or "")
     except (Unreadable, ValidationError):

@@ -38,9 +38,9 @@ class TuneRequest(Value):
     """What a job asks for whose source marks constants (tools/tuning/)."""
 
     points: int = Field(ge=1, le=MOST_POINTS)
-    """To rank on the virtual GPU, at most."""
+    """Points to rank on the virtual GPU, at most."""
     measured: int = Field(ge=2, le=64)
-    """Of these, to measure on the GPU, at most."""
+    """Ranked points to measure on the GPU, at most."""
 
 
 class Job(Value):
@@ -62,18 +62,18 @@ class Job(Value):
     device: Device
     """A worker's must be of this kind, architecture and spec."""
     source: Hex64
-    """Of the candidate."""
+    """sha256 of the candidate's source."""
     extra_cases: tuple[Case, ...]
     fresh_seeds: bool
     """It confirms a winner."""
     tune: TuneRequest | None = None
     """None: an evaluation is asked for."""
     engine: Engine = "auto"
-    """Of the virtual GPU."""
+    """Engine of the virtual GPU."""
     seed: str = Field(pattern=rf"^{EVALUATION.pattern}$")
     """All that is drawn derives from it."""
     judge_sha256: Hex64
-    """Of the judge that is to judge it (tools/judge_version.py)."""
+    """sha256 of the judge that is to judge the job (tools/judge_version.py)."""
     astra: OneLine
     """Version of the Astra that asks."""
 
@@ -156,7 +156,7 @@ def write_job(box: Path, job: Job, texts: Mapping[str, str]) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text under its hash; what is there and is not that text gives way. Raises
+    """Write a text under its hash; what is there and is not that text gives way. Raises
     MissingDependency."""
     try:
         if read_text(path) == text:

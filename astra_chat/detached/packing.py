@@ -72,12 +72,12 @@ class Carried:
     """What was packed or unpacked."""
 
     jobs: int = 0
-    """Open ones."""
+    """Open jobs."""
     results: int = 0
     refusals: int = 0
     """Reasons why open jobs were not judged."""
     left_out: list[str] = field(default_factory=list)
-    """What was not, in one line each."""
+    """What was not packed or unpacked, in one line each."""
 
 
 def pack(roots: Sequence[Path], out: Path) -> Carried:
@@ -104,7 +104,7 @@ def pack_job(folder: Path, out: Path) -> None:
 
 
 def _write(members: dict[str, bytes], out: Path) -> None:
-    """With their manifest. Raises BadInput."""
+    """Write members and their manifest. Raises BadInput."""
     size = sum(map(len, members.values()))
     if size > MAX_BYTES or len(members) >= MAX_MEMBERS:
         raise BadInput(
@@ -118,7 +118,8 @@ def _write(members: dict[str, bytes], out: Path) -> None:
 
 
 def _pack_one(folder: Path, members: dict[str, bytes], carried: Carried) -> None:
-    """Raises Unreadable."""
+    """Add an open job with its texts, or a job with its result, to the members. Raises
+    Unreadable."""
     job, name = read_job(folder), f"{JOBS}/{folder.name}"
     result = result_of(folder, job)
     found = {f"{name}/{JOB}": job.model_dump_json().encode()}
@@ -223,7 +224,8 @@ def _has_result(folder: Path) -> bool:
 
 
 def _checked(file: Path) -> dict[str, str]:
-    """Members as text, each with its hash in the manifest. Raises BadInput."""
+    """Returns the members of a file as text, each with its hash in the manifest. Raises
+    BadInput."""
     members = read_zip(file, "no file of jobs")
     try:
         manifest = Manifest.model_validate_json(members.pop(MANIFEST, b""))
@@ -251,7 +253,7 @@ def _checked(file: Path) -> dict[str, str]:
 
 
 def _jobs(file: Path, members: Mapping[str, str]) -> dict[str, Job]:
-    """By their hashes. Raises BadInput."""
+    """Returns the jobs among a file's members, by their hashes. Raises BadInput."""
     jobs = {}
     for name in sorted({m[1] for member in members if (m := OF_A_JOB.fullmatch(member))}):
         try:

@@ -29,15 +29,15 @@ from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.text import one_line
 
 LABEL = "astra-gpu"
-"""Of a node, in `ray start --labels astra-gpu=h200`: its GPUs by their key in tools/gpu_specs.py;
-"virtual" for stand-ins."""
+"""Label of a node, as in `ray start --labels astra-gpu=h200`: the kind of its GPUs, a key in
+tools/gpu_specs.py; "virtual" for stand-ins."""
 RAYS_LABEL = "ray.io/accelerator-type"
-"""Set by Ray itself: "H200"."""
+"""Label that Ray itself gives a node: its kind of GPU, as "H200" is."""
 ATTEMPTS = 3
 LIMIT_S = 3600.0
-"""Of one attempt: a worker that holds a job longer is killed, its kernel hangs."""
+"""Seconds of one attempt at most: a worker that holds a job longer is killed, its kernel hangs."""
 CALL_S = 20.0
-"""For a worker to answer; one that does not is lost."""
+"""Seconds in which a worker has to answer; one that does not is lost."""
 LOOK_S = 0.5
 TOLD_S = 10.0
 
@@ -58,11 +58,11 @@ def gpus_of(node: Mapping[str, Any]) -> tuple[str, int]:
 
 
 class Machine(NamedTuple):
-    """Of the cluster."""
+    """A machine of the cluster with GPUs of the wanted kind."""
 
     gpus: int
     jobs_at_once: int
-    """For each."""
+    """Jobs that each of its GPUs takes at a time."""
 
 
 @dataclass
@@ -74,7 +74,8 @@ class Cluster:
     _workers: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     def nodes(self) -> dict[str, Machine]:
-        """Those with GPUs of this kind that live, by node. Raises BadInput where nobody has one."""
+        """Returns the living nodes with GPUs of this kind, by node. Raises BadInput where nobody
+        has one."""
         found: dict[str, Machine] = {}
         kinds: Counter[str] = Counter()
         for node in self.ray.nodes():
@@ -93,8 +94,8 @@ class Cluster:
         )
 
     def free(self) -> list[tuple[int, Any]]:
-        """Workers that would take a job, and how many: those with the fewest first, the others in
-        no order, so that two who ask at once do not ask the same."""
+        """Returns workers that would take a job, and how many: those with the fewest first, the
+        others in no order, so that two who ask at once do not ask the same."""
         asked = {}
         for node, machine in self.nodes().items():
             for place in range(machine.gpus):
@@ -127,7 +128,7 @@ class Cluster:
         return actor.remote("virtual" if self.gpu == "virtual" else "cuda", jobs)
 
     def ask(self, ref: Any) -> Any:
-        """Raises Lost."""
+        """Returns what a worker answers. Raises Lost."""
         try:
             return self.ray.get(ref, timeout=CALL_S)
         except self.ray.exceptions.GetTimeoutError:
@@ -136,23 +137,23 @@ class Cluster:
             raise Lost(f"{type(error).__name__}: {one_line(str(error))[:200]}") from None
 
     def kill(self, worker: Any) -> None:
-        """With all that it runs: the stdin of its jobs ends."""
+        """Kill a worker with all that it runs: the stdin of its jobs ends."""
         with contextlib.suppress(self.ray.exceptions.RayError, ValueError):
             self.ray.kill(worker, no_restart=True)
 
 
 @dataclass
 class Client:
-    """One evaluation."""
+    """Has one evaluation made by a cluster."""
 
     cluster: Cluster
     trust: bool
     gone: threading.Event = field(default_factory=threading.Event)
-    """Nobody waits any more."""
+    """Set when nobody waits any more."""
     limit_s: float = LIMIT_S
 
     def judged(self, packed: bytes) -> bytes:
-        """Results, by the first attempt that comes to its end.
+        """Returns the results of the first attempt that comes to its end.
 
         Raises AstraError when ATTEMPTS are lost, BadInput when the last such GPU is, NobodyWaits.
         """
@@ -167,7 +168,7 @@ class Client:
         raise AstraError(f"{ATTEMPTS} attempts were lost, the last so: {why}")
 
     def _begun(self, packed: bytes) -> tuple[Any, str]:
-        """A worker that has begun, and the lease under which."""
+        """Returns a worker that has begun, and the lease under which it has."""
         told_s = time.monotonic()
         while True:
             for free, worker in self.cluster.free():
@@ -182,7 +183,8 @@ class Client:
                 note(f"all GPUs of kind {self.cluster.gpu} are busy")
 
     def _followed(self, worker: Any, lease: str) -> bytes:
-        """Raises Lost and NobodyWaits; either way the lease has ended then."""
+        """Returns the results under a lease. Raises Lost and NobodyWaits; the lease has ended in
+        any case."""
         began_s = time.monotonic()
         try:
             while time.monotonic() - began_s < self.limit_s:
@@ -232,7 +234,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _require_reachable(address: str) -> None:
-    """Sooner than Ray gives up, and in one line. Raises MissingDependency."""
+    """Raise MissingDependency, sooner than Ray gives up and in one line, where nobody listens."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdecimal():
         try:

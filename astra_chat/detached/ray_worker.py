@@ -26,13 +26,14 @@ from astra_chat.detached.answering import framed
 
 CORES_A_JOB = 4
 FEWEST_JOBS, MOST_JOBS = 2, 4
-"""Of one GPU. With two the lease was held for 60 % of the time on a machine of 16 cores a GPU: an
-evaluation holds it for a third of its own time."""
+"""Fewest and most jobs of one GPU at a time. With two the lease was held for 60 % of the time on a
+machine of 16 cores a GPU: an evaluation holds it for a third of its own time."""
 FEW_THREADS = {"OMP_NUM_THREADS": str(CORES_A_JOB)}
-"""Of each process of a job: by itself torch takes all cores, for each of the jobs beside it too."""
+"""Environment of each process of a job: by itself torch takes all cores, for each of the jobs
+beside it too."""
 STALE_S = 30.0
 IDLE_S = 300.0
-"""Without a job, after which a worker gives its GPU back to Ray."""
+"""Seconds without a job after which a worker gives its GPU back to Ray."""
 LOOK_S = 0.5
 END_S = 3.0
 TOLD_BYTES = 20_000
@@ -45,7 +46,7 @@ class Look(NamedTuple):
     """unknown: there is no such lease, it has ended."""
     results: bytes = b""
     told: str = ""
-    """Of a job whose process failed: the end of what it said."""
+    """The end of what a failed job's process said; empty otherwise."""
 
 
 @dataclass
@@ -59,7 +60,7 @@ class _Job:
         return Path(self.folder.name)
 
     def end(self) -> None:
-        """It ends with its stdin, or is killed with all that it started."""
+        """Close the process's stdin, with which it ends; else kill it with all that it started."""
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()
@@ -73,7 +74,8 @@ class _Job:
 
 
 def jobs_at_once(cores: float, gpus: int) -> int:
-    """For each GPU of a machine: as many as its cores have work for."""
+    """Returns how many jobs each GPU of a machine takes at a time: as many as there are cores
+    for."""
     return int(min(MOST_JOBS, max(FEWEST_JOBS, cores // (gpus * CORES_A_JOB))))
 
 
@@ -85,7 +87,7 @@ class GpuWorker:
     jobs_at_once: int = FEWEST_JOBS
     stale_s: float = STALE_S
     idle_s: float | None = IDLE_S
-    """None: it stays."""
+    """Seconds without a job after which the worker ends; None: it stays."""
     _jobs: dict[str, _Job] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _used_s: float = field(default_factory=time.monotonic)

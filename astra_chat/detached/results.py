@@ -30,15 +30,15 @@ class Result(Value):
     )
     job: Hex64
     judge_sha256: Hex64
-    """Of the judge that judged."""
+    """sha256 of the judge that judged."""
     worker: OneLine
     versions: dict[str, str]
-    """Of the worker's Astra, Python, packages, compilers and driver."""
+    """Versions of the worker's Astra, Python, packages, compilers and driver, by name."""
     found: Evaluation | Tuning
 
     @property
     def evaluation(self) -> Evaluation:
-        """Of a job that asks for one."""
+        """The evaluation found for a job that asks for one."""
         assert isinstance(self.found, Evaluation)
         return self.found
 
@@ -56,7 +56,7 @@ class Refusal(Value):
 
     @property
     def text(self) -> str:
-        """In one line, as a half-sentence."""
+        """The refusal in one line, as a half-sentence."""
         return f"refused by {one_line(self.worker)}: {one_line(self.why)}"
 
 
@@ -139,12 +139,13 @@ def refusal_in(text: str) -> Refusal:
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Raises MissingDependency where it cannot be written."""
+    """Write the result of a job, in the place of a refusal. Raises MissingDependency where it
+    cannot be written."""
     replace(folder / RESULT, result.model_dump_json() + "\n")
     (folder / REFUSED).unlink(missing_ok=True)
 
 
 def write_refusal(folder: Path, why: str, worker: str) -> None:
-    """Raises MissingDependency where it cannot be written."""
+    """Write why a job was not judged. Raises MissingDependency where it cannot be written."""
     refusal = Refusal(schema="astra-chat/job-refusal/1", why=one_line(why)[:2000], worker=worker)
     replace(folder / REFUSED, refusal.model_dump_json(indent=1) + "\n")

@@ -47,7 +47,8 @@ def console(file: TextIO | None = None) -> Console:
 
 
 def _colors(terminal: bool) -> Literal["auto", "standard"] | None:
-    """By the conventions of no-color.org and force-color.org: set and not empty; NO_COLOR wins."""
+    """Returns the colours of a console by the conventions of no-color.org and force-color.org: a
+    variable counts if it is set and not empty; NO_COLOR wins."""
     if os.environ.get("NO_COLOR"):
         return None
     if os.environ.get("FORCE_COLOR"):

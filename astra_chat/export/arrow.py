@@ -41,8 +41,8 @@ def schema_of(kind: type[Value]) -> Any:
 
 
 def arrow_type(annotation: Any) -> Any:
-    """Of what rows are made of: scalars, choices of words, rows in rows, tuples of one type, each
-    perhaps missing."""
+    """Returns the Arrow type of what rows are made of: scalars, choices of words, rows in rows,
+    tuples of one type, each perhaps missing."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         (one,) = (argument for argument in arguments if argument is not types.NoneType)

@@ -40,12 +40,12 @@ class ModelTurn(RunColumns):
     """Whom the turn led to: a plan to the best kernel of its round. Empty: to nobody."""
     basis: Basis | None
     verdict: str
-    """Of the candidate; empty where there is none."""
+    """Verdict on the candidate; empty where there is none."""
     ratio: float | None
-    """Over the baseline."""
+    """Speed of the candidate over the baseline; None: not timed."""
     confirmed: bool
     license: str
-    """Of the texts, as the exporter stated it (SPDX); empty: not stated."""
+    """Licence of the texts, as the exporter stated it (SPDX); empty: not stated."""
 
 
 class ChatExample(ModelTurn):
@@ -70,8 +70,8 @@ class RewardStep(ModelTurn):
 
 
 def chat_examples(run: RecordedRun, wanted: Filter, license: str = "") -> Iterator[ChatExample]:
-    """Of every model's turn that the filter takes; turns that lead to no candidate only without a
-    filter."""
+    """Yields an example for every model's turn that the filter takes; turns that lead to no
+    candidate only without a filter."""
     for prompt, said, row in _turns(run):
         if wanted.takes(row) if row else wanted == Filter():
             yield ChatExample(
@@ -85,7 +85,8 @@ def chat_examples(run: RecordedRun, wanted: Filter, license: str = "") -> Iterat
 
 
 def reward_steps(run: RecordedRun, wanted: Filter, license: str = "") -> list[RewardStep]:
-    """Of every plan and kernel that was judged and that the filter takes."""
+    """Returns a step for every plan and kernel that was judged and that the filter takes, in
+    order."""
     steps = [
         RewardStep(
             **_turn(run, prompt, row, license),
@@ -104,7 +105,8 @@ def reward_steps(run: RecordedRun, wanted: Filter, license: str = "") -> list[Re
 
 
 def reward(row: EvaluationRow) -> float:
-    """The rule RULE. A tie and a slower kernel are timed too: about 0, and below."""
+    """Returns the reward by the rule RULE. A tie and a slower kernel are timed too: about 0, and
+    below."""
     if row.ratio is None:
         return FAILED
     return math.log2(row.ratio / (row.parent_ratio or 1.0))

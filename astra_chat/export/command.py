@@ -22,7 +22,7 @@ class Form(Enum):
 
 
 SUFFIX = {Form.PARQUET: ".parquet", Form.FLASHINFER_BENCH: ""}
-"""Of the output's default name; of the others .jsonl."""
+"""Suffix of the output's default name; of the forms that are not named, .jsonl."""
 
 
 def register(app: typer.Typer) -> None:

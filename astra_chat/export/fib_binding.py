@@ -26,7 +26,8 @@ void copy(const TensorView& to, const TensorView& from) {
 
 
 def output_name(task: Task, name: str) -> str:
-    """Of a written argument: names of inputs and outputs may not be the same."""
+    """Returns the output's name of a written argument: names of inputs and outputs may not be the
+    same."""
     both = next(arg for arg in task.args if arg.name == name).access == "readwrite"
     return f"{name}_out" if both else name
 

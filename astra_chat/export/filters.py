@@ -13,13 +13,13 @@ class Filter:
     """All that is asked for has to hold."""
 
     confirmed: bool = False
-    """Candidates that were accepted on new seeds."""
+    """Only candidates that were accepted on new seeds."""
     measured: bool = False
-    """Timed on a real GPU."""
+    """Only evaluations that were timed on a real GPU."""
     device: str = ""
-    """Words in the device's name: "H200"; empty for any."""
+    """Words that the device's name contains: "H200"; empty for any device."""
     live: bool = False
-    """Of runs in which a model answered."""
+    """Only runs in which a model answered."""
 
     def takes(self, row: EvaluationRow) -> bool:
         return (

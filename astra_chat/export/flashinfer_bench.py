@@ -32,7 +32,7 @@ STATUS = {
     "wrong": "INCORRECT_NUMERICAL",
     "timed_out": "TIMEOUT",
 }
-"""Of other outcomes: RUNTIME_ERROR."""
+"""A trace's status by the outcome's kind; RUNTIME_ERROR for kinds that are not named."""
 SCALARS = {"float": "float32", "int64_t": "int64", "bool": "bool"}
 Json = dict[str, Any]
 
@@ -165,8 +165,8 @@ def solution(task: Task, row: EvaluationRow, dtype: str, license: str) -> Json:
 
 
 def _traces(run: RecordedRun, task: Task, row: EvaluationRow) -> Iterator[Json]:
-    """Of a measured evaluation one for each case; of one that failed on a GPU one, of the first
-    timed case's shape."""
+    """Yields the traces of an evaluation on a real GPU: of a measured one, a trace for each case;
+    of one that failed, a trace of the first timed case's shape."""
     if row.device_kind != "cuda":
         return
     for case in row.cases:
@@ -216,7 +216,7 @@ def _trace(
 
 
 def _uuid(task: Task, case: Case) -> str:
-    """The same for the same call of the same task."""
+    """Returns a workload's id: the same for the same call of the same task, whatever its seed."""
     text = case.model_copy(update={"seed": 0}).model_dump_json()
     return sha256_of(f"{task.id}\0{text}")[:32]
 

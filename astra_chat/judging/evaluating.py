@@ -31,7 +31,7 @@ class EvaluationReport(Value):
     verdict: str
     """accepted (faster), tie or slower for a kernel that was timed; else the outcome's kind."""
     passed: bool
-    """It is correct. Exit code 1 of the command line where it is not."""
+    """Whether it is correct. Exit code 1 of the command line where it is not."""
     report: str
     """What a model of the chat is told about it."""
     evaluation: Evaluation
@@ -78,7 +78,8 @@ def evaluate(
 def report_on(
     judge: Judge, source: str, more_cases: Sequence[str] = (), *, final: bool = False
 ) -> EvaluationReport:
-    """The same by a judge that is open. Raises BadInput."""
+    """Check, time and profile a kernel, as `evaluate` does, by a judge that is open. Raises
+    BadInput."""
     extra = [read_case(judge.task, text) for text in more_cases]
     judge.require_judged(extra)
     evaluation = judge.evaluate(source, extra, fresh_seeds=final)

@@ -30,7 +30,7 @@ def brief(question: Question, others: Iterable[Question]) -> str:
 
 
 def _places(question: Question) -> dict[str, str]:
-    """Of its sections: file and lines."""
+    """Returns where each section of a question's prompt stands: file and lines, by its text."""
     places, line = dict[str, str](), 1
     for section in sections(question.prompt):
         last = line + section.rstrip().count("\n")

@@ -13,7 +13,8 @@ from pathlib import Path
 from astra_chat.tools.errors import MissingDependency
 
 MAX_BYTES = 2**22
-"""Of one file: a source of the most characters that a model may give, each escaped."""
+"""Bytes of one file at most: a source of the most characters that a model may give, each
+escaped."""
 
 
 class Unreadable(ValueError):

@@ -20,9 +20,9 @@ from astra_chat.transcript.under_way import locked_inodes, state_of_run
 RUNS = ".runs"
 """Folder in a mailbox: a file for each run that was started with it."""
 CHECK_S = 1.0
-"""Between two looks at the runs."""
+"""Seconds between two looks at the runs."""
 GRACE_S = 10.0
-"""So long a run that is being started may take to enter."""
+"""Seconds that a run that is being started may take to enter."""
 
 
 class Entered(Value):
@@ -100,7 +100,7 @@ def ended_runs(box: Path, run: str | None = None) -> list[str] | None:
 
 
 def _transcripts(box: Path) -> dict[str, Path]:
-    """By run."""
+    """Returns the transcripts of the runs that asked or entered, by run."""
     asked = {one.meta.run: Path(one.meta.transcript) for one in questions(box)}
     return asked | {one.run: Path(one.transcript) for one in _entered(box)}
 

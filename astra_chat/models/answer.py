@@ -16,13 +16,13 @@ class Answer(CreateResult):
     refusal: str = ""
     """The model's own words where it refused."""
     cached_tokens: int = 0
-    """Of the prompt's tokens, those that the server had in its cache: they cost less."""
+    """Prompt tokens that the server had in its cache: they cost less."""
     reasoning_tokens: int = 0
-    """Of the completion's tokens, those that were thought and not said."""
+    """Completion tokens that were thought and not said."""
     answered_by: str = ""
-    """Of an answer from a mailbox: who gave it, as they say."""
+    """Who answered in a mailbox, as they say; empty: not said, or no mailbox."""
     refused: int = 0
-    """Answers from there that were refused before this one."""
+    """Answers in a mailbox that were refused before this one."""
 
 
 def require_usable(result: CreateResult) -> None:

@@ -63,8 +63,8 @@ KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
     "transcript": _transcript,
     "mailbox": _mailbox,
 }
-"""By the name before the colon in --models. The function gets the whole of --models, and the roles
-of its kind."""
+"""Functions that open models, by the name before the colon in --models. Each gets the whole of
+--models, the roles of its kind, and the task."""
 
 
 DECIDING = ("tier", "strategy")

@@ -46,16 +46,17 @@ class OpenAIOptions(Value):
     key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key."""
     api_version: str | None = Field(None, pattern=r"^[\w.-]+$")
-    """Of Azure's older interface, whose address ends in /openai; the model is the deployment."""
+    """Version of Azure's older interface, whose address ends in /openai; the model is the
+    deployment."""
     replies: Literal["schema", "json", "words"] = "schema"
     """How a typed reply is asked for: schema is strict `json_schema`; json is `json_object` with
     the schema in the prompt; words is the schema in the prompt alone, for servers without both."""
     timeout_s: float = Field(300.0, gt=0)
-    """Of one request; a reasoning model may be silent for minutes."""
+    """Seconds that one request may take; a reasoning model may be silent for minutes."""
     tries: int = Field(8, ge=1)
-    """Of one request, where the server is busy, fails or cannot be reached."""
+    """Tries of one request at most, where the server is busy, fails or cannot be reached."""
     backoff_s: float = Field(0.5, ge=0)
-    """First wait between two tries; it doubles from try to try."""
+    """Seconds of the first wait between two tries; it doubles from try to try."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     max_completion_tokens: int | None = Field(None, gt=0)
     max_tokens: int | None = Field(None, gt=0)
@@ -65,10 +66,12 @@ class OpenAIOptions(Value):
     seed: int | None = None
     service_tier: str | None = None
     usd_in: float | None = Field(None, ge=0)
-    """Price of a million prompt tokens, where prices.toml lacks the model or is out of date."""
+    """US dollars per million prompt tokens, where prices.toml lacks the model or is out of date."""
     usd_cached: float | None = Field(None, ge=0)
-    """Of a million prompt tokens that the server had in its cache; as usd_in if not said."""
+    """US dollars per million prompt tokens that the server had in its cache; as usd_in if not
+    said."""
     usd_out: float | None = Field(None, ge=0)
+    """US dollars per million completion tokens; counts only with usd_in."""
 
     @field_validator("base_url")
     @classmethod
@@ -89,7 +92,7 @@ class OpenAIOptions(Value):
 
     @property
     def price(self) -> Price | None:
-        """None where it is not known."""
+        """The model's price; None where it is not known."""
         if self.usd_in is None or self.usd_out is None:
             return price_of(self.model)
         cached = self.usd_in if self.usd_cached is None else self.usd_cached
@@ -131,7 +134,7 @@ def _words(error: ValidationError) -> str:
 
 @cache
 def _warn_of_short_key(name: str) -> None:
-    """Once for each variable."""
+    """Warn of a key that is too short to be masked, once for each variable."""
     logger.warning(
         "the key in %s has fewer than %d characters: should a server repeat it in an error, it is"
         " not masked",

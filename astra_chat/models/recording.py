@@ -40,7 +40,7 @@ class Head(Value):
     task: str
     device: Device
     versions: dict[str, str]
-    """Of what judged there, as in the head of the transcript."""
+    """Versions of what judged the recorded run, as in the head of its transcript."""
 
 
 class Line(Value):

@@ -28,7 +28,7 @@ def response_format(reply: type[BaseModel]) -> dict[str, Any]:
 
 
 def in_words(reply: type[BaseModel]) -> str:
-    """The same for servers that take no schema."""
+    """Returns a reply's schema as text for a prompt, for servers that take no schema."""
     return (
         "Answer with one JSON object and nothing else, neither words nor a Markdown fence round"
         f" it. It must fit this JSON schema:\n{json.dumps(strict_schema(reply))}"
@@ -60,7 +60,8 @@ def _sketch(node: dict[str, Any], named: dict[str, Any]) -> Any:
 
 
 def _closed(node: Any, names: bool = False) -> Any:
-    """`names`: the keys of this node are the names of fields or types, not words of the schema."""
+    """Returns a part of a schema with its objects closed. `names`: the keys of this node are the
+    names of fields or types, not words of the schema."""
     if isinstance(node, list):
         return [_closed(item) for item in node]
     if not isinstance(node, dict):

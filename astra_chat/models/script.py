@@ -153,7 +153,8 @@ class Script(Value):
         return turns[repair] if repair < len(turns) else None
 
     def kernel(self, number: int, repair: int, seen: str = "") -> Source | Edits | None:
-        """As edits if the file to edit is in `seen`, the role's prompt; else as a whole file."""
+        """Returns a scripted kernel: as edits if the file to edit is in `seen`, the role's prompt;
+        else as a whole file."""
         scripted = self.scripted_kernel(number, repair)
         if scripted is None:
             return None
@@ -178,7 +179,7 @@ class Script(Value):
 
 
 def scripted_names() -> list[str]:
-    """Of the shipped tasks, those with a scripted run."""
+    """Returns the names of the shipped tasks that have a scripted run."""
     return [n for n in task_names() if (find_task(n).folder / SCRIPT).is_file()]
 
 
@@ -215,7 +216,8 @@ def load_script(task: Task) -> Script:
 
 
 def _sources(folder: Path, script: ScriptFile) -> dict[str, str]:
-    """Raises BadInput for a file that is not there, ValueError for edits that cannot be made."""
+    """Returns the sources by turn. Raises BadInput for a file that is not there, ValueError for
+    edits that cannot be made."""
     sources: dict[str, str] = {}
     for kernel in script.kernels():
         if not (folder / kernel.file).is_file():

@@ -20,7 +20,7 @@ QUESTION = (
     "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."
 )
 TRIES = "2"
-"""Of each question, unless --models says otherwise: somebody waits for the answer."""
+"""Tries of each question, unless --models says otherwise: somebody waits for the answer."""
 UNUSABLE = MissingDependency.exit_code
 """Exit code where a model answered and its answer cannot be used."""
 
@@ -33,7 +33,7 @@ class Trial:
     model: str
     words: str
     exit_code: int
-    """0, or that of the failure."""
+    """0, or the exit code of the failure."""
 
 
 def open_live(spec: str, base_url: str | None) -> Models:
@@ -48,7 +48,7 @@ def open_live(spec: str, base_url: str | None) -> Models:
 
 
 async def try_all(models: Models) -> list[Trial]:
-    """All roles of the team at once, each on its own client; in the order of ROLES."""
+    """Try all roles of the team at once, each on its own client; in the order of ROLES."""
     try:
         return list(
             await asyncio.gather(*(try_one(models, role) for role in ROLES if role != "single"))

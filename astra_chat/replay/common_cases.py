@@ -40,7 +40,7 @@ def on_common_cases(then: Outcome, now: Outcome) -> tuple[Outcome, Outcome]:
 
 
 def _judged_on(timed: Timed, cases: Sequence[AnyTime]) -> Timed:
-    """By the rule for verdicts of today."""
+    """Returns a timing with the cases given alone, judged by today's rule for verdicts."""
     ratio, verdict, why = judge_times(cases)
     changes = {"cases": tuple(cases), "ratio": ratio, "verdict": verdict, "why": why}
     return timed.model_copy(update=changes)

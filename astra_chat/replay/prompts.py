@@ -43,7 +43,7 @@ class Prompt:
 
 
 def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]:
-    """Of every turn that a model spoke or was chosen for by one, or of one turn.
+    """Yields the prompts of every turn that a model spoke or was chosen for by one, or of one turn.
 
     Raises BadInput where that turn had none.
     """

@@ -200,7 +200,7 @@ def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
 
 
 def rejudged_json(found: Sequence[Rejudged]) -> str:
-    """The same as one JSON document."""
+    """Returns recorded and new results as one JSON document."""
     each = [rejudged_document(one) for one in found]
     return json.dumps({"schema": SCHEMA, "rejudged": each}, indent=2)
 

@@ -25,7 +25,7 @@ class Row:
     new_number: int | None = None
     new: Markup | None = None
     skipped: int = 0
-    """Of a gap: equal lines that are left out."""
+    """Equal lines that a gap leaves out; 0 in other rows."""
 
 
 @dataclass(frozen=True)

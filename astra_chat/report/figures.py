@@ -45,12 +45,12 @@ themes."""
 SERIES = tuple(f"#0102{n:02x}" for n in range(8))
 VARIABLES |= {color: f"--series-{n}" for n, color in enumerate(SERIES)}
 HATCH: dict[Basis, str] = {"measured": "", "estimated": "////"}
-"""Of a bar: what is estimated is not filled."""
+"""Hatches of bars, by basis: what is estimated is hatched, not filled."""
 LINE: dict[Basis, Literal["-", "--"]] = {"measured": "-", "estimated": "--"}
 
 WIDTH_IN = 6.0
 MOST_HINTS = 400
-"""Of one plot: more marks than that stand too close to be pointed at."""
+"""Marks of one plot that get a hint, at most: more than that stand too close to be pointed at."""
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "svg.hashsalt": "astra", "text.parse_math": False,
     "font.size": 8, "axes.titlesize": 8, "hatch.linewidth": 0.8,
@@ -96,13 +96,13 @@ class Plot:
         return f"hint{len(self._hints) - 1}"
 
     def text(self, said: str, x: float, y: float, aside: tuple[int, int]) -> None:
-        """Beside a point; `aside` is in points of type."""
+        """Write a text beside a point; `aside` is in points of type."""
         self.axes.annotate(
             words(said), (x, y), aside, textcoords="offset points", color=INK, fontsize=7.5
         )
 
     def legend(self, columns: int = 3) -> None:
-        """Above the plot: every label once."""
+        """Draw the legend above the plot: every label once."""
         handles, labels = self.axes.get_legend_handles_labels()
         once = dict(zip(reversed(labels), reversed(handles), strict=True))
         names = list(dict.fromkeys(labels))
@@ -125,7 +125,8 @@ class Plot:
         return Drawing(self.name, self.title, caption, basis, self._inline(out.getvalue()))
 
     def _inline(self, text: str) -> Markup:
-        """Of matplotlib's file what belongs into a page, with names that are this plot's own."""
+        """Returns what of matplotlib's file belongs into a page, with names that are this plot's
+        own."""
         text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
         text = re.sub(

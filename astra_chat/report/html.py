@@ -29,7 +29,7 @@ SECTIONS = (
     ("turns", "turns"),
     ("environment", "environment"),
 )
-"""Of every run: anchor and name."""
+"""Sections of every run: anchor and name."""
 
 
 def report(transcripts: Sequence[Transcript]) -> str:
@@ -55,7 +55,7 @@ def report(transcripts: Sequence[Transcript]) -> str:
 
 
 def templates(*others: Path) -> Environment:
-    """Of the folders `others`, then the report's own."""
+    """Returns the templates in the folders `others`, then the report's own."""
     found = Environment(
         loader=FileSystemLoader([*others, TEMPLATES]),
         autoescape=True,
@@ -74,7 +74,7 @@ def style_sheet() -> Markup:
 
 
 def script_hash(script: str) -> str:
-    """As a Content-Security-Policy names a script that may run."""
+    """Returns a script's sha256 in base64, by which a Content-Security-Policy lets it run."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 

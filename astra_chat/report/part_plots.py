@@ -29,7 +29,8 @@ def profiled_parts(
     after: Mapping[str, Profile],
     basis: Basis,
 ) -> Drawing | None:
-    """By the profiles of the baseline and the best candidate; None where there are none."""
+    """Draw the parts of each case's time by the profiles of the baseline and the best candidate;
+    None where there are none."""
     shown = [one for one in cases if one.case.label in before][:MOST_CASES]
     if not shown:
         return None
@@ -57,8 +58,8 @@ def profiled_parts(
 
 
 def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
-    """By times with a cold and a warm L2; None where no warm one was measured. `named`: it is a
-    candidate's; else the baseline's against itself."""
+    """Draw the parts of each case's time by times with a cold and a warm L2; None where no warm one
+    was measured. `named`: it is a candidate's timing; else the baseline's against itself."""
     measured = [c for c in timing.cases if isinstance(c, MeasuredTime) and c.warm_us is not None]
     cases = measured[:MOST_CASES]
     if not cases:
@@ -81,7 +82,7 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
 
 
 def _parts_of(profile: Profile) -> dict[str, float]:
-    """us by part."""
+    """Returns the parts of a profile's time in microseconds."""
     values = {metric.name: metric.value for metric in profile.metrics}
     return {part: max(0.0, values[name]) for part, name in TIME_PARTS.items()}
 
@@ -109,7 +110,7 @@ def _profiled(
 def _measured(
     plot: Plot, y: float, times_us: tuple[float, float, float], whole_us: float, label: str
 ) -> None:
-    """`times_us`: with a cold L2, with a warm one, the physical limit."""
+    """Draw one bar. `times_us`: with a cold L2, with a warm one, the physical limit."""
     cold, warm, limit = times_us
     shares = (
         ("physical limit", min(limit, cold), MUTED),

@@ -56,7 +56,7 @@ class RunPage:
     rounds: list[Round]
     texts: Texts
     drawings: dict[str, Drawing | None]
-    """By name; None where there is nothing to draw."""
+    """Plots by name; None where there is nothing to draw."""
     errors: list[ErrorRow]
     winner: list[Markup]
     """Lines of its source; none where nothing was faster."""
@@ -93,7 +93,8 @@ class RunPage:
 
 
 def run_page(transcript: Transcript, identifier: str) -> RunPage:
-    """Raises BadInput where the transcript has no source of the baseline."""
+    """Returns the page of a run. Raises BadInput where the transcript has no source of the
+    baseline."""
     header, summary = transcript.header, summarize(transcript.records)
     turns = turns_of(transcript.records)
     numbers = [r.turn for r in transcript.records if isinstance(r.event, TurnEvent)]
@@ -168,7 +169,8 @@ def _case_drawings(page: RunPage, transcript: Transcript, shown: Timing) -> list
 
 
 def _parts(page: RunPage, shown: Timing, named: bool) -> Drawing | None:
-    """By profiles where they divide their times; else by what was measured."""
+    """Draw the parts of each case's time: by profiles where they divide it; else by what was
+    measured."""
     before = part_plots.profiles_of(page.baseline)
     after = part_plots.profiles_of(page.best)
     found = part_plots.profiled_parts(page.id, shown.cases, before, after, page.basis)
@@ -201,7 +203,8 @@ def _errors(rounds: Sequence[Round]) -> Iterator[ErrorRow]:
 
 
 def _evaluation_of_best(rounds: Sequence[Round], summary: RunSummary) -> Evaluation | None:
-    """Of the winner, its confirmation where there is one."""
+    """Returns the winner's evaluation: its confirmation where there is one; None without a
+    winner."""
     name = summary.best.candidate if summary.best else ""
     same = [c for each in rounds for c in each.candidates if c.name == name]
     found = [e for c in same for e in (c.evaluation, c.confirmation) if e is not None]

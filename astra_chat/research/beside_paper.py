@@ -22,7 +22,7 @@ ARMS = [(start, arm) for start in ("paper", "sglang") for arm in ("team", "singl
 
 
 def tasks_of(runs: Sequence[LiveRun]) -> list[str]:
-    """The paper's first, in its order."""
+    """Returns the tasks of these runs, the paper's first, in its order."""
     there = {run.summary.task for run in runs}
     return [*(task for task in PAPER if task in there), *sorted(there - set(PAPER))]
 
@@ -54,7 +54,8 @@ def of_arm(
 
 
 def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]:
-    """The same by the paper's timing: every winner over the paper's start, on its twelve cases."""
+    """Yields the table by the paper's timing: every winner over the paper's start, on its twelve
+    cases."""
     papers = [run for run in runs if run.summary.task in PAPER]
     ratios = {run.path: ratio for run in papers if (ratio := _by_events(run, method))}
     yield from ("", f"## By the paper's timing, on {method.device.name}", "")

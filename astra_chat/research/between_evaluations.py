@@ -24,13 +24,15 @@ from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
 
 FEWEST_CASES = 4
-"""Of a pair of evaluations whose mean counts."""
+"""Unchanged cases that a pair of evaluations needs for its mean to count."""
 Difference = tuple[float, float]
-"""Of the logarithms of two ratios, and the half width of both intervals in quadrature."""
+"""Difference of the logarithms of two ratios, and the half width of both intervals in
+quadrature."""
 
 
 def document(paths: Iterable[Path]) -> str:
-    """Raises BadInput where no two evaluations have an unchanged case."""
+    """Returns the table of the runs' differences. Raises BadInput where no two evaluations have an
+    unchanged case."""
     lines = [table_row("run", "candidates", "unchanged cases", "mean", "standard deviation")]
     lines.append(table_row(*["---"] * 5))
     every, means = list[Difference](), list[float]()
@@ -73,7 +75,8 @@ def _summary(every: Sequence[Difference], means: Sequence[float]) -> Iterator[st
 
 
 def differences(one: Evaluation, other: Evaluation) -> list[Difference]:
-    """Of the cases that both time with the same code, as far as their profiles tell."""
+    """Returns the differences of the cases that both evaluations time with the same code, as far as
+    their profiles tell."""
     seen = {case.case.label: (code, case) for code, case in _cases(one)}
     found = list[Difference]()
     for code, case in _cases(other):

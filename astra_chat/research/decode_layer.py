@@ -61,7 +61,7 @@ BLOCKS, WARMUPS = 200, 20
 STUDENT_95 = 1.972
 """Quantile 0.975 of Student's t with 199 degrees of freedom."""
 AGREE = 0.05
-"""Of the largest output: how far the two layers' results may lie apart in bfloat16."""
+"""How far the two layers' results may lie apart in bfloat16, as a share of the largest output."""
 Arm = Literal["before", "after", "torch"]
 
 
@@ -72,7 +72,7 @@ class Step(Value):
     before_us: float
     after_us: float
     torch_us: float
-    """Without our kernels: matrix products, attention and torch's own kernels."""
+    """Microseconds without our kernels: matrix products, attention and torch's own kernels."""
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -126,7 +126,7 @@ def modules(sources: Mapping[str, str], folder: Path, arch: str) -> Kernels:
 
 
 def graph_of(layer: Layer, kernels: Kernels) -> torch.cuda.CUDAGraph:
-    """Of one step, warmed up on a stream of its own as torch asks for."""
+    """Returns a CUDA graph of one step, warmed up on a stream of its own as torch asks for."""
     import torch
 
     stream = torch.cuda.Stream()
@@ -142,7 +142,7 @@ def graph_of(layer: Layer, kernels: Kernels) -> torch.cuda.CUDAGraph:
 
 
 def measured(tokens: int, arms: Mapping[Arm, Kernels], draws: random.Random) -> Step:
-    """All arms by turns. Raises BadInput where the two layers' results lie apart."""
+    """Time all arms by turns. Raises BadInput where the two layers' results lie apart."""
     import torch
 
     from astra_chat.research.decode_step import Layer
@@ -188,7 +188,8 @@ def measured(tokens: int, arms: Mapping[Arm, Kernels], draws: random.Random) -> 
 
 
 def measure(paths: Sequence[Path], out: Path, tokens: Sequence[int]) -> None:
-    """Raises AstraError."""
+    """Time the layer with and without the winners of these runs, and write `out`. Raises
+    AstraError."""
     import torch
 
     device = pick_device("cuda")
@@ -214,7 +215,7 @@ def measure(paths: Sequence[Path], out: Path, tokens: Sequence[int]) -> None:
 
 
 def read_layer(path: Path) -> DecodeLayer:
-    """Raises BadInput."""
+    """Read what `measure` wrote. Raises BadInput."""
     try:
         return DecodeLayer.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:

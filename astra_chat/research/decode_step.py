@@ -18,7 +18,7 @@ from torch.nn import functional
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, EXPERTS, TOPK, INNER = 2048, 32, 4, 128, 128, 8, 768
 BLOCK_SIZE, CONTEXT, MAX_POSITION, EPS = 16, 1024, 40960, 1e-6
 Kernels = Mapping[str, Callable[..., Any]]
-"""By task, with the parameters of its module (tools/build/tvm_ffi_binding.py)."""
+"""Kernels by task, each with the parameters of its module (tools/build/tvm_ffi_binding.py)."""
 
 
 class Layer:
@@ -58,7 +58,8 @@ class Layer:
         return torch.zeros(shape, dtype=dtype, device=self._device)
 
     def _weight(self, *shape: int) -> torch.Tensor:
-        """Of outputs by inputs, so that results keep the size of inputs."""
+        """Returns a random weight [..., outputs, inputs] in bfloat16, scaled so that results keep
+        the size of inputs."""
         return self._zeros(*shape).normal_(std=1 / math.sqrt(shape[-1]))
 
     def restore(self) -> None:
@@ -66,7 +67,7 @@ class Layer:
             now.copy_(given)
 
     def route(self, kernels: Kernels) -> None:
-        """Permutation of the experts' rows, by one step that ends in the router."""
+        """Make the permutation of the experts' rows, by one step that ends in the router."""
         self.restore()
         self._attend(kernels)
         self._choose(kernels, self.state[0])

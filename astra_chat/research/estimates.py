@@ -42,13 +42,13 @@ class Estimates(Value):
 
 
 def shared_cases(task: Task) -> Weighted:
-    """Demo cases that are bench cases too, with their bench weights."""
+    """Returns the demo cases that are bench cases too, with their bench weights."""
     demo = {case.label for case, _ in task.demo}
     return tuple((case, weight) for case, weight in task.bench if case.label in demo)
 
 
 def estimates(task: Task, device: Device) -> Iterator[Estimate]:
-    """Of the scripted kernels that build and are right on the shared cases."""
+    """Yields the estimates of the scripted kernels that build and are right on the shared cases."""
     script = load_script(task)
     sources = {kernel.name: script.sources[kernel.name] for kernel in script.kernels()}
     each = estimated_times(

@@ -67,7 +67,7 @@ Measured = Mapping[tuple[str, str], Sequence[MeasuredTime]]
 
 
 def read_estimates(path: Path) -> LiveEstimates:
-    """Raises BadInput."""
+    """Read what `estimate` wrote. Raises BadInput."""
     try:
         return LiveEstimates.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
@@ -183,7 +183,8 @@ def _mean(times: Sequence[EstimatedTime] | Sequence[MeasuredTime]) -> float:
 
 
 def _errors(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Of the times of baselines and winners, as shares; a bias above 0: estimated too slow."""
+    """Yields the median error and the bias of the estimated times of baselines and winners, in
+    percent; a bias above 0: estimated too slow."""
     logs = [
         math.log(estimated / measured)
         for guess, found in pairs

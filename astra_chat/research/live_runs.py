@@ -33,9 +33,9 @@ class LiveRun:
     summary: RunSummary
     answers: int
     refused: int
-    """By the mailbox at once, and replies that the chat sent back."""
+    """Answers refused by the mailbox at once, and replies that the chat sent back."""
     measured: Mapping[str, Evaluation]
-    """The winner on GPUs, by name: judged there in the run or after it."""
+    """Evaluations of the winner on GPUs, by the GPU's name: judged there in the run or after it."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class LiveRun:
 
     @property
     def ratio(self) -> float:
-        """Of the winner over the start; 1 where nothing was faster."""
+        """Speed of the winner over the start; 1 where nothing was faster."""
         return self.summary.best.ratio if self.summary.best else 1.0
 
     def ratio_on(self, gpu: str) -> float | None:
@@ -56,7 +56,7 @@ class LiveRun:
         return found.ratio if found else None
 
     def least_on(self, gpu: str) -> float | None:
-        """The lowest ratio of a case."""
+        """The lowest ratio of a case on a GPU; None: not timed there."""
         found = self.timed_on(gpu)
         return min(case.ratio for case in found.cases) if found else None
 
@@ -66,7 +66,8 @@ class LiveRun:
 
 
 def load(paths: Iterable[Path]) -> list[LiveRun]:
-    """Raises BadInput for a file that is neither, or a measurement of no run's winner."""
+    """Read runs and what GPUs say of their winners. Raises BadInput for a file that is neither, or
+    a measurement of no run's winner."""
     runs = list[tuple[Path, RunSummary, list[ModelCall]]]()
     measured: dict[str, dict[str, Evaluation]] = defaultdict(dict)
     for path in paths:
@@ -88,25 +89,27 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
 
 
 def gpus_of(runs: Iterable[LiveRun]) -> list[str]:
-    """Those that judged a winner, the newest kind first."""
+    """Returns the names of the GPUs that judged a winner, the newest kind first."""
     return sorted({gpu for run in runs for gpu in run.measured}, reverse=True)
 
 
 def fastest_run(runs: Iterable[LiveRun], task: str, gpu: str) -> LiveRun | None:
-    """Of those of a task from `sglang`, by what this GPU says."""
+    """Returns the fastest of the runs of a task from `sglang`, by what this GPU says; None where it
+    timed none."""
     some = [r for r in runs if (r.summary.task, r.arm[0]) == (task, "sglang") and r.timed_on(gpu)]
     return max(some, key=lambda run: run.ratio_on(gpu) or 0.0, default=None)
 
 
 def _keep(measured: dict[str, dict[str, Evaluation]], found: Evaluation) -> None:
-    """As what its GPU says of its candidate, unless a confirmation has said it."""
+    """Keep an evaluation as what its GPU says of its candidate, unless a confirmation has said
+    it."""
     known = measured[found.candidate].get(found.device.name)
     if not (known and settled(known)) or settled(found):
         measured[found.candidate][found.device.name] = found
 
 
 def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
-    """That of a candidate which counts: the confirmation, where there is one."""
+    """Returns the evaluation of a candidate that counts: the confirmation, where there is one."""
     found = (r.event.evaluation for r in records if isinstance(r.event, Judged))
     return [one for one in found if one.candidate == candidate][-1]
 

@@ -42,7 +42,7 @@ class Place:
 
     python: str
     folder: Path
-    """Of the process, empty."""
+    """Empty folder in which the process runs."""
     cache: Path
 
     @property
@@ -149,11 +149,11 @@ DOORS: dict[str, Callable[[Place], str]] = {
     "MCP: evaluate": mcp,
     "run with a mailbox": mailbox,
 }
-"""What each gives back says how the kernel was judged."""
+"""Functions that try a door, by its name; what each gives back says how the kernel was judged."""
 
 
 def seconds(door: Callable[[Place], str], python: str, times: int = 2) -> list[float]:
-    """So many times in a row with one cache, which is empty at first."""
+    """Returns the seconds of so many tries in a row with one cache, which is empty at first."""
     found = []
     with tempfile.TemporaryDirectory(prefix="astra-doors-") as name:
         for number in range(times):

@@ -33,7 +33,7 @@ TURNS_A_ROUND = 5
 PROMPT_ROUNDS = (1, 2, 5, 20, 200)
 GAINING_ROUNDS = 20
 LINES = 400
-"""Of every kernel."""
+"""Lines of every kernel."""
 
 
 def script(task: Task, rounds: int) -> Script:
@@ -74,7 +74,7 @@ class CpuClock(Silent):
         self._at[record.turn] = time.process_time()
 
     def turn_ms(self, length: int) -> float:
-        """Of one turn after so many."""
+        """Returns the milliseconds of CPU time of one turn after so many."""
         return 1e3 * (self._at[length + AROUND] - self._at[length]) / AROUND
 
 
@@ -156,7 +156,7 @@ def _prompt_sizes(transcript: Transcript) -> Iterator[str]:
 
 
 def _shared(before: str, after: str) -> int:
-    """Characters with which both begin."""
+    """Returns the number of characters with which both begin."""
     pairs = zip(before, after, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
 

@@ -49,7 +49,7 @@ REPEATS = 3
 HALVED = 2
 """Measurements of the tuner for each that it begins with: half of them go on, and half of those."""
 SAVED_EVERY = 10
-"""Points."""
+"""Points between two writes of the file."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Study:
     points: int
     measurements: int
     deadline: float
-    """Of time.monotonic()."""
+    """When the time budget ends, in seconds of time.monotonic()."""
     entropy: Entropy
     trust: bool = False
     found: dict[str, SpaceStudy] = field(default_factory=dict)

@@ -41,7 +41,7 @@ class OverToday:
 
     task: str
     ratio: float
-    """Over our baseline, on all timed cases."""
+    """Speed over our baseline, on all timed cases."""
     cases: tuple[tuple[str, float, float], ...]
     """Label, ratio over the fastest of today's kernels, and weight."""
     all_cases: int
@@ -59,8 +59,8 @@ class OverToday:
 
 
 def fastest_today(found: Iterable[Comparison], now: str) -> dict[str, tuple[float, str]]:
-    """By case: how many times as fast as our baseline today's fastest kernel is, and its name.
-    `now`: the id of our baseline."""
+    """Returns by case how many times as fast as our baseline today's fastest kernel is, and its
+    name. `now`: the id of our baseline."""
     best: dict[str, tuple[float, str]] = {}
     for one in found:
         sides = (one.first, one.second)
@@ -75,7 +75,7 @@ def fastest_today(found: Iterable[Comparison], now: str) -> dict[str, tuple[floa
 
 
 def over_today(runs: Sequence[LiveRun], evidence: Iterable[Evidence], gpu: str) -> list[OverToday]:
-    """One of each task that has a measured winner and a kernel of today, by name."""
+    """Returns an entry for each task that has a measured winner and a kernel of today, by name."""
     known = [c for one in evidence if one.device.name == gpu for c in one.comparisons]
     some = [run for run in runs if run.arm[0] == "sglang" and run.timed_on(gpu)]
     found = []

@@ -1,4 +1,4 @@
-"""Of kernels that are wrong in one region of the legal domain, how many does the judge catch?
+"""How many kernels that are wrong in one region of the legal domain does the judge catch?
 
 `python -m astra_chat.research.planted` draws faults of every shipped task (planted_faults.py),
 makes sure that each is wrong on a legal case, checks it as a first evaluation does and, if that
@@ -41,11 +41,11 @@ class Judgement:
     task: str
     fault: Fault
     real: bool
-    """Wrong on the case inside its region."""
+    """Whether it is wrong on the case inside its region."""
     first: str
     """Kind of the outcome of the first evaluation's check."""
     confirmation: str = ""
-    """The same of the confirmation's; "" where it was not needed."""
+    """Kind of the outcome of the confirmation's check; "" where none was needed."""
 
     @property
     def caught_first(self) -> bool:

@@ -71,16 +71,16 @@ class Fault:
     """A fault in one region."""
 
     kind: str
-    """Of the region: "size window", "alignment", ..."""
+    """Kind of the region: "size window", "alignment", ..."""
     words: str
     condition: str
-    """C, over the launcher's parameters."""
+    """Where results are spoiled: a condition in C over the launcher's parameters."""
     case: Case
-    """Inside the region."""
+    """A legal case inside the region."""
     watched: str = ""
     """The argument whose values decide, by its name; "" where the condition alone does."""
     value: str = "true"
-    """C, over `v`, a value of it."""
+    """Which values of the watched argument decide: a condition in C over one of them, `v`."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Planter:
         )
 
     def size_and_dtype(self) -> Fault:
-        """The same in one dtype only."""
+        """Sizes of one dim in a window of a factor of 2 to 4, in one dtype only."""
         dtype = self.rng.choice(self.task.dtypes)
         name, low, high, case = self._window(dtype)
         condition = f"{name} >= {low} && {name} <= {high} && dtype == {DTYPE_CODES[dtype]}"

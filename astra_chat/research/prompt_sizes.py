@@ -36,11 +36,11 @@ class Size:
     round: int
     total: int
     changing: int
-    """Of the sections that are not STABLE."""
+    """Characters of the sections that are not STABLE."""
 
 
 def size_of(prompt: Prompt) -> Size | None:
-    """None for the selector, whose question has no sections."""
+    """Returns the size of a prompt; None for the selector, whose question has no sections."""
     position = read_position(prompt.user)
     if prompt.role == "selector" or position is None:
         return None
@@ -51,7 +51,7 @@ def size_of(prompt: Prompt) -> Size | None:
 
 
 def sizes(files: Iterable[Path], first: int = FIRST_ROUND) -> Iterator[Size]:
-    """Of every prompt of these runs from round `first` on."""
+    """Yields the size of every prompt of these runs from round `first` on."""
     for file in files:
         for prompt in prompts(read(file)):
             size = size_of(prompt)

@@ -18,7 +18,7 @@ from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Value
 
 DRAWS = 2000
-"""Of so many points at random, to say what they would have found."""
+"""Draws of points at random, to say what they would have found."""
 
 
 class StudiedPoint(Value):
@@ -27,8 +27,9 @@ class StudiedPoint(Value):
     values: dict[str, int]
     candidate: str
     estimated: float | None = None
+    """Ratio by the virtual GPU's estimate; None: not estimated."""
     measured: float | None = None
-    """By the exhaustive measurement; None where it was not measured, or failed."""
+    """Ratio by the exhaustive measurement; None where it was not measured, or failed."""
     failed: str = ""
     """Kind of the outcome that ended its measurement."""
 
@@ -42,7 +43,7 @@ class SpaceStudy(Value):
 
     space: str
     device: str = ""
-    """"" before anything is timed."""
+    """Name of the device; empty before anything is timed."""
     basis: Literal["measured", "estimated"] = "measured"
     cases: tuple[str, ...]
     points: tuple[StudiedPoint, ...]
@@ -54,12 +55,13 @@ class SpaceStudy(Value):
     again: tuple[tuple[float, float], ...] = ()
     """Ratios of the exhaustive best and of the tuner's, on fresh seeds, by turns."""
     seconds: dict[str, float] = Field(default_factory=dict)
-    """By part: exhaustive, tuner, again; the last two also in whole spaces."""
+    """Seconds of each part of the study: exhaustive, tuner and again."""
     problem: str = ""
     """Why it could not be studied."""
 
     def with_ranks(self, ranks: Sequence[float | str]) -> SpaceStudy:
-        """With each point's estimate; a word in its place says why there is none."""
+        """Returns the study with each point's estimate; a word in its place says why there is
+        none."""
         estimates = [rank if isinstance(rank, float) else None for rank in ranks]
         points = tuple(
             point.model_copy(update={"estimated": estimate})
@@ -82,12 +84,12 @@ class SpaceStudy(Value):
 
     @property
     def best(self) -> StudiedPoint:
-        """Of the exhaustive measurement."""
+        """The fastest point by the exhaustive measurement."""
         return max(self.measured, key=lambda point: point.measured or 0.0)
 
     @property
     def chosen(self) -> StudiedPoint:
-        """By the tuner."""
+        """The point that the tuner chose."""
         assert self.halving is not None
         return next(p for p in self.points if p.candidate == self.halving.left[0])
 
@@ -122,7 +124,7 @@ class RegretStudy(Value):
 
 
 def read(path: Path) -> RegretStudy:
-    """Raises BadInput."""
+    """Read a study. Raises BadInput."""
     try:
         return RegretStudy.model_validate_json(path.read_bytes())
     except OSError as error:

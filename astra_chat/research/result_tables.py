@@ -24,8 +24,8 @@ from astra_chat.tools.types import AnyTime, MeasuredTime, Timed, Value
 
 PUBLISHED_SCHEMA = "astra-chat/paper-published/1"
 TODAY = ("jit", "library")
-"""Of today's kernels the one that stands in the column: SGLang compiles it at run time; where that
-does not take the case, its compiled library."""
+"""Names of today's kernels in the order in which they stand in the column: SGLang compiles the
+first at run time; where that does not take a case, its compiled library's stands there."""
 
 
 class PublishedRow(Value):
@@ -45,7 +45,7 @@ class Published(Value):
 
 
 def read_published(path: Path) -> Published:
-    """Raises BadInput."""
+    """Read the paper's published figures. Raises BadInput."""
     try:
         found = json.loads(path.read_text())
         if found.pop("schema") != PUBLISHED_SCHEMA:
@@ -62,7 +62,7 @@ def geomean(values: Sequence[float], weights: Sequence[float] | None = None) -> 
 
 
 def todays(found: Sequence[Comparison]) -> dict[str, MeasuredTime]:
-    """By case: today's kernel (as the baseline) and our best."""
+    """Returns the times of today's kernel (as the baseline) and our best, by case."""
     cases: dict[str, MeasuredTime] = {}
     for name in TODAY:
         for comparison in found:
@@ -73,7 +73,8 @@ def todays(found: Sequence[Comparison]) -> dict[str, MeasuredTime]:
 
 
 def of_streaming(task: str, found: Sequence[Comparison]) -> dict[str, float]:
-    """By case: percent of the bytes per second of the fastest streaming kernel."""
+    """Returns by case a kernel's bytes per second, in percent of those of the fastest streaming
+    kernel beside it."""
     contract, percent = find_task(task), dict[str, float]()
     for comparison in found:
         if comparison.first.tier == "streaming":
@@ -85,7 +86,7 @@ def of_streaming(task: str, found: Sequence[Comparison]) -> dict[str, float]:
 
 
 def large_cases(task: str, cases: Sequence[AnyTime], gpu: str) -> list[AnyTime]:
-    """Those whose least bytes exceed the L2: memory bounds them."""
+    """Returns the cases whose least bytes exceed the L2: memory bounds them."""
     contract, l2_bytes = find_task(task), spec(gpu).l2_bytes
     return [case for case in cases if contract.least_bytes(case.case) > l2_bytes]
 
@@ -195,7 +196,8 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
 
 
 def means_over_paper(method: PaperMethod) -> tuple[float, float]:
-    """Over all of the paper's cases: by its method, and cold."""
+    """Returns the mean ratio of our best over the paper's start, on all of the paper's cases: by
+    its method, and cold."""
     kernels: dict[str, dict[tuple[str, str], EventTime]] = {}
     for time in method.times:
         kernels.setdefault(time.kernel, {})[time.task, time.case.label] = time

@@ -76,7 +76,8 @@ class Judgement:
 
 
 def honest_kernels() -> list[Honest]:
-    """Those of tests/attacks, whose names begin with their tasks', and those of shipped tasks."""
+    """Returns the kernels of tests/attacks, whose names begin with their tasks', and those of
+    shipped tasks."""
     own = (path.name for path in (ATTACKS / "tasks").iterdir() if path.is_dir())
     tasks = sorted([*own, *task_names()], key=len, reverse=True)
     kernels = [
@@ -222,7 +223,7 @@ def figures(made: Sequence[Judgement]) -> dict[str, object]:
 
 
 def lines(made: Sequence[Judgement]) -> list[str]:
-    """The same as text."""
+    """Returns the rate of false rejections and its bound as text, then a line for each of them."""
     counted = [one for one in made if one.counts]
     rejected = [one for one in counted if one.rejected]
     bound = upper_bound(len(rejected), len(counted)) if counted else 1.0

@@ -39,11 +39,12 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Floors:
-    """Of one task on one kind of GPU, by case: what no kernel is expected to beat."""
+    """What no kernel of one task is expected to beat on one kind of GPU, by the case's label."""
 
     empty_us: dict[str, float]
+    """Microseconds of a launch that does nothing."""
     bytes_per_us: dict[str, float]
-    """Of the fastest streaming kernel."""
+    """Bytes per microsecond of the fastest streaming kernel."""
     today: dict[str, float]
     """How many times as fast as the baseline today's fastest kernel is."""
 
@@ -115,7 +116,7 @@ def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) 
 
 
 def _cases(task: Task, timed: Timed, known: Floors, gpu: str) -> Iterator[str]:
-    """`gpu`: its key in tools/gpu_specs.py."""
+    """Yields the table of a task's timed cases. `gpu`: its key in tools/gpu_specs.py."""
     large = {case.case.label for case in large_cases(task.name, timed.cases, gpu)}
     yield table_row(
         "case",
@@ -145,7 +146,7 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
 
 
 def _how(runs: Sequence[LiveRun]) -> Iterator[str]:
-    """Plan by plan."""
+    """Yields how the runs went, plan by plan."""
     yield from ("", "## How the runs went", "")
     yield "What each plan changes, the ratio over its parent that it predicted, and what became of"
     yield "its candidates, over the baseline."

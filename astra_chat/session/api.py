@@ -117,7 +117,8 @@ def run(
 def _awaitable(
     work: Callable[P, RunResult],
 ) -> Callable[P, Coroutine[Any, Any, RunResult]]:
-    """The same run in a thread of its own, for programs that have an event loop."""
+    """Returns a coroutine function that does the work in a thread of its own, for programs that
+    have an event loop."""
 
     @wraps(work)
     async def later(*args: P.args, **options: P.kwargs) -> RunResult:

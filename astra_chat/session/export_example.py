@@ -87,7 +87,7 @@ def _tensor(arg: Arg, case: Case) -> str:
 
 
 def _arguments(task: Task, case: Case) -> list[str]:
-    """Of the module's function, in their order."""
+    """Returns the arguments of the module's function as Python, in their order."""
     tensors = [f"tensors[{arg.name!r}]" if arg.present(case) else "None" for arg in task.args]
     dims = [str(case.dims[name]) for name in given_dims(task)]
     return [*tensors, *dims, *(_scalar(scalar, case) for scalar in task.scalars)]

@@ -18,7 +18,7 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.version import __version__
 
 PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
-"""By their metadata only: none of them is imported for it."""
+"""Packages whose versions are recorded, by their metadata only: none of them is imported for it."""
 
 
 def header(
@@ -70,8 +70,8 @@ def git_state() -> GitState | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Without the lock that status would take to refresh the index: a run that is killed then would
-    leave it in the user's repository."""
+    """Run git without the lock that status would take to refresh the index: a run that is killed
+    then would leave it in the user's repository."""
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *arguments],
@@ -86,7 +86,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _driver() -> str:
-    """Raises MissingDependency."""
+    """Returns the version of NVIDIA's driver. Raises MissingDependency."""
     import pynvml
 
     try:

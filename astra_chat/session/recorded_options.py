@@ -38,7 +38,7 @@ class Recorded:
     text: str
     """What it would set, in one line."""
     field: str
-    """Of RunOptions."""
+    """Name of a field of RunOptions."""
     is_path: bool = False
     """A path is typed by the user or not used at all."""
 

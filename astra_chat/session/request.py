@@ -40,7 +40,7 @@ class SessionOptions(Value):
     no_wait: bool = False
     """Stop, to be resumed, where an answer in a mailbox is not there yet."""
     accept_recorded_options: bool = False
-    """Of a run that is resumed: take over what recorded_options.py shows."""
+    """Take over what recorded_options.py shows of a run that is resumed."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Request:
     device: Device
     models: RunModels
     options: RunOptions = field(default_factory=RunOptions)
-    """As they were asked for; `recorded` is how the transcript has them."""
+    """The options as they were asked for; `recorded` is how the transcript has them."""
     approver: str | None = None
     """Who decides what is run and accepted, see approvers.approver_for; None: nobody is asked."""
     entropy: Entropy = field(default_factory=Entropy)
@@ -119,7 +119,8 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
 
 
 def _device(session: SessionOptions, models: RunModels, options: RunOptions) -> Device:
-    """The one named, else that of the recording that is played, else the best there is."""
+    """Returns the device named, else that of the recording that is played, else the best there
+    is."""
     if session.device in (None, "auto") and session.gpu is None and models.played is not None:
         return models.played.device
     if options.judge == "detached":

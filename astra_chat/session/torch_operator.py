@@ -39,7 +39,7 @@ def operator_source(task: Task) -> str:
 
 
 def _words(task: Task) -> Iterator[str]:
-    """Of the operator's docstring: text of a task file ends no string of ours."""
+    """Yields the lines of the operator's docstring: text of a task file ends no string of ours."""
     lines = [
         f"{_spelled(arg.name)}: [{', '.join(arg.shape)}]{strides_text(arg)}, {access_text(arg)}."
         for arg in task.args

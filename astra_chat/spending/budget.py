@@ -14,13 +14,14 @@ class BudgetSpent(Exception):
 
 
 class Budget(Value):
-    """None: no limit."""
+    """Limits on what a run may spend; None: no limit."""
 
     tokens: int | None = Field(None, gt=0)
-    """Prompt and completion of all roles."""
+    """Prompt and completion tokens of all roles."""
     usd: float | None = Field(None, gt=0)
+    """US dollars for all model calls."""
     wall_s: float | None = Field(None, gt=0)
-    """Of all sessions together; the time between them does not count."""
+    """Seconds of all sessions together; the time between them does not count."""
     evaluations: int | None = Field(None, gt=0)
     """Candidates, and the baseline, that are run; the last is kept for the winner's confirmation
     (agents/limits.py)."""

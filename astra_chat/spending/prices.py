@@ -23,7 +23,8 @@ class Price(Value):
     usd_out: float = Field(alias="out", ge=0)
 
     def usd(self, prompt: int, cached: int, completion: int) -> float:
-        """Of one answer; `cached` are those of the prompt's tokens that were found in a cache."""
+        """Returns the price of one answer in US dollars; `cached`: how many of the prompt's tokens
+        were found in a cache."""
         cached = min(cached, prompt)  # some servers count more than there are
         fresh = prompt - cached
         cost = fresh * self.usd_in + cached * self.usd_cached + completion * self.usd_out

@@ -19,10 +19,10 @@ from astra_chat.transcript.lines import open_regular
 
 MAX_ZIP_BYTES = 2**27
 MAX_BYTES = 2**28
-"""Of all members together."""
+"""Bytes of all members together, at most."""
 MAX_MEMBERS = 20_000
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Of all members: equal content makes an equal file."""
+"""Date of every member: equal content makes an equal file."""
 
 
 def read_zip(path: Path, what: str) -> dict[str, bytes]:

@@ -21,7 +21,8 @@ from astra_chat.transcript.options import OneLine, RecordedOptions
 from astra_chat.transcript.spending import ModelCall, Spent
 
 VERSION: Final = 2
-"""Of the format. Lines of older versions are migrated (migrations.py); newer ones are refused."""
+"""Version of the format. Lines of older versions are migrated (migrations.py); newer ones are
+refused."""
 
 EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]
 BROKEN_OFF: tuple[EndReason, ...] = ("interrupted", "waiting", "budget", "error")
@@ -112,7 +113,7 @@ class Proposed(Value):
     candidate: str
     """First 12 hex digits of `sha256`."""
     sha256: str
-    """Of the source, which is in a Blob."""
+    """sha256 of the source, whose text is in a Blob."""
     edits: int = 0
     """Edits that it was given as; 0: as a whole."""
 
@@ -167,7 +168,7 @@ class Resumed(Value):
     versions: dict[str, str]
     git: GitState | None
     options: RecordedOptions
-    """From here on."""
+    """The run's options from here on."""
 
 
 class Ended(Value):
@@ -226,7 +227,7 @@ KnownEvent = Annotated[
 KINDS: Final = frozenset(
     one.model_fields["kind"].default for one in get_args(get_args(KnownEvent)[0])
 )
-"""Of events that this version knows."""
+"""Kinds of the events that this version knows."""
 Event = Annotated[KnownEvent | Unknown, Field(union_mode="left_to_right")]
 TurnEvent: TypeAlias = ChatMessage | Proposed | BuildDone | Judged
 """Events that are turns of the chat."""

@@ -23,7 +23,7 @@ class Lines(GenerateJsonSchema):
 
 
 def schema() -> dict[str, Any]:
-    """Of one line of the present version, as it is written."""
+    """Returns the JSON Schema of one line of the present version, as it is written."""
     found = Record.model_json_schema(schema_generator=Lines, mode="serialization")
     found["$defs"]["Unknown"]["properties"]["kind"]["not"] = {"enum": sorted(KINDS)}
     head = {

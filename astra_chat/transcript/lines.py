@@ -18,15 +18,16 @@ from astra_chat.tools.errors import BadInput
 
 MAX_FILE_BYTES = 2**27
 MAX_LINE_BYTES = 2**22
-"""A source of the most characters that a model may give (agents/reply_errors.py), each escaped."""
+"""Bytes of a line at most: a source of the most characters that a model may give
+(agents/reply_errors.py), each escaped."""
 MAX_VALUES = 1_000_000
-"""Of JSON in the whole file, texts counted as one: some 600 evaluations, or 4,000 turns. A value
-may take a hundred times the memory of its text."""
+"""Values of JSON in the whole file at most, texts counted as one: some 600 evaluations, or 4,000
+turns. A value may take a hundred times the memory of its text."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 DIGITS = bytes.maketrans(b"123456789", b"000000000")
 LONG_NUMBER = b"0" * 25
-"""After DIGITS. No number of ours has as many digits in a row; Python takes seconds for one of a
-million."""
+"""Part of a line, after DIGITS, by which a number has too many digits: no number of ours has as
+many in a row; Python takes seconds for one of a million."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Lines:
 
 
 def read_lines(path: Path) -> Lines:
-    """Raises BadInput, in one line, for what cannot be read, is no regular file or exceeds a
-    bound."""
+    """Read the whole lines of a file. Raises BadInput, in one line, for what cannot be read, is no
+    regular file or exceeds a bound."""
     texts: list[bytes] = []
     size = values = 0
     torn = exact = False
@@ -86,12 +87,12 @@ def _long_number(line: bytes) -> bool:
 
 
 def _marks(line: bytes) -> int:
-    """At least as many as the line holds values: texts may hold such characters too."""
+    """Returns at least as many as the line holds values: texts may hold such characters too."""
     return sum(line.count(mark) for mark in (b"{", b"[", b","))
 
 
 def _values(line: bytes) -> int:
-    """How many values a line of JSON may hold, texts counted as one each."""
+    """Returns how many values a line of JSON may hold, texts counted as one each."""
     return _marks(STRING.sub(b"", line))
 
 

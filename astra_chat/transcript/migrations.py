@@ -11,7 +11,7 @@ KINDS = {
     "doubted": "contradiction",
     "asked": "model_call",
 }
-"""Of events, from version 1 to 2."""
+"""Kinds of events of version 1 with other names in version 2, and these."""
 
 
 def migrated(line: Any) -> Any:

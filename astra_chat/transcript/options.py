@@ -49,7 +49,7 @@ class RunOptions(Value):
     approval: Literal["", "ask", "detached", "decisions"] = ""
     """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
     budget: OneLine = ""
-    """As spending.budget reads it; "" for no limit."""
+    """Limits on what the run may spend, as spending.budget reads them; "" for no limit."""
     confirmations: int = Field(default=3, ge=0, le=100)
     """Winners that are evaluated once more at the end."""
     strategy: Annotated[Strategy, BeforeValidator(_strategy), PlainSerializer(str)] = Strategy()
@@ -97,7 +97,7 @@ class RunOptions(Value):
 
     @property
     def evaluations(self) -> int | None:
-        """Of the budget."""
+        """Evaluations that the budget allows; None: no limit."""
         found = EVALUATIONS.search(self.budget)
         return int(found[1]) if found else None
 
@@ -118,4 +118,4 @@ def _from_file(value: object) -> object:
 
 
 RecordedOptions: TypeAlias = Annotated[RunOptions, BeforeValidator(_from_file)]
-"""As a transcript holds them."""
+"""Options of a run as a transcript holds them."""

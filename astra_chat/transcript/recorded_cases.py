@@ -17,13 +17,15 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of
 
 MAX_TESTER_CASES = 256
-"""Of all turns together."""
+"""Cases of all turns of the tester together, at most."""
 MAX_DRAWN = 1024
-"""Hidden cases of one evaluation: some 25, and 220 to 600 to confirm (check/hidden_cases.py)."""
+"""Hidden cases of one evaluation at most: there are some 25, and 220 to 600 to confirm
+(check/hidden_cases.py)."""
 MAX_OWN = 256
-"""Cases of one list of a task."""
+"""Cases of one list of a task, at most."""
 MAX_TIMED_BYTES = 2**31
-"""Of one case that a real GPU times; the largest of the tasks that come with Astra has 1.3 GiB."""
+"""Bytes of one case that a real GPU times, at most; the largest of the tasks that come with Astra
+has 1.3 GiB."""
 MAX_SCALAR = 2.0**53
 
 
@@ -56,7 +58,7 @@ def require_bounded(task: Task, case: Case) -> None:
 
 
 def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int]]:
-    """Number of the turn, its cases, and how many it may have."""
+    """Yields the turns that hold cases: number of the turn, its cases, and how many it may have."""
     for number, turn in enumerate(turns_of(transcript.records), 1):
         match turn.payload:
             case TestSuite() as suite:

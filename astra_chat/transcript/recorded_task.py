@@ -16,7 +16,7 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import texts
 
 MAX_CHARACTERS = 2**26
-"""Of all files of a recorded task."""
+"""Characters of all files of a recorded task together, at most."""
 
 
 @contextmanager

@@ -17,14 +17,14 @@ class Tokens(Value):
 
     prompt: Count = 0
     cached: Count = 0
-    """Of the prompt's, those that the server had in its cache."""
+    """Prompt tokens that the server had in its cache."""
     completion: Count = 0
     reasoning: Count = 0
-    """Of the completion's, those that were thought and not said."""
+    """Completion tokens that were thought and not said."""
     estimated: Count = 0
-    """Of all, those that no server counted: by the characters of prompt and answer."""
+    """Tokens that no server counted: estimated by the characters of prompt and answer."""
     usd: Usd | None = 0.0
-    """None: of some answers the price is not known."""
+    """US dollars; None: of some answers the price is not known."""
 
     @property
     def total(self) -> int:
@@ -51,9 +51,9 @@ class ModelCall(Value):
     model: str
     tokens: Tokens
     answered_by: str = ""
-    """Of an answer from a mailbox: who gave it, as they say."""
+    """Who answered in a mailbox, as they say; empty: not said, or no mailbox."""
     refused: Count = 0
-    """Answers from there that were refused before this one."""
+    """Answers in a mailbox that were refused before this one."""
 
 
 class RoleSpent(Value):
@@ -61,15 +61,16 @@ class RoleSpent(Value):
     answers: Count
     tokens: Tokens
     unusable: Count = 0
-    """Of the answers, those that were sent back as text."""
+    """Answers that were sent back with the reason why."""
     unusable_tokens: Tokens = Tokens()
+    """Tokens of the answers that were sent back."""
 
 
 class StepSpent(Value):
     step: StepName
     seconds: Seconds
     waited_s: Seconds = 0.0
-    """Of seconds, those in which it waited for a GPU's lease."""
+    """Seconds in which the step waited for a GPU's lease, part of `seconds`."""
 
 
 class Rejected(Value):
@@ -82,16 +83,17 @@ class TuningSpent(Value):
     """What the executor spent on constants that candidates marked."""
 
     candidates: Count
-    """That were tuned."""
+    """Candidates that were tuned."""
     changed: Count
-    """Of these, those whose constants were changed."""
+    """Tuned candidates whose constants were changed."""
     points: Count
-    """That the virtual GPU ranked."""
+    """Points that the virtual GPU ranked."""
     measured: Count
-    """Of these, those that a GPU measured; a budget counts each as an evaluation."""
+    """Ranked points that a GPU measured; a budget counts each as an evaluation."""
     seconds: Seconds
+    """Seconds of all tunings."""
     gpu_s: Seconds
-    """Of these, in which a GPU measured; in the run's gpu_s too."""
+    """Seconds in which a GPU measured, part of `seconds`; in the run's gpu_s too."""
 
 
 class Spent(Value):
@@ -104,14 +106,15 @@ class Spent(Value):
     evaluations: Count
     steps: tuple[StepSpent, ...]
     gpu_s: Seconds
-    """In which evaluations held a real GPU's lease; in old transcripts their steps on one, with the
-    wait for it."""
+    """Seconds in which evaluations held a real GPU's lease or tunings measured on one; of
+    evaluations in old transcripts their steps on it, with the wait."""
     gpu_wait_s: Seconds = 0.0
-    """In which they waited for that lease."""
+    """Seconds in which evaluations waited for a real GPU's lease."""
     energy_j: Annotated[float, Field(ge=0)] | None = None
-    """Used by their GPUs while they held them, by NVML; None: it said nothing."""
+    """Joules that real GPUs used while evaluations held them, by NVML; None: it said nothing."""
     gpu_busy: Annotated[float, Field(ge=0, le=1)] | None = None
-    """NVML's utilization of those GPUs while they held them; None: it said nothing."""
+    """NVML's mean utilization of real GPUs while evaluations held them, 0 to 1; None: it said
+    nothing."""
     rejected: tuple[Rejected, ...]
     tuning: TuningSpent | None = Field(default=None, exclude_if=lambda one: one is None)
     """None where nothing was tuned."""
@@ -125,5 +128,5 @@ class Spent(Value):
 
     @property
     def unusable_tokens(self) -> Tokens:
-        """Of all roles."""
+        """Tokens of all roles' answers that were sent back."""
         return sum((role.unusable_tokens for role in self.roles), Tokens())

@@ -40,13 +40,14 @@ from astra_chat.transcript.turns import turns_of
 
 
 class Speed(Value):
-    """Of a candidate over the baseline, all cases weighted."""
+    """Speed of a candidate over the baseline, all cases weighted."""
 
     candidate: str
     ratio: float
     low: float
+    """Lower end of the interval of `ratio`."""
     high: float
-    """Ends of the interval of `ratio`."""
+    """Upper end of the interval of `ratio`."""
 
 
 class AttemptSummary(Value):
@@ -58,9 +59,9 @@ class AttemptSummary(Value):
     """Kind of the outcome, or accepted, tie, slower; None if the run ended before."""
     words: str
     ratio: float | None
-    """Over the baseline; None if it was not timed."""
+    """Speed over the baseline; None if it was not timed."""
     speed: Speed | None = None
-    """The same with its interval."""
+    """Speed over the baseline with its interval; None if it was not timed."""
     failed: bool = False
     """It did not build, or its evaluation says that it is not correct."""
     rejected: str | None = None
@@ -71,12 +72,12 @@ class RoundSummary(Value):
     number: int
     title: str
     predicted_ratio: float
-    """By the plan, over its parent."""
+    """Speed over the parent that the plan predicts."""
     parent: str = ""
     """The candidate that the plan changes; "" for the baseline."""
     attempts: tuple[AttemptSummary, ...]
     prediction: Prediction | None = None
-    """The plan's, beside what came of it; None: nothing of it was judged."""
+    """The plan's prediction beside what came of it; None: nothing of it was judged."""
     best: Speed | None = None
     """The best of the search at the end of the round; None: nothing faster so far."""
 
@@ -103,22 +104,22 @@ class RunSummary(Value):
     options: RunOptions
     started: str
     seconds: float
-    """Until the last record."""
+    """Seconds until the last record."""
     extra_cases: tuple[Case, ...]
-    """The tester's."""
+    """Cases of the tester that later candidates are checked on."""
     baseline: Timing | None
     best: Timing | None
-    """None: no candidate was faster."""
+    """The last timing of the winner; None: no candidate was faster."""
     rounds: tuple[RoundSummary, ...]
     deviations: tuple[Deviation, ...]
     contradictions: tuple[Contradiction, ...] = ()
-    """Against turns that stand all the same."""
+    """Contradictions of turns that stand all the same."""
     predictions: Score
     """How good the plans' predictions were."""
     spent: Spent
     """The ledger."""
     time_use: TimeUse = TimeUse()
-    """Where its time went."""
+    """Where the run's time went."""
     ended: Ended | None
     """None: the run was killed before its end."""
 

@@ -31,21 +31,23 @@ class TimeUse(Value):
     """Seconds of a run's sessions; the time between sessions is in none."""
 
     models_s: Seconds = 0.0
-    """Waiting for models' replies."""
+    """Seconds of waiting for models' replies."""
     build_s: Seconds = 0.0
-    """Guard and build of candidates."""
+    """Seconds of guard and build of candidates."""
     judge_s: Seconds = 0.0
-    """Evaluations, and scores of cases."""
+    """Seconds of evaluations, tunings, and scores of cases."""
     human_s: Seconds = 0.0
-    """Waiting for a human's decision."""
+    """Seconds of waiting for a human's decision."""
     other_s: Seconds = 0.0
+    """Seconds of all else."""
     device_s: Seconds = 0.0
-    """Of judge_s, those in which a real GPU's lease was held; of old evaluations the steps on it,
-    with the wait."""
+    """Seconds in which evaluations held a real GPU's lease, part of judge_s; of old ones those of
+    the steps on it, with the wait."""
     lease_wait_s: Seconds = 0.0
-    """Of judge_s, waiting for that lease."""
+    """Seconds in which evaluations waited for a real GPU's lease, part of judge_s."""
     outside_steps_s: Seconds = 0.0
-    """Of judge_s, outside the steps of evaluations: on the way to a worker, or waiting for one."""
+    """Seconds outside the steps of evaluations, part of judge_s: on the way to a worker, or waiting
+    for one."""
 
     @property
     def whole_s(self) -> float:
@@ -78,7 +80,7 @@ def time_use(records: Sequence[Record]) -> TimeUse:
 
 
 def sum_of(uses: Iterable[TimeUse]) -> TimeUse:
-    """Of several runs."""
+    """Returns the sum of several runs' seconds, field by field."""
     dumped = [use.model_dump() for use in uses]
     names = TimeUse.model_fields
     return TimeUse.model_validate({name: sum(one[name] for one in dumped) for name in names})

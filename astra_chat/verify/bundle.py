@@ -31,13 +31,13 @@ class Manifest(Value):
     schema_version: Literal[1] = 1
     run: str
     astra: str
-    """Version that packed it."""
+    """Version of Astra that packed the bundle."""
     license: str
-    """Of task and candidates, as the packer states it (SPDX); empty: not stated."""
+    """Licence of task and candidates, as the packer states it (SPDX); empty: not stated."""
     files: dict[str, Hex64]
     """sha256 of every other member, by name."""
     public_key: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
-    """Of the signature, 32 bytes in hex; empty: not signed."""
+    """Public key of the signature, 32 bytes in hex; empty: not signed."""
     left_out: tuple[str, ...] = ()
     """What the packer could not make, in one line each."""
 
@@ -64,7 +64,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Raises BadInput, in one line, for what is no bundle or exceeds a bound."""
+    """Read a bundle. Raises BadInput, in one line, for what is no bundle or exceeds a bound."""
     members = read_zip(path, "no bundle")
     try:
         text = members.pop(MANIFEST)

@@ -22,7 +22,8 @@ SAMPLES, SIGNED = "samples are the transcript's", "the bundle is signed"
 
 
 def bundle_claims(bundle: Bundle, run: Run, key: bytes | None = None) -> Iterator[Claim]:
-    """`key`: whose signature is wanted; None: of whoever signed it, if anybody did."""
+    """Yields the claims about a bundle. `key`: whose signature is wanted; None: of whoever signed
+    it, if anybody did."""
     listed = bundle.manifest.files
     for name in sorted(listed.keys() | bundle.members.keys()):
         found = sha256_of_bytes(bundle.members[name]) if name in bundle.members else ""
@@ -84,7 +85,8 @@ def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
 def _name_plans(
     plans: dict[str, tuple[str, CaseLaunches | None]], where: str, evidence: Evidence
 ) -> None:
-    """By hash, where it is named and what is said of it, which is nothing of a baseline's."""
+    """Add the launch plans that an evaluation names, by their hashes: where each is named, and what
+    is said of it, which is nothing of a baseline's."""
     for plan in evidence.plans:
         if plan.baseline_plan_sha256:
             plans.setdefault(plan.baseline_plan_sha256, (f"{where}, baseline", None))

@@ -23,7 +23,7 @@ class Claim(Value):
     """Turn, candidate or case."""
     status: Status
     why: str = ""
-    """Of one that fails what was claimed and found; of an unchecked one what is missing."""
+    """What was claimed and found, if it fails; what is missing, if it is unchecked."""
 
 
 class Verification(Value):
@@ -35,7 +35,7 @@ class Verification(Value):
     run: str
     claims: tuple[Claim, ...]
     signed_by: str = ""
-    """Of a bundle: fingerprint of the key whose signature is valid; empty: not signed."""
+    """Fingerprint of the key whose signature of the bundle is valid; empty: there is none."""
     notes: tuple[str, ...] = ()
     """What was left out of the file, in one line each."""
 
@@ -44,17 +44,17 @@ class Verification(Value):
 
     @property
     def stands(self) -> bool:
-        """Nothing fails."""
+        """Whether nothing fails."""
         return not self.count("fails")
 
     @property
     def share(self) -> float:
-        """Of all claims, those that were recomputed and stand."""
+        """Share of all claims that were recomputed and stand, 0 to 1."""
         return self.count("stands") / len(self.claims) if self.claims else 0.0
 
 
 def claim(name: str, about: str, holds: bool, why: str = "") -> Claim:
-    """`why` is kept where it does not hold."""
+    """Returns a claim that stands or fails; `why` is kept where it does not hold."""
     return Claim(
         name=name, about=about, status="stands" if holds else "fails", why="" if holds else why
     )
@@ -75,7 +75,7 @@ def differences(pairs: Iterable[tuple[str, object, object]]) -> str:
 
 
 def same(said: object, found: object) -> bool:
-    """Equal, numbers to nine digits."""
+    """Whether two values are equal, numbers to nine digits."""
     if isinstance(said, float | int) and isinstance(found, float | int):
         return said == found or abs(said - found) <= 1e-9 * max(abs(said), abs(found))
     if isinstance(said, tuple | list) and isinstance(found, tuple | list):
@@ -88,7 +88,7 @@ def _text(value: object) -> str:
 
 
 def by_name(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
-    """In the order of their first ones."""
+    """Returns the claims by name, in the order of their first ones."""
     found: dict[str, list[Claim]] = {}
     for one in claims:
         found.setdefault(one.name, []).append(one)

@@ -84,7 +84,8 @@ def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
 
 
 def _ratio(time: AnyTime, where: str) -> Claim:
-    """Of an estimate the ratio is that of the two times; of a measurement a median of pairs, whose
+    """Returns the claim that a case's ratio and percent of the limit agree with its times: the
+    ratio of an estimate is that of the two times; of a measurement a median of pairs, whose
     interval holds it."""
     if not time.median_us > 0:
         return claim(RATIOS, where, False, f"no call takes {time.median_us} us")

@@ -98,7 +98,7 @@ def _signer(path: Path) -> Ed25519PrivateKey:
 
 
 def _members(run: Run, name: str) -> dict[str, bytes]:
-    """All but machine code and plans."""
+    """Returns all members but machine code and plans, by name."""
     transcript = run.transcript
     whole = transcript.path.read_bytes()[: transcript.size]
     found = {
@@ -129,7 +129,7 @@ def _environment(run: Run) -> str:
 
 
 def _license() -> str:
-    """Of Astra and the tasks that come with it."""
+    """Returns the licence of Astra and the tasks that come with it."""
     checkout = Path(__file__).resolve().parents[2] / "LICENSE"
     if checkout.is_file():
         return checkout.read_text()
@@ -137,7 +137,8 @@ def _license() -> str:
 
 
 def _code(run: Run, trust: bool, left_out: list[str]) -> dict[str, bytes]:
-    """Machine code and plans of everything that was launched, where they are what was recorded."""
+    """Returns machine code and plans of everything that was launched, where they are what was
+    recorded."""
     transcript, task = run.transcript, run.task
     judged = _launched(run.evaluations)
     if task is None or not judged:

@@ -23,7 +23,7 @@ class JudgedSession:
     """A session of a run and what it judged."""
 
     root: str
-    """Of its seeds; empty where it is not known."""
+    """Root of the session's seeds; empty where it is not known."""
     judged: list[tuple[int, Evaluation]]
     asked: tuple[str, ...]
     """Roots of the sessions that had ended to wait for a job (detached/): the seed of a job's
@@ -43,7 +43,8 @@ class Run:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """By sha256, as they are named; whether they are what their names say is a claim."""
+        """Recorded texts by the sha256 that names them; whether they are what their names say is a
+        claim."""
         return texts(self.transcript.records)
 
     @cached_property
@@ -61,7 +62,7 @@ class Run:
 
     @cached_property
     def sessions(self) -> list[JudgedSession]:
-        """In their order; the last one may not have ended."""
+        """The run's sessions in their order; the last one may not have ended."""
         found: list[JudgedSession] = []
         judged: list[tuple[int, Evaluation]] = []
         asked: list[str] = []

@@ -55,8 +55,8 @@ def verify(transcript: Transcript, measuring: Measuring | None = None) -> Verifi
 def verify_bundle(
     bundle: Bundle, measuring: Measuring | None = None, key: bytes | None = None
 ) -> Verification:
-    """The same of a bundle, and that it holds what the transcript names. `key`: the public key
-    whose signature is required."""
+    """Every claim of a bundle's transcript, and that the bundle holds what it names. `key`: the
+    public key whose signature is required."""
     with transcript_of(bundle) as transcript:
         found = verify(transcript, measuring)
         with opened(transcript) as run:

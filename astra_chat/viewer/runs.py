@@ -17,7 +17,7 @@ from astra_chat.transcript.summary import Speed, summarize
 from astra_chat.transcript.under_way import State, locked_inodes, state_of_run
 
 MOST_FILES = 20_000
-"""Of a folder that are looked at; a folder named by mistake may hold millions."""
+"""Files of a folder that are looked at, at most; a folder named by mistake may hold millions."""
 DEEPEST = 6
 HEAD_BYTES = 4096
 
@@ -28,7 +28,7 @@ class RunRow(Value):
     key: str
     """Names the run in addresses: of its path in the folder, the first digits of the sha256."""
     path: str
-    """In the folder."""
+    """Path of the transcript in the folder."""
     state: State
     words: str
     """What it does or waits for, or how it ended."""
@@ -44,7 +44,7 @@ class RunRow(Value):
     rounds: int = 0
     best: Speed | None = None
     cost_usd: float | None = None
-    """None: not known, or no model was asked."""
+    """US dollars of all answers; None: not known, or no model was asked."""
     seconds: float = 0.0
 
     @property
@@ -62,7 +62,7 @@ class Runs:
     _known: dict[Path, tuple[tuple[int, int, int], RunRow]] = field(default_factory=dict)
 
     def list(self) -> list[RunRow]:
-        """The newest first."""
+        """Returns the runs in the folder, the newest first."""
         locked = locked_inodes()
         found = [self._row(path, locked) for path in transcripts_in(self.root)]
         return sorted(found, key=lambda row: (row.started, row.path), reverse=True)

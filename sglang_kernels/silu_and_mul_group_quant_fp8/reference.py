@@ -46,13 +46,13 @@ def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Te
 
 
 def _activated(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """y [tokens, d]."""
+    """Returns y [tokens, d]."""
     gate, up = inputs["input"].double().chunk(2, dim=-1)
     return gate / (1 + torch.exp(-gate)) * up
 
 
 def _sensitivity(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Of y to roundings, [tokens, d]."""
+    """Returns the sensitivity of y to roundings, [tokens, d]."""
     gate, _ = inputs["input"].double().chunk(2, dim=-1)
     return 1 + gate.abs() * torch.sigmoid(-gate)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 FARTHEST = 200.0
-"""Of logits from 0."""
+"""Largest distance of a logit from 0."""
 NEARLY = 1e-4
 """Weights closer than that are equal in float32 with fast maths: logits are rounded, too."""
 LEAST = 1e-37
@@ -38,7 +38,8 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def accept(
     inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]
 ) -> tuple[str, tuple[int, int]] | None:
-    """The experts of a token are different ones, and have the weights that belong there."""
+    """Returns None where the experts of a token are different ones and have the weights that belong
+    there; else what is wrong, and where: token and place."""
     weights = _softmax(inputs)
     ids = outputs["topk_ids"].long()
     experts = weights.shape[1]
@@ -56,7 +57,7 @@ def accept(
 
 
 def _softmax(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Of all experts of each token."""
+    """Returns the weights of all experts of each token, [tokens, experts]."""
     logits, cap = inputs["gating"].double(), float(inputs["moe_softcapping"])
     if cap != 0:
         logits = cap * torch.tanh(logits / cap)

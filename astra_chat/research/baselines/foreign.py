@@ -75,10 +75,11 @@ HEADERS = {
     "fused_add_rmsnorm": ("norm.cuh",),
     "rmsnorm": ("norm.cuh",),
 }
-"""Of FlashInfer in September 2025 (version 0.3.1), by task."""
+"""Headers of FlashInfer in September 2025 (version 0.3.1), by task."""
 HEADERS_TODAY = {**HEADERS, "qk_rmsnorm_rope": ("norm.cuh", "pos_enc.cuh")}
-"""Of FlashInfer today (version 0.7.2), by task. What it has besides differs from the contracts: one
-scale for all tokens or one for 128 columns, logarithms to the base 2, other caches."""
+"""Headers of FlashInfer today (version 0.7.2), by task. What else it has differs from the
+contracts: one scale for all tokens or one for 128 columns, logarithms to the base 2, other
+caches."""
 CCCL = ("cub", "libcudacxx/include", "thrust")
 """Folders of CCCL, where it lies beside FlashInfer's headers: they need a newer one than CUDA's."""
 FAST = ("--use_fast_math",)
@@ -89,16 +90,16 @@ class AtRunTime:
     """What SGLang compiles at run time for a task (version 0.5.23)."""
 
     headers: tuple[str, ...]
-    """Below csrc."""
+    """Headers by their paths below csrc."""
     flags: tuple[str, ...] = ()
-    """Besides those that it always gives."""
+    """Flags of nvcc besides those that it always gives."""
     longest_row: int = 2**62
-    """Of dim h."""
+    """Largest dim h that the kernel takes."""
     of: tuple[str, ...] = ()
     """Tasks whose kernels it runs in sequence: their launchers stand before its own."""
     precise: bool = True
-    """It is correct by the contract; else it is timed, and its results are not held against the
-    oracle."""
+    """Whether it is correct by the contract; else it is timed, and its results are not held against
+    the oracle."""
 
 
 AT_RUN_TIME = {
@@ -156,20 +157,22 @@ class Foreign:
     what: str
     source: str
     task: Task
-    """With the flags and folders that it builds with."""
+    """The task with the flags and folders that the kernel builds with."""
     headers: tuple[Path, ...] = ()
     cubin: Path | None = None
     """Where its kernels are, if its source holds a launcher only."""
     content: str = ""
     """First 12 hex digits of the sha256 of what the user brought."""
     longest_row: int = 2**62
+    """Largest dim h that the kernel takes."""
     served: Callable[[Case], bool] = lambda _: True
-    """Whether upstream takes it."""
+    """Whether upstream takes a case."""
     precise: bool = True
-    """As of AtRunTime."""
+    """Whether it is correct by the contract; else it is timed, and its results are not held against
+    the oracle."""
 
     def takes(self, case: Case) -> bool:
-        """Whether its contract holds this case."""
+        """Whether the kernel takes this case."""
         return case.dims.get("h", 0) <= self.longest_row and self.served(case)
 
 
@@ -247,7 +250,7 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
 
 
 def _headers(task: Task, include: Path) -> Foreign:
-    """As SGLang's compiled library of 2025 launches them."""
+    """Returns FlashInfer's kernels as SGLang's compiled library of 2025 launches them."""
     what = "FlashInfer's header, built here with the task's flags"
     flags = ("-DFLASHINFER_TODAY=0", "-DPROGRAMMATIC=0")
     return _of_headers(task, include, HEADERS[task.name], what, "sglang", flags)

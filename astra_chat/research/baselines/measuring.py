@@ -34,14 +34,14 @@ class Measuring:
     out: Path
     device: Device
     deadline: float
-    """Of time.monotonic()."""
+    """When the time budget ends, in seconds of time.monotonic()."""
     tell: Callable[[str], None] = lambda _: None
     found: dict[Key, Comparison] = field(default_factory=dict)
     longest_s: dict[str, float] = field(default_factory=dict)
-    """Of the comparisons so far, by task."""
+    """Seconds of the longest comparison so far, by task."""
 
     def __post_init__(self) -> None:
-        """Raises BadInput where the file is of another device."""
+        """Read what the file holds already. Raises BadInput where it is of another device."""
         if self.out.exists():
             known = read(self.out)
             if known.device.name != self.device.name:  # whichever of a machine's GPUs
@@ -67,12 +67,13 @@ class Measuring:
         return len(left)
 
     def wanted(self, pairs: Sequence[tuple[Beside, Pair]]) -> list[tuple[Beside, Pair]]:
-        """Those that the file does not hold, or as failed, by stage."""
+        """Returns the pairs that the file does not hold, or as failed, by stage."""
         news = [(b, p) for b, p in pairs if not self._known(b.task, p)]
         return sorted(news, key=lambda one: STAGES.index(one[1].stage))
 
     def next_in_time(self, left: Sequence[tuple[Beside, Pair]]) -> int | None:
-        """The first that would end before the deadline, taking as long as its task's longest."""
+        """Returns the index of the first pair that would end before the deadline, taking as long as
+        its task's longest; None where none would."""
         time_s = self.deadline - time.monotonic()
         expected = (self.longest_s.get(beside.task.name, 0.0) for beside, _ in left)
         return next((n for n, expected_s in enumerate(expected) if expected_s < time_s), None)
@@ -82,7 +83,8 @@ class Measuring:
         return held is not None and not held.failure
 
     def _make_ready(self, left: Sequence[tuple[Beside, Pair]]) -> None:
-        """What fails here fails again in its comparison, which says so."""
+        """Build and make inputs for all pairs. What fails here fails again in its comparison, which
+        says so."""
         began = time.monotonic()
         besides = {beside.task.name: beside for beside, _ in left}
         sides = {
@@ -107,7 +109,7 @@ class Measuring:
         self.tell(f"  {_line(comparison)} ({spent_s:.1f} s)")
 
     def in_order(self) -> Iterator[Comparison]:
-        """Task by task, though each stage goes through all of them."""
+        """Yields the comparisons task by task, though each stage goes through all of them."""
         for task in dict.fromkeys(name for name, _, _ in self.found):
             yield from (c for c in self.found.values() if c.task == task)
 

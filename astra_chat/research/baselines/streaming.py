@@ -21,7 +21,8 @@ from astra_chat.tools.types import DTYPE_CODES, DTYPES, ITEM_BYTES, Case
 SMALL = 16
 """Arguments so many times smaller than the largest are left out."""
 NEAR = (0.9, 1.1)
-"""Its bytes over those that the contract must move, on the largest timed case."""
+"""Bounds of the streaming kernel's bytes over those that the contract must move, on the largest
+timed case."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def streamed_bytes(task: Task, case: Case) -> int:
 
 
 def _largest(task: Task) -> Case:
-    """Of the timed cases."""
+    """Returns the timed case that must move the most bytes."""
     return max((case for case, _ in task.bench), key=task.least_bytes)
 
 
