@@ -117,7 +117,10 @@ void warp_race_update(struct warp *w, const struct site *site, const struct buff
 static void check_alike(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *values) {
   uint64_t before = 0;
   int apart = 1;
-  LANES_OF(m, l) apart &= address[l] > before, before = address[l];
+  LANES_OF(m, l) {
+    apart &= address[l] > before;
+    before = address[l];
+  }
   if (apart) return;
   LANES_OF(m, l) {
     uint32_t last = l;
