@@ -19,7 +19,8 @@ static void tell(const char *text, int length) {
 
 static void on_call(int signal_number, siginfo_t *info, void *context) {
     char text[128];
-    (void)signal_number, (void)context;
+    (void)signal_number;
+    (void)context;
     tell(text, snprintf(text, sizeof text, "{\"kind\":\"denied\",\"number\":%d}\n", info->si_syscall));
 }
 

@@ -80,7 +80,8 @@ static int take_attribute(const cudaLaunchAttribute *attribute) {
         return cudaSuccess;
     case cudaLaunchAttributeClusterDimension:
         given.clustered = 1;
-        given.cluster[0] = value->clusterDim.x, given.cluster[1] = value->clusterDim.y;
+        given.cluster[0] = value->clusterDim.x;
+        given.cluster[1] = value->clusterDim.y;
         given.cluster[2] = value->clusterDim.z;
         return cudaSuccess;
     case cudaLaunchAttributeClusterSchedulingPolicyPreference:

@@ -145,11 +145,16 @@ int launch_error(const struct launch *launch, const struct given *given) {
         error = cudaErrorInvalidValue;
     if (!error || failure.error)
         return error;
-    failure.error = error, failure.number = nodes_begun() + 1, failure.limit = limit;
-    failure.raised = launch->kernel->max_dynamic != 0, failure.dynamic = launch->dynamic;
+    failure.error = error;
+    failure.number = nodes_begun() + 1;
+    failure.limit = limit;
+    failure.raised = launch->kernel->max_dynamic != 0;
+    failure.dynamic = launch->dynamic;
     strncpy(failure.kernel, launch->kernel->name, sizeof failure.kernel - 1);
-    for (int i = 0; i < 3; ++i)
-        failure.grid[i] = launch->grid[i], failure.block[i] = launch->block[i];
+    for (int i = 0; i < 3; ++i) {
+        failure.grid[i] = launch->grid[i];
+        failure.block[i] = launch->block[i];
+    }
     return error;
 }
 

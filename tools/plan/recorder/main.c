@@ -97,7 +97,9 @@ static void record(stub_type stub, void *launcher, const struct call *call) {
         reserve(&call->reserved[i], 1);
     reset();
     expect(call->stream);
-    refused[0] = 0, strayed = 0, current = call;
+    refused[0] = 0;
+    strayed = 0;
+    current = call;
     forget_failure();
     begin_call(call);
     const int status = launch(stub, launcher, call);

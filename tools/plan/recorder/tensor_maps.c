@@ -29,8 +29,10 @@ static int keep(void *out, const struct map *map) {
     int i = 0;
     while (i < count && memcmp(&known[i].map, map, sizeof *map))
         ++i;
-    if (i == MAX_MAPS)
-        return refuse("more than 1,024 tensor maps"), INVALID_VALUE;
+    if (i == MAX_MAPS) {
+        refuse("more than 1,024 tensor maps");
+        return INVALID_VALUE;
+    }
     if (i == count) {
         uint64_t seed = 0;
         for (size_t at = 0; at + 8 <= sizeof *map; at += 8) {
@@ -51,7 +53,9 @@ static int start(struct map *map, uint32_t type, uint32_t rank, const void *addr
     memset(map, 0, sizeof *map);
     if (rank < 1 || rank > MAX_RANK)
         return INVALID_VALUE;
-    map->type = type, map->rank = rank, map->address = (uint64_t)(uintptr_t)address;
+    map->type = type;
+    map->rank = rank;
+    map->address = (uint64_t)(uintptr_t)address;
     memcpy(map->dims, dims, rank * sizeof *dims);
     memcpy(map->strides, strides, (rank - 1) * sizeof *strides);
     for (uint32_t i = 0; i < rank; ++i)
@@ -80,7 +84,9 @@ static int encode_im2col(void *out, uint32_t type, uint32_t rank, void *address,
     const uint32_t modes[] = {interleave, swizzle, promotion, fill};
     if (rank < 3 || start(&map, type, rank, address, dims, strides, steps, modes))
         return INVALID_VALUE;
-    map.im2col = 1, map.channels = channels, map.pixels = pixels;
+    map.im2col = 1;
+    map.channels = channels;
+    map.pixels = pixels;
     memcpy(map.lower, lower, (rank - 2) * sizeof *lower);
     memcpy(map.upper, upper, (rank - 2) * sizeof *upper);
     return keep(out, &map);

@@ -78,7 +78,8 @@ static void release(struct worker *k, uint32_t number) {
     if (a.number != number) k->arrivals[kept++] = a;
     else if (a.barrier->waits) {
       send(a.warp, a.barrier->target, a.mask);
-      a.warp->waits_at = NULL, a.warp->skipped &= ~a.mask;
+      a.warp->waits_at = NULL;
+      a.warp->skipped &= ~a.mask;
     }
   }
   k->arrived = kept;

@@ -59,12 +59,16 @@ void block_order_meet(struct worker *k, const uint32_t *arrived) {
   const struct warp *w = k->warps;
   uint32_t others = 0, seen = 0;
   for (uint32_t i = 0; i < k->warp_count; i++)
-    if (arrived[i]) raise_to(&others, mine(w, FENCED_OTHERS)[i]), raise_to(&seen, mine(w, ACQUIRED)[i]);
+    if (arrived[i]) {
+      raise_to(&others, mine(w, FENCED_OTHERS)[i]);
+      raise_to(&seen, mine(w, ACQUIRED)[i]);
+    }
   for (uint32_t i = 0; i < k->warp_count; i++) {
     raise_to(&mine(w, FENCED_BEFORE)[i], others);
     if (!arrived[i]) continue;
     raise_to(&mine(w, FENCED_BEFORE)[i], mine(w, FENCED)[i]);
-    mine(w, MET)[i] = *k->launch->clock, mine(w, ACQUIRED)[i] = seen;
+    mine(w, MET)[i] = *k->launch->clock;
+    mine(w, ACQUIRED)[i] = seen;
   }
   ++*k->launch->clock;
 }
@@ -90,16 +94,23 @@ static void hold(struct warp *w, const uint32_t *until, const uint64_t *address,
     const int looked = seen(w->launch, w->block_id, &flags[f]);
     if (looked) raise_all(published, mine(w, PENDING + f), w->warps);
     const uint64_t choice = flags[f].at == place + 1 ? 0 : looked || !flags[f].at ? 1 : (uint64_t)flags[f].since + 2;
-    if (choice < best) best = choice, chosen = &flags[f];
+    if (choice < best) {
+      best = choice;
+      chosen = &flags[f];
+    }
   }
   if (several) {
     raise_all(published, until, w->warps);
     return;
   }
   uint32_t *held = mine(w, PENDING + (chosen - flags));
-  if (best) raise_all(published, held, w->warps), memset(held, 0, w->warps * sizeof *held);
+  if (best) {
+    raise_all(published, held, w->warps);
+    memset(held, 0, w->warps * sizeof *held);
+  }
   raise_all(held, until, w->warps);
-  chosen->at = place + 1, chosen->since = *w->launch->clock;
+  chosen->at = place + 1;
+  chosen->since = *w->launch->clock;
 }
 
 static void publish(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags) {
@@ -122,7 +133,10 @@ static void publish(struct warp *w, const struct site *site, const uint64_t *add
 static void acquire(struct warp *w, uint32_t place) {
   struct look *look = (struct look *)w->launch->looks + place;
   raise_to(&mine(w, ACQUIRED)[w->index], w->launch->places[place]);
-  if (look->block != (uint64_t)w->block_id + 1) look->other = look->last, look->block = w->block_id + 1;
+  if (look->block != (uint64_t)w->block_id + 1) {
+    look->other = look->last;
+    look->block = w->block_id + 1;
+  }
   look->last = *w->launch->clock;
 }
 

@@ -36,8 +36,12 @@ static void met(struct warp *w, const struct site *site, const struct buffer *bu
   const uint32_t cell = cell_of(buffer, at, did), thread = threads_of(buffer, did)[at];
   if (is_ordered(w, buffer, at, did)) return;
   struct fault *fault = &k->fault;
-  fault->address = address, fault->other = cell;
-  fault->detail[0] = did == POSTED ? WROTE : did, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
+  fault->address = address;
+  fault->other = cell;
+  fault->detail[0] = did == POSTED ? WROTE : did;
+  fault->detail[1] = thread;
+  fault->detail[3] = site->size;
+  fault->detail[4] = site->writes;
   fault_at(w, BLOCK_RACE, site->instruction, lane);
 }
 
@@ -74,7 +78,8 @@ static void read_cell(struct warp *w, const struct site *site, const struct buff
     if (block_of(launch, *reader) != me) *reader |= MANY;
     return;
   }
-  *reader = mine, buffer->reader_threads[at] = w->index * LANES + lane;
+  *reader = mine;
+  buffer->reader_threads[at] = w->index * LANES + lane;
   if (buffer->reader_times) buffer->reader_times[at] = block_order_now(launch);
 }
 
@@ -105,7 +110,8 @@ static void write_cell(struct warp *w, const struct site *site, const struct buf
   const uint32_t read = buffer->readers ? buffer->readers[at] : 0;
   if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, buffer, lane, address, at, READ);
   if (!changes && (buffer->readers || others)) return;
-  buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+  buffer->writers[at] = mine;
+  buffer->writer_threads[at] = w->index * LANES + lane;
   if (buffer->writer_times) buffer->writer_times[at] = block_order_now(launch);
 }
 
@@ -148,8 +154,12 @@ void block_race_span_write(struct warp *w, const struct site *site, const struct
   const uint64_t last = index_of(buffer, address + bytes - 1);
   for (uint64_t at = index_of(buffer, address); at <= last; at++) {
     const uint32_t wrote = buffer->writers[at], read = buffer->readers ? buffer->readers[at] : 0;
-    if (!wrote) buffer->writers[at] = mine, w->worker->claims++;
-    else w->worker->blocks_met |= block_of(launch, wrote) != me;
+    if (!wrote) {
+      buffer->writers[at] = mine;
+      w->worker->claims++;
+    } else {
+      w->worker->blocks_met |= block_of(launch, wrote) != me;
+    }
     w->worker->blocks_met |= read && (read & MANY || block_of(launch, read) != me);
   }
 }
@@ -160,7 +170,8 @@ static void add(struct warp *w, const struct buffer *buffer, uint32_t lane, uint
   if (buffer->adders[at] == FLAG) return;
   if (added_by_others(w->launch, buffer, at, me) && !is_ordered(w, buffer, at, ADDED)) return;
   buffer->adders[at] = me << w->launch->site_bits;
-  buffer->adder_threads[at] = w->index * LANES + lane, buffer->adder_times[at] = block_order_now(w->launch);
+  buffer->adder_threads[at] = w->index * LANES + lane;
+  buffer->adder_times[at] = block_order_now(w->launch);
 }
 
 static void note_loose(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
@@ -168,7 +179,8 @@ static void note_loose(struct warp *w, const struct site *site, const struct buf
   if (!site->writes && site->decides) buffer->flags[at] = 1;
   else if (!site->writes) look(w, site, buffer, lane, address, at, block_of(w->launch, mine));
   else {
-    buffer->posted[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
+    buffer->posted[at] = mine;
+    buffer->writer_threads[at] = w->index * LANES + lane;
     buffer->writer_times[at] = block_order_now(w->launch);
   }
 }

@@ -10,7 +10,10 @@
 
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) {
   struct fault *fault = &w->worker->fault;
-  fault->kind = kind, fault->instruction = instruction, fault->warp = w->index, fault->lane = lane;
+  fault->kind = kind;
+  fault->instruction = instruction;
+  fault->warp = w->index;
+  fault->lane = lane;
   fault->block = w->block_id;
   longjmp(w->worker->stopped, 1);
 }
@@ -47,7 +50,9 @@ static void visit(struct warp *w, int block, uint32_t m) {
   if (mix->head && (w->region != (uint32_t)block || ++w->turn >= mix->turns)) {
     w->fresh_rounds += __builtin_popcountll(w->pending_rounds);
     w->rounds += mix->rounds;
-    w->pending_rounds = 0, w->turn = 0, w->region = block;
+    w->pending_rounds = 0;
+    w->turn = 0;
+    w->region = block;
   }
   w->visits[block]++;
   k->counters.lane_instructions += (uint64_t)mix->instructions * __builtin_popcount(m);
@@ -117,7 +122,8 @@ static void begin(struct worker *k, int64_t id) {
     copies_forget(w);
     bulk_forget(w);
     w->back = UINT32_MAX;
-    w->waits_at = NULL, w->skipped = 0;
+    w->waits_at = NULL;
+    w->skipped = 0;
     w->idle = w->slept_ns = w->clock_wait = w->empty = w->steps = w->cycles = w->loads = w->matches = w->constants = w->rounds = w->fresh_rounds = w->mbarrier_rounds = w->copy_cycles = w->pending_rounds = w->turn = 0;
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
@@ -219,7 +225,9 @@ static void *wide(size_t bytes) {
 }
 
 static void set_up(struct worker *k, const struct launch *launch, uint32_t number, uint32_t workers) {
-  k->number = number, k->workers = workers, k->stamp_epoch = number;
+  k->number = number;
+  k->workers = workers;
+  k->stamp_epoch = number;
   const uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
   k->launch = launch;
   k->warp_count = (threads + LANES - 1) / LANES;
@@ -231,19 +239,26 @@ static void set_up(struct worker *k, const struct launch *launch, uint32_t numbe
   k->uninitialized = wide(program.sites * sizeof *k->uninitialized);
   memset(k->uninitialized, 0xFF, program.sites * sizeof *k->uninitialized);
   if (launch->shared_limit) k->filled = wide(launch->shared_limit);
-  k->visits = wide(program.blocks * sizeof *k->visits), k->longest = wide(program.blocks * sizeof *k->longest);
+  k->visits = wide(program.blocks * sizeof *k->visits);
+  k->longest = wide(program.blocks * sizeof *k->longest);
   k->longest_warp.block = INT64_MAX;
   k->touched = wide(launch->buffer_count * sizeof *k->touched);
   k->atomics = wide(launch->buffer_count * sizeof *k->atomics);
   if (launch->race_granule && launch->shared_limit) {
     const size_t bytes = (launch->shared_limit / launch->race_granule + 1) * sizeof *k->writer;
-    k->writer = wide(bytes), k->reader = wide(bytes);
+    k->writer = wide(bytes);
+    k->reader = wide(bytes);
     k->granule_bits = __builtin_ctz(launch->race_granule);
   }
   order_set_up(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {
     struct warp *w = &k->warps[i];
-    w->index = i, w->warps = k->warp_count, w->worker = k, w->launch = launch, w->symbols = launch->symbols, w->params = launch->params;
+    w->index = i;
+    w->warps = k->warp_count;
+    w->worker = k;
+    w->launch = launch;
+    w->symbols = launch->symbols;
+    w->params = launch->params;
     w->pending = wide(program.blocks * sizeof *w->pending);
     w->visits = wide(program.blocks * sizeof *w->visits);
     w->queue = wide(QUEUE_WORDS * sizeof *w->queue);
@@ -258,20 +273,43 @@ static void set_up(struct worker *k, const struct launch *launch, uint32_t numbe
   }
 }
 
-static void free_warp(struct warp *w) { free(w->pending), free(w->visits), free(w->queue), free(w->regs); }
+static void free_warp(struct warp *w) {
+  free(w->pending);
+  free(w->visits);
+  free(w->queue);
+  free(w->regs);
+}
 
 static void tear_down(struct worker *k) {
-  for (uint32_t i = 0; i < k->warp_count; i++) copies_free(&k->warps[i]), bulk_free(&k->warps[i]);
+  for (uint32_t i = 0; i < k->warp_count; i++) {
+    copies_free(&k->warps[i]);
+    bulk_free(&k->warps[i]);
+  }
   mbarriers_free(k);
   order_tear_down(k);
   free(k->unread);
   free(k->flying);
   for (uint32_t i = 0; i < k->warp_count; i++) free_warp(&k->warps[i]);
-  free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->longest), free(k->arrivals);
-  free(k->writer), free(k->reader), free(k->adder), free(k->filled), free(k->uninitialized);
+  free(k->shared);
+  free(k->local);
+  free(k->warps);
+  free(k->hints);
+  free(k->visits);
+  free(k->longest);
+  free(k->arrivals);
+  free(k->writer);
+  free(k->reader);
+  free(k->adder);
+  free(k->filled);
+  free(k->uninitialized);
   free(k->paused);
-  for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
-  free(k->touched), free(k->atomics), free(k->local_touched);
+  for (uint64_t b = 0; b < k->launch->buffer_count; b++) {
+    free(k->touched[b]);
+    free(k->atomics[b]);
+  }
+  free(k->touched);
+  free(k->atomics);
+  free(k->local_touched);
 }
 
 static void add_up(const struct launch *launch, struct worker *k) {
@@ -309,7 +347,8 @@ static void hand_over(struct team *team, struct worker *k) {
   add_up(team->launch, k);
   hand_over_prints(k);
   hand_over_unset(k);
-  team->claims += k->claims, team->blocks_met |= k->blocks_met;
+  team->claims += k->claims;
+  team->blocks_met |= k->blocks_met;
   tear_down(k);
 }
 
@@ -329,7 +368,10 @@ static void *worker(void *argument) {
 static void work_together(struct team *team) {
   const struct launch *launch = team->launch;
   struct worker *blocks = wide(launch->block_count * sizeof *blocks);
-  for (uint64_t b = 0; b < launch->block_count; b++) set_up(&blocks[b], launch, b, launch->block_count), begin(&blocks[b], launch->blocks[b]);
+  for (uint64_t b = 0; b < launch->block_count; b++) {
+    set_up(&blocks[b], launch, b, launch->block_count);
+    begin(&blocks[b], launch->blocks[b]);
+  }
   const struct fault *fault = run_together(launch, blocks);
   if (fault) *launch->fault = *fault;
   gather_atomics(launch, blocks);

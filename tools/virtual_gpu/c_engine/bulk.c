@@ -22,7 +22,10 @@ static struct bulk *bulk_of(struct warp *w) {
 }
 
 void bulk_forget(struct warp *w) {
-  if (w->bulk) memset(w->bulk->committed, 0, sizeof w->bulk->committed), w->bulk->count = 0;
+  if (w->bulk) {
+    memset(w->bulk->committed, 0, sizeof w->bulk->committed);
+    w->bulk->count = 0;
+  }
 }
 
 /* Once the block has ended. Faults. */
@@ -60,7 +63,10 @@ void check_unread(struct warp *w, const struct site *site, const uint64_t *addre
 static void bad_span(struct warp *w, const struct site *site, enum fault_kind kind, uint32_t lane, enum space space,
                      uint64_t address, uint64_t size) {
   struct fault *fault = &w->worker->fault;
-  fault->address = address, fault->space = space, fault->detail[3] = size, fault->detail[4] = site->writes;
+  fault->address = address;
+  fault->space = space;
+  fault->detail[3] = size;
+  fault->detail[4] = site->writes;
   fault_at(w, kind, site->instruction, lane);
 }
 
@@ -106,7 +112,8 @@ void bulk_to_shared(struct warp *w, const struct site *reads, const struct site 
     ordered_write_span(w, writes, l, to[l], sizes[l], data);
     fly(k, to[l], sizes[l], FLYING_BULK);
     struct event *event = add_event(r);
-    event->bytes = event->size = sizes[l], event->start = to[l];
+    event->bytes = event->size = sizes[l];
+    event->start = to[l];
     event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + fresh, COPY_CYCLES + sizes[l] / COPY_BYTES};
     if (!(event->data = malloc(sizes[l] + 1))) abort();
     memcpy(event->data, data, sizes[l]);

@@ -95,11 +95,16 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
   if (site->writes) {
     c->store_lines += apart;
     const uint64_t alone = packets(count, apart, bytes);
-    c->store_packets += alone, c->store_packet_thirds += packet_thirds(site, address, bytes, alone);
-    c->store_requests++, c->store_sectors += count, c->store_bytes += bytes;
+    c->store_packets += alone;
+    c->store_packet_thirds += packet_thirds(site, address, bytes, alone);
+    c->store_requests++;
+    c->store_sectors += count;
+    c->store_bytes += bytes;
   } else {
     c->load_lines += apart;
-    c->load_requests++, c->load_sectors += count, c->load_bytes += bytes;
+    c->load_requests++;
+    c->load_sectors += count;
+    c->load_bytes += bytes;
     c->load_wavefronts += wavefronts(site, address, m);
   }
 }
@@ -130,14 +135,20 @@ void count_local(struct warp *w, const struct site *site, const uint64_t *addres
     }
     sectors += count * words;
   }
-  if (site->writes) k->counters.local_store_requests += words, k->counters.local_store_sectors += sectors;
-  else k->counters.local_load_requests += words, k->counters.local_load_sectors += sectors;
+  if (site->writes) {
+    k->counters.local_store_requests += words;
+    k->counters.local_store_sectors += sectors;
+  } else {
+    k->counters.local_load_requests += words;
+    k->counters.local_load_sectors += sectors;
+  }
 }
 
 /* A copy of bytes in a row. */
 void count_span_packets(struct warp *w, uint64_t sectors, uint64_t lines, uint64_t bytes) {
   const uint64_t found = packets(sectors, lines, bytes);
-  w->worker->counters.store_packets += found, w->worker->counters.store_packet_thirds += 3 * found;
+  w->worker->counters.store_packets += found;
+  w->worker->counters.store_packet_thirds += 3 * found;
 }
 
 static void *counts_of(void **table, uint64_t entries, size_t size) {
@@ -165,12 +176,17 @@ void count_touched(struct warp *w, const struct site *site, const struct buffer 
   uint64_t fresh = 0, late = 0;
   for (uint64_t sector = first; sector <= last; sector++) {
     struct touch *t = &touched[sector];
-    if (t->turn != k->turn) fresh++, new_line(w, (buffer->address / 32 + sector) / 4, !site->writes);
-    else late += (t->round > round ? t->round - round : round - t->round) > 1;
+    if (t->turn != k->turn) {
+      fresh++;
+      new_line(w, (buffer->address / 32 + sector) / 4, !site->writes);
+    } else {
+      late += (t->round > round ? t->round - round : round - t->round) > 1;
+    }
     *t = (struct touch){k->turn, round};
   }
   if (site->writes) return;
-  k->counters.block_sectors += fresh, k->counters.late_sectors += late;
+  k->counters.block_sectors += fresh;
+  k->counters.late_sectors += late;
   if (fresh && site->turns) w->pending_rounds |= (uint64_t)1 << (site->rounds[1 + w->turn % site->turns] - 1);
 }
 
@@ -192,12 +208,14 @@ void count_atomics(struct warp *w, const struct site *site, const struct buffer 
       if (address[o] / 32 != sector) continue;
       uint32_t same = 0;
       LANES_OF(m, p) same += address[p] == address[o];
-      turns = same > turns ? same : turns, done |= 1u << o;
+      turns = same > turns ? same : turns;
+      done |= 1u << o;
     }
     if (alone) turns = 1;
     const uint64_t sectors = (buffer->end + 31) / 32 - first + 1;
     uint64_t *counts = counts_of((void **)&k->atomics[buffer - w->launch->buffers], 2 * sectors, sizeof *counts);
-    counts[sector - first] += turns, counts[sectors + sector - first] += floats ? turns : 0;
+    counts[sector - first] += turns;
+    counts[sectors + sector - first] += floats ? turns : 0;
     k->counters.atomic_turns += turns;
   }
   k->counters.atomic_lanes += __builtin_popcount(m);
@@ -259,7 +277,10 @@ enum { MAX_SLEEP_NS = 1000000, LONG_WAIT_NS = 10000, PART_OF_WAIT_BITS = 10 };
 
 /* On the way into a basic block: in a loop that waits for a clock, and waits long, each instruction sleeps. */
 void pass_time(struct warp *w, const struct mix *mix) {
-  if (mix->wait != w->clock_wait) w->clock_wait = mix->wait, w->clock_wait_from = ELAPSED(w);
+  if (mix->wait != w->clock_wait) {
+    w->clock_wait = mix->wait;
+    w->clock_wait_from = ELAPSED(w);
+  }
   const uint64_t waited = ELAPSED(w) - w->clock_wait_from;
   if (waited >= LONG_WAIT_NS && waited < ENDLESS_WAIT_NS) w->slept_ns += waited * mix->instructions >> PART_OF_WAIT_BITS;
 }
@@ -276,7 +297,8 @@ void count_match(struct warp *w, uint32_t m, const uint32_t *result) {
   if (!w->launch->visits) return;
   uint32_t values = 0;
   LANES_OF(m, l) values += LOWEST(result[l]) == l;
-  w->matches += values, w->worker->counters.match_turns += values;
+  w->matches += values;
+  w->worker->counters.match_turns += values;
 }
 
 /* Loads of constants at addresses that the kernel computes: the constant cache serves a warp word by word. */

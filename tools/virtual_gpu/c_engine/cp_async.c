@@ -66,7 +66,9 @@ void copy_begin(struct warp *w, const struct site *reads, const struct site *wri
   }
   struct copies *c = copies_of(w);
   struct copy *copy = added(c);
-  copy->site = writes, copy->lanes = m, copy->serial = c->serial++;
+  copy->site = writes;
+  copy->lanes = m;
+  copy->serial = c->serial++;
   memcpy(copy->group, c->committed, sizeof copy->group);
   memcpy(copy->target, target, sizeof copy->target);
   memcpy(copy->values, values, sizeof values);
@@ -118,7 +120,10 @@ void copies_deliver(struct warp *w, uint32_t lanes, uint64_t before) {
 }
 
 void copies_forget(struct warp *w) {
-  if (w->copies) memset(w->copies->committed, 0, sizeof w->copies->committed), w->copies->count = 0;
+  if (w->copies) {
+    memset(w->copies->committed, 0, sizeof w->copies->committed);
+    w->copies->count = 0;
+  }
 }
 
 void copies_free(struct warp *w) {

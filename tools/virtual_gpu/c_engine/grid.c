@@ -95,8 +95,12 @@ const struct fault *run_together(const struct launch *launch, struct worker *blo
       if (!open[b]) continue;
       open[b] = turn(&blocks[b]);
       left += open[b];
-      if (!open[b]) same = 0;
-      else same &= is_hanging(&blocks[b]), timed |= waits_for_clock(&blocks[b]);
+      if (!open[b]) {
+        same = 0;
+      } else {
+        same &= is_hanging(&blocks[b]);
+        timed |= waits_for_clock(&blocks[b]);
+      }
       if (blocks[b].fault.kind != NONE) fault = &blocks[b].fault;
     }
     if (!left || fault) break;

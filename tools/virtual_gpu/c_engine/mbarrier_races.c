@@ -16,14 +16,21 @@ static void *zeros(size_t count, size_t size) {
 void order_set_up(struct worker *k) {
   if (!program.orders || !k->launch->race_granule || !k->launch->shared_limit) return;
   struct order *o = k->order = zeros(1, sizeof *o);
-  o->written = zeros(granules(k), sizeof *o->written), o->since = zeros(granules(k), sizeof *o->since);
-  o->by = zeros(granules(k), sizeof *o->by), o->readers = zeros(granules(k), sizeof *o->readers);
+  o->written = zeros(granules(k), sizeof *o->written);
+  o->since = zeros(granules(k), sizeof *o->since);
+  o->by = zeros(granules(k), sizeof *o->by);
+  o->readers = zeros(granules(k), sizeof *o->readers);
   o->unfenced = zeros(granules(k), 1);
 }
 
 void order_tear_down(struct worker *k) {
   if (!k->order) return;
-  free(k->order->unfenced), free(k->order->written), free(k->order->since), free(k->order->by), free(k->order->readers), free(k->order);
+  free(k->order->unfenced);
+  free(k->order->written);
+  free(k->order->since);
+  free(k->order->by);
+  free(k->order->readers);
+  free(k->order);
 }
 
 /* A barrier of the block opened, or the block begins. */
@@ -76,8 +83,11 @@ int64_t copied(struct worker *k, uint64_t start, uint64_t size) {
   if (!o) return 0;
   const uint32_t granule = k->launch->race_granule;
   o->time++;
-  for (uint64_t at = start / granule; at < (start + size) / granule; at++)
-    o->written[at] = o->time, o->by[at] = COPIES * LANES, o->readers[at] = o->unfenced[at] = 0;
+  for (uint64_t at = start / granule; at < (start + size) / granule; at++) {
+    o->written[at] = o->time;
+    o->by[at] = COPIES * LANES;
+    o->readers[at] = o->unfenced[at] = 0;
+  }
   return o->time;
 }
 
@@ -102,7 +112,10 @@ static void check_readers(struct warp *w, const struct site *site, uint32_t lane
   if (o->since[at] < o->base) return;
   uint32_t late = 0, found = 0;
   LANES_OF(o->readers[at], other)
-    if (other != w->index && o->seen[w->index][other] < o->since[at]) late = 1, found = other;
+    if (other != w->index && o->seen[w->index][other] < o->since[at]) {
+      late = 1;
+      found = other;
+    }
   if (late) refuse(w, site, lane, address, found * LANES, READ_BEFORE);
 }
 
@@ -133,8 +146,12 @@ void ordered_write(struct warp *w, const struct site *site, const uint64_t *addr
       check_writer(w, site, l, address[l], at);
       check_readers(w, site, l, address[l], at);
     }
-    GRANULES(address[l], site->size, at)
-      o->written[at] = o->own[w->index], o->by[at] = w->index * LANES + l, o->readers[at] = 0, o->unfenced[at] = 1;
+    GRANULES(address[l], site->size, at) {
+      o->written[at] = o->own[w->index];
+      o->by[at] = w->index * LANES + l;
+      o->readers[at] = 0;
+      o->unfenced[at] = 1;
+    }
   }
 }
 

@@ -42,7 +42,9 @@ void mbarriers_forget(struct worker *k) {
 void mbarriers_free(struct worker *k) {
   if (!k->mbarriers) return;
   mbarriers_forget(k);
-  free(k->mbarriers->records), free(k->mbarriers->waiting), free(k->mbarriers);
+  free(k->mbarriers->records);
+  free(k->mbarriers->waiting);
+  free(k->mbarriers);
 }
 
 static void misused(struct warp *w, uint32_t instruction, uint32_t lane, enum misuse what) {
@@ -71,7 +73,8 @@ static void turn(struct record *r, struct state *s) {
   if (!is_over(s)) return;
   memcpy(r->over[s->phase], r->before, sizeof r->before);
   r->ended[s->phase] = r->arrived;
-  s->pending = s->expected, s->phase ^= 1;
+  s->pending = s->expected;
+  s->phase ^= 1;
   r->phases++;
 }
 
@@ -103,8 +106,10 @@ struct event *add_event(struct record *r) {
 static struct rounds rounds_of(const struct warp *w) { return (struct rounds){w->rounds, fresh_rounds(w), 0}; }
 
 static void most(struct rounds *known, struct rounds other) {
-  if (other.all > known->all || (other.all == known->all && other.copy_cycles > known->copy_cycles))
-    known->all = other.all, known->copy_cycles = other.copy_cycles;
+  if (other.all > known->all || (other.all == known->all && other.copy_cycles > known->copy_cycles)) {
+    known->all = other.all;
+    known->copy_cycles = other.copy_cycles;
+  }
   if (other.fresh > known->fresh) known->fresh = other.fresh;
 }
 
@@ -148,12 +153,15 @@ static void initialise(struct warp *w, const struct site *site, uint32_t lane, u
     if (!(r = all->records[all->count++] = calloc(1, sizeof *r))) abort();
   }
   forget_events(r);
-  r->address = address, r->by = w->index, r->time = k->order ? k->order->own[w->index] : 0;
+  r->address = address;
+  r->by = w->index;
+  r->time = k->order ? k->order->own[w->index] : 0;
   clocks unused = {0};
   release_to(w, unused);
   memset(r->before, 0, sizeof r->before);
   memset(r->over, 0, sizeof r->over);
-  memset(&r->arrived, 0, sizeof r->arrived), memset(r->ended, 0, sizeof r->ended);
+  memset(&r->arrived, 0, sizeof r->arrived);
+  memset(r->ended, 0, sizeof r->ended);
   put(k, address, &(struct state){count, count, 0, 0});
 }
 
@@ -236,7 +244,9 @@ void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint6
     }
     struct event *event = add_event(r);
     event->arrivals = __builtin_popcount(mine);
-    event->warp = w, event->lanes = mine, event->serial = copies_serial(w);
+    event->warp = w;
+    event->lanes = mine;
+    event->serial = copies_serial(w);
     event->rounds = (struct rounds){w->rounds + 1, fresh_rounds(w) + 1, 0};
   }
 }
@@ -252,7 +262,8 @@ void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *s
   *it = (struct waiting){.warp = w, .poll = poll, .lanes = m, .result = result};
   if (all->failed_polls < PATIENCE && poll->target < w->back) w->back = poll->target;
   LANES_OF(m, l) {
-    it->address[l] = address[l], it->parities |= (uint32_t)(phase[l] >> (poll->parity ? 0 : 61) & 1) << l;
+    it->address[l] = address[l];
+    it->parities |= (uint32_t)(phase[l] >> (poll->parity ? 0 : 61) & 1) << l;
     it->numbers[l] = phase[l] >> 40 & MOST;
   }
 }
@@ -266,8 +277,11 @@ static void answer(struct waiting *it, uint32_t lanes, uint32_t value) {
 /* Who waited for a copy has waited for a load, after those before which the copy began; who waited for a warp, for that
    warp's loads. */
 static void wait_for_loads(struct warp *w, const struct rounds *loads) {
-  if (loads->all > w->rounds)
-    w->mbarrier_rounds += loads->all - w->rounds, w->copy_cycles += loads->copy_cycles, w->rounds = loads->all;
+  if (loads->all > w->rounds) {
+    w->mbarrier_rounds += loads->all - w->rounds;
+    w->copy_cycles += loads->copy_cycles;
+    w->rounds = loads->all;
+  }
   if (loads->fresh > fresh_rounds(w)) w->fresh_rounds += loads->fresh - fresh_rounds(w);
 }
 
@@ -315,7 +329,10 @@ static int pass(struct worker *k) {
     if (it->lanes) all->waiting[kept++] = *it;
   }
   all->waits = kept;
-  if (passed) all->last_failed.warp = NULL, all->failed_polls = 0;
+  if (passed) {
+    all->last_failed.warp = NULL;
+    all->failed_polls = 0;
+  }
   hold(k);
   return passed;
 }

@@ -207,8 +207,17 @@ void count_span(struct warp *w, const struct site *site, uint64_t address, uint6
   struct counters *c = &w->worker->counters;
   const uint64_t last = address + (size ? size : 1) - 1;
   const uint64_t sectors = last / 32 - address / 32 + 1, lines = last / 128 - address / 128 + 1;
-  if (site->writes) c->store_requests++, c->store_sectors += sectors, c->store_lines += lines, c->store_bytes += size;
-  else c->load_requests++, c->load_sectors += sectors, c->load_lines += lines, c->load_bytes += size;
+  if (site->writes) {
+    c->store_requests++;
+    c->store_sectors += sectors;
+    c->store_lines += lines;
+    c->store_bytes += size;
+  } else {
+    c->load_requests++;
+    c->load_sectors += sectors;
+    c->load_lines += lines;
+    c->load_bytes += size;
+  }
   if (site->writes) count_span_packets(w, sectors, lines, size);
 }
 

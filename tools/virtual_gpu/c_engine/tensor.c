@@ -146,8 +146,13 @@ void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in) {
   uint16_t(*half)[8] = (uint16_t(*)[8])lines + 8 * matrix;
   EACH {
     const int a = l / 4, b = l % 4 * 2;
-    if (transposed) half[b][a] = in[l], half[b + 1][a] = in[l] >> 16;
-    else half[a][b] = in[l], half[a][b + 1] = in[l] >> 16;
+    if (transposed) {
+      half[b][a] = in[l];
+      half[b + 1][a] = in[l] >> 16;
+    } else {
+      half[a][b] = in[l];
+      half[a][b + 1] = in[l] >> 16;
+    }
   }
 }
 

@@ -84,7 +84,9 @@ static void note(struct warp *w, uint64_t *stamps, uint32_t *times, uint64_t at,
                 last_ = ((address[l] + site->size - 1) >> b->stamp_bits) - (b->address >> b->stamp_bits); \
        at <= last_; at++)
 
-void warp_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
+/* A load, or an atomic operation that updates what is there. */
+static void read_or_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                           uint32_t m, int updates) {
   if (!is_on(w->worker)) return;
   const uint64_t here = stamp_of(w, site);
   LANES_OF(m, l) {
@@ -93,31 +95,32 @@ void warp_race_read(struct warp *w, const struct site *site, const struct buffer
     EACH_STAMP(b, l, at) {
       const uint64_t mine = here | (uint64_t)l << LANE;
       not_met(w, site, l, address[l], b->stamp_writers, b->stamp_writer_times, at, mine, WROTE);
-      not_met(w, site, l, address[l], b->stamp_adders, b->stamp_adder_times, at, mine, CHANGED);
-      note(w, b->stamp_readers, b->stamp_reader_times, at, mine);
+      if (!updates) {
+        not_met(w, site, l, address[l], b->stamp_adders, b->stamp_adder_times, at, mine, CHANGED);
+        note(w, b->stamp_readers, b->stamp_reader_times, at, mine);
+      } else if (site->sums && b->stamp_adders) {
+        note(w, b->stamp_adders, b->stamp_adder_times, at, mine);
+      }
     }
   }
 }
 
+void warp_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
+  read_or_update(w, site, buffer, address, m, 0);
+}
+
 void warp_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
-  if (!is_on(w->worker)) return;
-  const uint64_t here = stamp_of(w, site);
-  LANES_OF(m, l) {
-    const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
-    if (!b->stamp_writers) continue;
-    EACH_STAMP(b, l, at) {
-      const uint64_t mine = here | (uint64_t)l << LANE;
-      not_met(w, site, l, address[l], b->stamp_writers, b->stamp_writer_times, at, mine, WROTE);
-      if (site->sums && b->stamp_adders) note(w, b->stamp_adders, b->stamp_adder_times, at, mine);
-    }
-  }
+  read_or_update(w, site, buffer, address, m, 1);
 }
 
 /* Two lanes, one place, two values: of these the last one's stay. */
 static void check_alike(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *values) {
   uint64_t before = 0;
   int apart = 1;
-  LANES_OF(m, l) apart &= address[l] > before, before = address[l];
+  LANES_OF(m, l) {
+    apart &= address[l] > before;
+    before = address[l];
+  }
   if (apart) return;
   LANES_OF(m, l) {
     uint32_t last = l;

@@ -28,7 +28,8 @@ SETTING(PointerMode_v2, int, on_device)
 SETTING(MathMode, int, math)
 
 EXPORT int cublasSetWorkspace_v2(struct blas *h, void *workspace, size_t bytes) {
-    (void)workspace, (void)bytes;
+    (void)workspace;
+    (void)bytes;
     return h ? DONE : NOT_INITIALIZED;
 }
 

@@ -52,15 +52,20 @@ EXPORT int cublasLtMatmulPreferenceCreate(struct description **out) {
 EXPORT int cublasLtMatmulDescCreate(struct description **out, int compute, int scale) {
     if (cublasLtMatmulPreferenceCreate(out))
         return ALLOC_FAILED;
-    (*out)->value[COMPUTE_TYPE] = compute, (*out)->value[SCALE_TYPE] = scale;
-    (*out)->value[EPILOGUE] = NO_EPILOGUE, (*out)->value[FILL_MODE] = FULL;
+    (*out)->value[COMPUTE_TYPE] = compute;
+    (*out)->value[SCALE_TYPE] = scale;
+    (*out)->value[EPILOGUE] = NO_EPILOGUE;
+    (*out)->value[FILL_MODE] = FULL;
     return DONE;
 }
 EXPORT int cublasLtMatrixLayoutCreate(struct description **out, int type, uint64_t rows, uint64_t columns, int64_t pitch) {
     if (cublasLtMatmulPreferenceCreate(out))
         return ALLOC_FAILED;
-    (*out)->value[TYPE] = type, (*out)->value[ROWS] = (int64_t)rows, (*out)->value[COLUMNS] = (int64_t)columns;
-    (*out)->value[PITCH] = pitch, (*out)->value[BATCH_COUNT] = 1;
+    (*out)->value[TYPE] = type;
+    (*out)->value[ROWS] = (int64_t)rows;
+    (*out)->value[COLUMNS] = (int64_t)columns;
+    (*out)->value[PITCH] = pitch;
+    (*out)->value[BATCH_COUNT] = 1;
     return DONE;
 }
 #define DESCRIPTION(name) \
@@ -123,7 +128,10 @@ EXPORT int cublasLtMatmul(struct blas *h, const struct description *operation, c
                           const void *beta, const void *c, const struct description *layout_c, void *d,
                           const struct description *layout_d, const void *algorithm, void *workspace, size_t bytes,
                           cudaStream_t stream) {
-    (void)algorithm, (void)workspace, (void)bytes, (void)stream;
+    (void)algorithm;
+    (void)workspace;
+    (void)bytes;
+    (void)stream;
     if (!h)
         return NOT_INITIALIZED;
     if (!operation || !layout_a || !layout_b || !layout_c || !layout_d || !alpha || !beta)

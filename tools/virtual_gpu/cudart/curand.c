@@ -13,8 +13,10 @@ struct generator { uint64_t seed, drawn; int on_host; };
 static int create(struct generator **out, int type, int on_host) {
     if (vcudart_blocked())
         return NOT_INITIALIZED;
-    if (type >= FIRST_QUASI)
-        return vcudart_host.refuse("a generator of quasirandom numbers of cuRAND"), TYPE_ERROR;
+    if (type >= FIRST_QUASI) {
+        vcudart_host.refuse("a generator of quasirandom numbers of cuRAND");
+        return TYPE_ERROR;
+    }
     *out = calloc(1, sizeof **out);
     if (!*out)
         return ALLOCATION_FAILED;
@@ -28,8 +30,10 @@ EXPORT int curandDestroyGenerator(struct generator *g) {
     return g ? DONE : NOT_INITIALIZED;
 }
 EXPORT int curandSetPseudoRandomGeneratorSeed(struct generator *g, unsigned long long seed) {
-    if (g)
-        g->seed = seed, g->drawn = 0;
+    if (g) {
+        g->seed = seed;
+        g->drawn = 0;
+    }
     return g ? DONE : NOT_INITIALIZED;
 }
 EXPORT int curandSetGeneratorOffset(struct generator *g, unsigned long long offset) {
@@ -37,8 +41,14 @@ EXPORT int curandSetGeneratorOffset(struct generator *g, unsigned long long offs
         g->drawn = offset;
     return g ? DONE : NOT_INITIALIZED;
 }
-EXPORT int curandSetGeneratorOrdering(struct generator *g, int order) { return (void)order, g ? DONE : NOT_INITIALIZED; }
-EXPORT int curandSetStream(struct generator *g, cudaStream_t stream) { return (void)stream, g ? DONE : NOT_INITIALIZED; }
+EXPORT int curandSetGeneratorOrdering(struct generator *g, int order) {
+    (void)order;
+    return g ? DONE : NOT_INITIALIZED;
+}
+EXPORT int curandSetStream(struct generator *g, cudaStream_t stream) {
+    (void)stream;
+    return g ? DONE : NOT_INITIALIZED;
+}
 EXPORT int curandGenerateSeeds(struct generator *g) { return g ? DONE : NOT_INITIALIZED; }
 
 static int64_t bits(double value) {

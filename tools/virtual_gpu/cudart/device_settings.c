@@ -110,28 +110,44 @@ EXPORT cudaError_t cudaHostUnregister(void *pointer) {
 #if CUDART_VERSION >= 13000
 EXPORT cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation place,
                                         unsigned how, cudaStream_t stream) {
-    (void)pointer, (void)bytes, (void)place, (void)how, (void)stream;
+    (void)pointer;
+    (void)bytes;
+    (void)place;
+    (void)how;
+    (void)stream;
     return vcudart_blocked();
 }
 EXPORT cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
                                  struct cudaMemLocation place) {
-    (void)pointer, (void)bytes, (void)advice, (void)place;
+    (void)pointer;
+    (void)bytes;
+    (void)advice;
+    (void)place;
     return vcudart_blocked();
 }
 #else
 EXPORT cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device, cudaStream_t stream) {
-    (void)pointer, (void)bytes, (void)device, (void)stream;
+    (void)pointer;
+    (void)bytes;
+    (void)device;
+    (void)stream;
     return vcudart_blocked();
 }
 EXPORT cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice, int device) {
-    (void)pointer, (void)bytes, (void)advice, (void)device;
+    (void)pointer;
+    (void)bytes;
+    (void)advice;
+    (void)device;
     return vcudart_blocked();
 }
 #endif
 PER_THREAD(cudaMemPrefetchAsync, _ptsz)
 
 EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *pointer, size_t bytes, unsigned how) {
-    (void)stream, (void)pointer, (void)bytes, (void)how;
+    (void)stream;
+    (void)pointer;
+    (void)bytes;
+    (void)how;
     return vcudart_blocked();
 }
 PER_THREAD(cudaStreamAttachMemAsync, _ptsz)
@@ -148,7 +164,9 @@ EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device) {
 }
 
 EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t which, enum cudaMemPoolAttr attribute, void *value) {
-    (void)which, (void)attribute, (void)value;
+    (void)which;
+    (void)attribute;
+    (void)value;
     return vcudart_blocked();
 }
 
@@ -191,7 +209,8 @@ EXPORT cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool
 PER_THREAD(cudaMallocFromPoolAsync, _ptsz)
 
 EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t which, size_t bytes) {
-    (void)which, (void)bytes;
+    (void)which;
+    (void)bytes;
     return vcudart_blocked();
 }
 

@@ -4,7 +4,9 @@
 
 EXPORT cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
                                            enum cudaDriverEntryPointQueryResult *result) {
-    (void)name, (void)flags, (void)result;
+    (void)name;
+    (void)flags;
+    (void)result;
     RETURN_IF_BLOCKED;
     *function = NULL;
     return vcudart_result(vcudart_host.refuse("cudaGetDriverEntryPoint"));
@@ -22,14 +24,18 @@ PER_THREAD(cudaGetDriverEntryPointByVersion, _ptsz)
 #endif
 
 EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel, const cudaLaunchConfig_t *launch) {
-    (void)clusters, (void)kernel, (void)launch;
+    (void)clusters;
+    (void)kernel;
+    (void)launch;
     RETURN_IF_BLOCKED;
     return vcudart_result(vcudart_host.refuse("cudaOccupancyMaxActiveClusters"));
 }
 
 EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *kernel,
                                                         const cudaLaunchConfig_t *launch) {
-    (void)size, (void)kernel, (void)launch;
+    (void)size;
+    (void)kernel;
+    (void)launch;
     RETURN_IF_BLOCKED;
     return vcudart_result(vcudart_host.refuse("cudaOccupancyMaxPotentialClusterSize"));
 }

@@ -114,7 +114,8 @@ EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cuda
     RETURN_IF_BLOCKED;
     if (!node)
         return vcudart_result(cudaErrorInvalidValue);
-    node->noted = 0, node->copy = line(to, from, bytes, kind);
+    node->noted = 0;
+    node->copy = line(to, from, bytes, kind);
     return cudaSuccess;
 }
 
@@ -124,7 +125,8 @@ EXPORT cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGr
     RETURN_IF_BLOCKED;
     if (!node)
         return vcudart_result(cudaErrorInvalidValue);
-    node->noted = 0, node->fill = *p;
+    node->noted = 0;
+    node->fill = *p;
     return cudaSuccess;
 }
 

@@ -44,7 +44,9 @@ struct node *vcudart_add_node(struct graph *graph, enum cudaGraphNodeType type) 
     struct node *node = calloc(1, sizeof *node);
     if (!node)
         abort();
-    node->type = type, node->graph = graph, node->enabled = 1;
+    node->type = type;
+    node->graph = graph;
+    node->enabled = 1;
     graph->nodes = grown(graph->nodes, graph->count, sizeof *graph->nodes);
     return graph->nodes[graph->count++] = node;
 }
@@ -70,7 +72,8 @@ EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCa
     RETURN_IF_BLOCKED;
     if (captured)
         return vcudart_result(cudaErrorIllegalState);
-    captured_mode = mode, captured_lost = 0;
+    captured_mode = mode;
+    captured_lost = 0;
     int error = vcudart_host.capture(1, NULL);
     if (!error && (captured = calloc(1, sizeof *captured)))
         captured_stream = stream;
@@ -110,7 +113,10 @@ static struct graph *copy_of(const struct graph *graph) {
     for (size_t i = 0; i < graph->count; ++i) {
         struct node *node = vcudart_add_node(copy, graph->nodes[i]->type);
         *node = *graph->nodes[i];
-        node->graph = copy, node->after = NULL, node->count = 0, node->origin = graph->nodes[i];
+        node->graph = copy;
+        node->after = NULL;
+        node->count = 0;
+        node->origin = graph->nodes[i];
         node->child = node->child ? copy_of(node->child) : NULL;
     }
     for (size_t i = 0; i < graph->count; ++i)
@@ -146,8 +152,10 @@ static int sorted(const struct graph *graph, struct node **order) {
                     ++k;
                 ready &= k < done;
             }
-            if (ready)
-                order[done++] = node, before = 1;
+            if (ready) {
+                order[done++] = node;
+                before = 1;
+            }
         }
     }
     return done == graph->count;
@@ -181,7 +189,8 @@ EXPORT cudaError_t cudaGraphClone(cudaGraph_t *out, cudaGraph_t graph) {
 }
 
 EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream) {
-    (void)graph, (void)stream;
+    (void)graph;
+    (void)stream;
     return vcudart_blocked();
 }
 
@@ -251,8 +260,11 @@ EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t given, 
 }
 
 void vcudart_take_action(struct node *node, const struct node *from) {
-    node->noted = from->noted, node->host = from->host, node->event = from->event;
-    node->fill = from->fill, node->copy = from->copy;
+    node->noted = from->noted;
+    node->host = from->host;
+    node->event = from->event;
+    node->fill = from->fill;
+    node->copy = from->copy;
 }
 
 cudaError_t vcudart_new_node(cudaGraphNode_t *out, cudaGraph_t given, const cudaGraphNode_t *after, size_t count,
@@ -292,7 +304,8 @@ EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t 
 #if CUDART_VERSION >= 13000
 EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
                                             const cudaGraphEdgeData *edges, size_t count) {
-    (void)graph, (void)edges;
+    (void)graph;
+    (void)edges;
 #else
 EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
                                             size_t count) {

@@ -83,8 +83,13 @@ EXPORT int vcudart_adopt(int module) {
 EXPORT void __cudaRegisterFunction(void **handle, const char *stub, char *function,
                                    const char *name, int thread_limit, void *thread, void *block,
                                    void *block_dim, void *grid_dim, int *warp_size) {
-    (void)function, (void)thread_limit, (void)thread, (void)block, (void)block_dim;
-    (void)grid_dim, (void)warp_size;
+    (void)function;
+    (void)thread_limit;
+    (void)thread;
+    (void)block;
+    (void)block_dim;
+    (void)grid_dim;
+    (void)warp_size;
     struct kernel_entry *kernel = take(sizeof *kernel);
     *kernel = (struct kernel_entry){stub, copy_of(name), (struct fatbin *)handle, kernels};
     kernels = kernel;
@@ -92,7 +97,11 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *stub, char *functi
 
 EXPORT void __cudaRegisterVar(void **handle, char *host, char *address, const char *name,
                               int external, size_t bytes, int constant, int global) {
-    (void)address, (void)external, (void)bytes, (void)constant, (void)global;
+    (void)address;
+    (void)external;
+    (void)bytes;
+    (void)constant;
+    (void)global;
     struct variable *variable = take(sizeof *variable);
     *variable = (struct variable){host, copy_of(name), (struct fatbin *)handle, NULL, variables};
     variables = variable;

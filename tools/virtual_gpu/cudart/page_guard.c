@@ -15,7 +15,9 @@ static int count;
 EXPORT int vcudart_guard(uint64_t address, uint64_t bytes, uint64_t pages, const char *name) {
     if (count == MAX_GUARDED)
         return 0;
-    guarded[count].address = address, guarded[count].bytes = bytes, guarded[count].pages = pages;
+    guarded[count].address = address;
+    guarded[count].bytes = bytes;
+    guarded[count].pages = pages;
     snprintf(guarded[count++].name, sizeof guarded->name, "%s", name);
     return 1;
 }

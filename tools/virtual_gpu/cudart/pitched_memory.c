@@ -71,6 +71,8 @@ PER_THREAD(cudaMemcpy3DAsync, _ptsz)
 EXPORT cudaError_t cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent extent) {
     size_t pitch = 0;
     cudaError_t error = cudaMallocPitch(&out->ptr, &pitch, extent.width, extent.height * extent.depth);
-    out->pitch = pitch, out->xsize = extent.width, out->ysize = extent.height;
+    out->pitch = pitch;
+    out->xsize = extent.width;
+    out->ysize = extent.height;
     return error;
 }

@@ -15,7 +15,8 @@ static int hurried_count, hurried_told;
 
 EXPORT void vcudart_expect(uint64_t stream) {
     expected = (cudaStream_t)(uintptr_t)stream;
-    expecting = 1, strays = 0;
+    expecting = 1;
+    strays = 0;
     hurried_count = hurried_told = 0;
 }
 
@@ -58,7 +59,8 @@ EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flag
     struct stream *stream = malloc(sizeof *stream);
     if (!stream)
         return vcudart_result(cudaErrorMemoryAllocation);
-    stream->flags = flags, stream->priority = priority;
+    stream->flags = flags;
+    stream->priority = priority;
     *out = (cudaStream_t)stream;
     return vcudart_result(cudaSuccess);
 }
@@ -91,7 +93,9 @@ EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
 PER_THREAD(cudaStreamQuery, _ptsz)
 
 EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-    (void)stream, (void)event, (void)flags;
+    (void)stream;
+    (void)event;
+    (void)flags;
     return vcudart_blocked();
 }
 PER_THREAD(cudaStreamWaitEvent, _ptsz)
