@@ -135,10 +135,10 @@ def run(
     seen = None
     if counters and chosen.size:
         seen = Visits(
-            tuple(visits.tolist()),
-            tuple(longest.tolist()),
-            longest_warp.instructions,
-            longest_warp.block,
+            total=tuple(visits.tolist()),
+            longest=tuple(longest.tolist()),
+            instructions=longest_warp.instructions,
+            block=longest_warp.block,
         )
     return LaunchReport(
         launch,
