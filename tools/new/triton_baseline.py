@@ -66,6 +66,24 @@ class Parameter:
     """The launcher's parameter."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Stated:
+    """A Triton kernel, and what the user says about its launches."""
+
+    kernel: ast.FunctionDef
+    draft: Draft
+    parameters: Sequence[Parameter]
+    launch: TritonLaunch
+    constants: Mapping[str, Choice]
+    """Every constant of the kernel."""
+
+    @property
+    def order(self) -> list[str]:
+        """Names of the kernel's arguments, constants among them."""
+        given = self.kernel.args
+        return [a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
+
+
 @dataclass(frozen=True)
 class _Kernel:
     """A compiled variant, and when the launcher takes it."""
@@ -100,31 +118,51 @@ def baseline(
     """Text of baseline.cu. Raises BadInput, and MissingDependency without Triton."""
     constants = _with_defaults(kernel, launch)
     _require_names(draft, launch)
+    stated = _Stated(
+        kernel=kernel, draft=draft, parameters=parameters, launch=launch, constants=constants
+    )
+    return _text(stated, _variants(source, stated))
+
+
+def _values(stated: _Stated) -> list[dict[str, Constant]]:
+    """All combinations of the constants' values. Raises BadInput where they are too many."""
+    names, choices = list(stated.constants), stated.constants.values()
     chosen = [
-        dict(zip(constants, values, strict=True))
-        for values in itertools.product(*(c.values for c in constants.values()))
+        dict(zip(names, values, strict=True))
+        for values in itertools.product(*(choice.values for choice in choices))
     ]
-    types = draft.types
-    if 2 * len(types) * len(chosen) > MOST_VARIANTS:
+    dtypes = len(stated.draft.types)
+    if 2 * dtypes * len(chosen) > MOST_VARIANTS:
         raise BadInput(
-            f"{len(types)} dtypes with {len(chosen)} values of constants, twice, are more than"
+            f"{dtypes} dtypes with {len(chosen)} values of constants, twice, are more than"
             f" {MOST_VARIANTS} kernels: give fewer values"
         )
-    order = [a.arg for a in [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]]
+    return chosen
+
+
+def _variants(source: str, stated: _Stated) -> list[_Made]:
+    """What Triton makes of the kernel for all dtypes and constants."""
+    name = stated.kernel.name
     each = [
-        (of, values, _variant(order, draft, parameters, launch, of, values))
-        for values in chosen
-        for of in types
+        (of, values, _variant(stated, of, values))
+        for values in _values(stated)
+        for of in stated.draft.types
     ]
-    useful = _useful_hints(source, kernel.name, each[0][2])
+    useful = _useful_hints(source, name, each[0][2])
     pairs = [(replace(variant, divisible=useful), variant) for *_, variant in each]
-    code = iter(compiled(source, kernel.name, [variant for pair in pairs for variant in pair]))
+    code = iter(compiled(source, name, [variant for pair in pairs for variant in pair]))
     made = []
     for (of, values, _), (by_16, any_) in zip(each, pairs, strict=True):
-        told = [str(values[name]) for name, choice in constants.items() if choice.bound]
-        name = "_".join([kernel.name, *of.values(), *told])
-        first = _kernel(f"{name}_by_16", by_16, next(code))
-        made.append(_Made(of, values, first, _kernel(name, any_, next(code))))
+        told = [str(values[n]) for n, choice in stated.constants.items() if choice.bound]
+        called = "_".join([name, *of.values(), *told])
+        first = _kernel(f"{called}_by_16", by_16, next(code))
+        made.append(_Made(of, values, first, _kernel(called, any_, next(code))))
+    return made
+
+
+def _text(stated: _Stated, made: Sequence[_Made]) -> str:
+    """The file: its kernels, and a launcher that chooses among them."""
+    kernel, draft = stated.kernel, stated.draft
     kernels = [one for m in made for one in m.kernels]
     written = [tensor.name for tensor in draft.tensors if tensor.written]
     lines = [
@@ -144,12 +182,12 @@ def baseline(
         ),
         "namespace {",
         "",
-        *itertools.chain.from_iterable(_defined(k, parameters, written) for k in kernels),
+        *itertools.chain.from_iterable(_defined(k, stated.parameters, written) for k in kernels),
         HELPERS,
         "}  // namespace",
         "",
         *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),
-        *_choices(draft, parameters, launch, constants, made),
+        *_choices(stated, made),
         f"  return {INVALID};",
         "}",
         "",
@@ -198,17 +236,13 @@ def _require_names(draft: Draft, launch: TritonLaunch) -> None:
 
 
 def _variant(
-    order: Sequence[str],
-    draft: Draft,
-    parameters: Sequence[Parameter],
-    launch: TritonLaunch,
-    types: Mapping[str, DTypeName],
-    constants: Mapping[str, Constant],
+    stated: _Stated, types: Mapping[str, DTypeName], constants: Mapping[str, Constant]
 ) -> Variant:
-    by_name = {p.name: p for p in parameters}
-    dtypes = {t.name: types.get(t.dtype, t.dtype) for t in draft.tensors}
+    """The kernel for these dtypes and values, as Triton is asked for it."""
+    by_name = {p.name: p for p in stated.parameters}
+    dtypes = {t.name: types.get(t.dtype, t.dtype) for t in stated.draft.tensors}
     signature, fixed = dict[str, str](), dict(constants)
-    for name in order:
+    for name in stated.order:
         match by_name.get(name):
             case None:
                 signature[name] = "constexpr"
@@ -218,7 +252,7 @@ def _variant(
                 signature[name] = "*" + _triton_type(argument, dtypes[argument])
             case Parameter(kind=kind):
                 signature[name] = "i32" if kind == "int" else "fp32"
-    return Variant(signature, fixed, launch.warps, launch.stages)
+    return Variant(signature, fixed, stated.launch.warps, stated.launch.stages)
 
 
 def _triton_type(argument: str, dtype: str) -> str:
@@ -261,14 +295,9 @@ def _defined(kernel: _Kernel, parameters: Sequence[Parameter], written: Sequence
     ]
 
 
-def _choices(
-    draft: Draft,
-    parameters: Sequence[Parameter],
-    launch: TritonLaunch,
-    constants: Mapping[str, Choice],
-    made: Sequence[_Made],
-) -> list[str]:
+def _choices(stated: _Stated, made: Sequence[_Made]) -> list[str]:
     """The launcher's body: the first variant whose tests hold."""
+    draft, parameters, launch = stated.draft, stated.parameters, stated.launch
     whole = [p.argument for p in parameters if p.kind == "int"]
     hints = {p.name: p.argument for p in parameters}
     multiples = [f"by_16({hints[name]})" for name in made[0].by_16.variant.divisible]
@@ -281,7 +310,7 @@ def _choices(
         tests = [f"{draft.code_name(v)} == {DTYPE_CODES[d]}" for v, d in one.types.items()]
         tests += [
             f"{_cpp(parse(c.bound).tree, {})} <= {one.constants[name]}"
-            for name, c in constants.items()
+            for name, c in stated.constants.items()
             if c.bound
         ]
         numbers = {n: v for n, v in one.constants.items() if isinstance(v, int)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import SOURCE
@@ -45,6 +46,8 @@ NO_LINE = "code that nvcc adds, such as a 64-bit division"
 """Text of a line where the machine code names line 0."""
 LONGEST_LINE = 120
 """Most characters of a line's text."""
+_Row = tuple[str, float, str, str]
+"""Name, value, unit and words of a metric."""
 
 
 def counted_reports(
@@ -167,7 +170,7 @@ def _waited_at(rounds: Mapping[str, float], lines: int) -> str:
     return place_text(*calls) if calls[0] else ""
 
 
-def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
+def _chain_parts(estimate: Estimate) -> list[_Row]:
     """What the longest chain of results is made of; nothing where the machine code is unknown."""
     if not estimate.chain_units:
         return []
@@ -183,10 +186,10 @@ def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
     ]
 
 
-def _constant_words(totals: Mapping[str, float]) -> list[tuple[str, float, str, str]]:
+def _constant_words(counts: Mapping[str, float]) -> list[_Row]:
     """Metric of the words that each load of constants takes; nothing where its lanes want one
     word."""
-    loads, words = (totals.get(f"constant_load_{what}", 0.0) for what in ("requests", "words"))
+    loads, words = (counts.get(f"constant_load_{what}", 0.0) for what in ("requests", "words"))
     if words <= loads:
         return []
     each = (
@@ -200,7 +203,33 @@ def counter_metrics(report: CaseReport) -> list[Metric]:
 
     Nsight Compute's names where the same thing is counted, else our own.
     """
-    totals: dict[str, float] = {}
+    totals = _totals(report)
+    rows = [
+        *_time_rows(report.estimated),
+        *_longest_warp_rows(report.estimated),
+        *_instruction_rows(totals),
+        *_global_memory_rows(totals.counts),
+        *_on_chip_rows(totals.counts),
+    ]
+    return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Totals:
+    """Counts of all launches of a call, as if all blocks had run."""
+
+    counts: Mapping[str, float]
+    """By the names of whole numbers in Counters."""
+    instructions: float
+    """In PTX."""
+    machine: float
+    """Of the machine; in PTX where the machine code is not known."""
+    units: Mapping[str, float]
+    """Machine instructions by unit, where the machine code is known."""
+
+
+def _totals(report: CaseReport) -> _Totals:
+    counts: dict[str, float] = {}
     units: dict[str, float] = {}
     instructions = machine = 0.0
     for launch in report.launches:
@@ -212,80 +241,77 @@ def counter_metrics(report: CaseReport) -> list[Metric]:
             units[unit] = units.get(unit, 0.0) + scale * count
         for name, value in counters.items():
             if isinstance(value, int):
-                totals[name] = totals.get(name, 0.0) + scale * value
-    loads = max(1.0, totals["global_load_requests"])
-    stores = max(1.0, totals["global_store_requests"])
-    shared = max(1.0, totals["shared_requests"])
-    estimate = report.estimated
-    rows = [
+                counts[name] = counts.get(name, 0.0) + scale * value
+    return _Totals(counts=counts, instructions=instructions, machine=machine, units=units)
+
+
+def _time_rows(estimate: Estimate) -> list[_Row]:
+    """The estimated time, and how much of the GPU is in use."""
+    return [
         (m.TIME, 1e3 * estimate.us, "ns", "estimated device time of the call"),
         (m.OCCUPANCY_LIMIT, 100 * estimate.occupancy, "%", m.WORDS[m.OCCUPANCY_LIMIT]),
         (m.WAVES, estimate.waves, "", "waves of blocks"),
+    ]
+
+
+def _longest_warp_rows(estimate: Estimate) -> list[_Row]:
+    """What the longest warp does, and how many warps an SM has."""
+    machine = round(estimate.machine_instructions)
+    chain = "the longest chain of results of that warp that wait for each other"
+    return [
         (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
-        (
-            m.MACHINE_PATH,
-            round(estimate.machine_instructions),
-            "inst",
-            "machine instructions of the longest warp",
-        ),
+        (m.MACHINE_PATH, machine, "inst", "machine instructions of the longest warp"),
         (m.PTX_PATH, estimate.warp_instructions, "inst", "PTX instructions of the longest warp"),
-        (
-            m.CHAIN,
-            estimate.chain_cycles,
-            "cycle",
-            "the longest chain of results of that warp that wait for each other",
-        ),
+        (m.CHAIN, estimate.chain_cycles, "cycle", chain),
         *_chain_parts(estimate),
         (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
         (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
-        (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
+    ]
+
+
+def _instruction_rows(totals: _Totals) -> list[_Row]:
+    """Instructions of the machine by unit, and how many lanes take part."""
+    lanes = 100 * totals.counts["lane_instructions"] / max(1.0, 32 * totals.instructions)
+    by_unit = sorted(totals.units.items(), key=lambda item: -item[1])
+    return [
+        (m.INSTRUCTIONS, totals.machine, "inst", m.WORDS[m.INSTRUCTIONS]),
+        *((m.BY_UNIT[unit], n, "inst", f"of these: {UNITS[unit]}") for unit, n in by_unit),
+        (m.LANES, lanes, "%", m.WORDS[m.LANES]),
+    ]
+
+
+def _global_memory_rows(counts: Mapping[str, float]) -> list[_Row]:
+    """Requests, their sectors, and what DRAM has to move."""
+    loads = max(1.0, counts["global_load_requests"])
+    stores = max(1.0, counts["global_store_requests"])
+    load_bytes = counts["global_load_bytes"] / loads
+    load_sectors = counts["global_load_sectors"] / loads
+    store_sectors = counts["global_store_sectors"] / stores
+    read, written = (32 * counts[f"unique_{way}_sectors"] for way in ("load", "store"))
+    fetched = "different sectors read: what a cold L2 fetches"
+    return [
+        (m.LOADS, counts["global_load_requests"], "", m.WORDS[m.LOADS]),
+        (m.LOAD_BYTES, load_bytes, "byte", "bytes a warp asks for at once"),
+        (m.LOAD_SECTORS, load_sectors, "sector", m.WORDS[m.LOAD_SECTORS]),
+        (m.STORE_SECTORS, store_sectors, "sector", m.WORDS[m.STORE_SECTORS]),
+        (m.DRAM_READ, read, "byte", fetched),
+        (m.DRAM_WRITE, written, "byte", "different sectors written"),
+    ]
+
+
+def _on_chip_rows(counts: Mapping[str, float]) -> list[_Row]:
+    """Shared memory, constants, barriers, and local memory where there is any."""
+    wavefronts = counts["shared_wavefronts"]
+    each = wavefronts / max(1.0, counts["shared_requests"])
+    local = ((m.LOCAL_LOADS, "local_load_sectors"), (m.LOCAL_STORES, "local_store_sectors"))
+    return [
+        (m.SHARED_WAVEFRONTS, wavefronts, "", m.WORDS[m.SHARED_WAVEFRONTS]),
+        (m.SHARED_WAVEFRONTS_EACH, each, "", "1 is free of bank conflicts"),
+        *_constant_words(counts),
+        ("barriers", counts["barriers"], "", "block barriers, counted once a warp"),
         *(
-            (m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
-            for unit, count in sorted(units.items(), key=lambda item: -item[1])
-        ),
-        (
-            m.LANES,
-            100 * totals["lane_instructions"] / max(1.0, 32 * instructions),
-            "%",
-            m.WORDS[m.LANES],
-        ),
-        (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),
-        (
-            m.LOAD_BYTES,
-            totals["global_load_bytes"] / loads,
-            "byte",
-            "bytes a warp asks for at once",
-        ),
-        (m.LOAD_SECTORS, totals["global_load_sectors"] / loads, "sector", m.WORDS[m.LOAD_SECTORS]),
-        (
-            m.STORE_SECTORS,
-            totals["global_store_sectors"] / stores,
-            "sector",
-            m.WORDS[m.STORE_SECTORS],
-        ),
-        (
-            m.DRAM_READ,
-            32 * totals["unique_load_sectors"],
-            "byte",
-            "different sectors read: what a cold L2 fetches",
-        ),
-        (m.DRAM_WRITE, 32 * totals["unique_store_sectors"], "byte", "different sectors written"),
-        (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
-        (
-            m.SHARED_WAVEFRONTS_EACH,
-            totals["shared_wavefronts"] / shared,
-            "",
-            "1 is free of bank conflicts",
-        ),
-        *_constant_words(totals),
-        ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
-        *(
-            (name, totals[counter], "sector", m.WORDS[name])
-            for name, counter in (
-                (m.LOCAL_LOADS, "local_load_sectors"),
-                (m.LOCAL_STORES, "local_store_sectors"),
-            )
-            if totals.get(counter)
+            (name, counts[counter], "sector", m.WORDS[name])
+            for name, counter in local
+            if counts.get(counter)
         ),
     ]
-    return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]

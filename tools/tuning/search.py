@@ -9,15 +9,17 @@ ranking has made it. The best point is confirmed on fresh inputs, as any winner.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.tuning.by_shape import table_for
+from astra_chat.tools.tuning.by_shape import Estimates, table_for
 from astra_chat.tools.tuning.halving import halved
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.tuning.ranking import estimated_by_case
@@ -91,45 +93,17 @@ def tune(
     starting point, and confirm the best. `halving`: whether most of them are only timed; None: on a
     GPU. `by_shape`: whether two points may share the shapes, where that gains on shapes held out.
     Raises what the judge raises."""
-    measured = judge.device.kind == "cuda"
-    points = space.drawn(most_points, judge.entropy.cases.of("tuning").random())
-    sources = [space.at(point) for point in points]
-    ranked = judge.task.demo if measured else judge.weighted
-    estimates = estimated_by_case(
-        judge.task,
-        virtual_device(judge.device.spec),
-        judge.baseline,
-        sources,
-        ranked,
-        judge.entropy.cases.of("ranking"),
-        judge.stop,
-        lambda done: tell("ranked on the virtual GPU", done, len(points)),
-    )
-    ranks = [one if isinstance(one, str) else judge_times(one)[0] for one in estimates]
-    order = sorted(range(len(points)), key=lambda i: (-_rank(ranks[i]), i))
-    good = [i for i in order if isinstance(ranks[i], float)]
-    chosen = good[: judged or JUDGED[judge.device.kind]]
+    ranked = _ranked(judge, space, most_points, tell)
+    chosen = ranked.good[: judged or JUDGED[judge.device.kind]]
     halves, kept = None, len(chosen)
-    if measured if halving is None else halving:
-        first = [sources[i] for i in chosen]
-        judge.build(sources[0], first)  # all at once, beside each other
-        halves = halved(judge.task, judge.time, first, judge.weighted, tell=tell)
-        places = {candidate_id(source): i for i, source in enumerate(sources)}
+    if judge.device.kind == "cuda" if halving is None else halving:
+        halves = _halved(judge, ranked.sources, chosen, tell)
+        places = {candidate_id(source): i for i, source in enumerate(ranked.sources)}
         chosen, kept = [places[name] for name in halves.order], len(halves.left)
-    evaluations = _judged(judge, sources, chosen, kept, tell)
-    made = {i: _point(points[i], sources[i], ranks[i], evaluations.get(i)) for i in order}
+    evaluations = _judged(judge, ranked.sources, chosen, kept, tell)
+    made = {i: _point(ranked, i, evaluations.get(i)) for i in ranked.order}
     best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))
-    source, table, confirmed = sources[best], None, None
-    if by_shape and made[best].ratio:
-        tell("choices by shape tried", 0, 1)
-        table, both = table_for(judge, points, sources, ranked, estimates, best)
-        confirmed = judge.evaluate(both, fresh_seeds=True) if both else None
-        if confirmed and table and isinstance(confirmed.outcome, Timed):
-            source = both
-        elif confirmed and table:
-            table = table.model_copy(update={"why": f"as a whole: {confirmed.outcome.kind}"})
-    if source == sources[best] and made[best].ratio:
-        confirmed = judge.evaluate(source, fresh_seeds=True)
+    winner = _winner(judge, ranked, best, by_shape, tell) if made[best].ratio else None
     judged_first = sorted(made.values(), key=lambda p: (-(p.ratio or 0.0), p.evaluation is None))
     return TuningReport(
         schema="astra-chat/tuning/1",
@@ -137,14 +111,91 @@ def tune(
         device=judge.device.name,
         combinations=space.combinations,
         points=tuple(judged_first),
-        start=dict(points[0]),
+        start=dict(ranked.points[0]),
         start_ratio=made[0].ratio,
         halving=halves,
-        best=dict(points[best]) if confirmed else {},
-        source=source if confirmed else "",
-        by_shape=table,
-        confirmation=confirmed,
+        best=dict(ranked.points[best]) if winner else {},
+        source=winner.source if winner else "",
+        by_shape=winner.table if winner else None,
+        confirmation=winner.confirmation if winner else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ranked:
+    """Points of a space in the order in which they were drawn, with their estimates."""
+
+    points: Sequence[Point]
+    sources: Sequence[str]
+    cases: Weighted
+    """Cases that were estimated."""
+    estimates: Estimates
+    ranks: Sequence[float | str]
+    """Speed of each over the baseline's, or the kind of the outcome that ended it."""
+
+    @property
+    def order(self) -> list[int]:
+        """The points' places, the fastest first, those that failed last."""
+        return sorted(range(len(self.points)), key=lambda i: (-_rank(self.ranks[i]), i))
+
+    @property
+    def good(self) -> list[int]:
+        """Those that did not fail, the fastest first."""
+        return [i for i in self.order if isinstance(self.ranks[i], float)]
+
+
+def _ranked(judge: Judge, space: Space, most_points: int, tell: Tell) -> _Ranked:
+    """Draw points and estimate them on the virtual GPU."""
+    points = space.drawn(most_points, judge.entropy.cases.of("tuning").random())
+    sources = [space.at(point) for point in points]
+    cases = judge.task.demo if judge.device.kind == "cuda" else judge.weighted
+    estimates = estimated_by_case(
+        task=judge.task,
+        device=virtual_device(judge.device.spec),
+        baseline=judge.baseline,
+        sources=sources,
+        weighted=cases,
+        seed=judge.entropy.cases.of("ranking"),
+        stop=judge.stop,
+        on_done=lambda done: tell("ranked on the virtual GPU", done, len(points)),
+    )
+    ranks = [one if isinstance(one, str) else judge_times(one)[0] for one in estimates]
+    return _Ranked(points=points, sources=sources, cases=cases, estimates=estimates, ranks=ranks)
+
+
+def _halved(judge: Judge, sources: Sequence[str], chosen: Sequence[int], tell: Tell) -> Halving:
+    """Time the chosen sources until few are left."""
+    first = [sources[i] for i in chosen]
+    judge.build(sources[0], first)  # all at once, beside each other
+    return halved(judge.task, judge.time, first, judge.weighted, tell=tell)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Winner:
+    """A source that was judged once more, on fresh inputs."""
+
+    source: str
+    table: ShapeTable | None
+    """A choice by shape that was tried; the source's where it was taken."""
+    confirmation: Evaluation
+
+
+def _winner(judge: Judge, ranked: _Ranked, best: int, by_shape: bool, tell: Tell) -> _Winner:
+    """The source of the best point, or, where that gains, of a choice between two by shape."""
+    table = None
+    if by_shape:
+        tell("choices by shape tried", 0, 1)
+        table, both = table_for(
+            judge, ranked.points, ranked.sources, ranked.cases, ranked.estimates, best
+        )
+        confirmed = judge.evaluate(both, fresh_seeds=True) if both else None
+        if confirmed and table and isinstance(confirmed.outcome, Timed):
+            return _Winner(source=both, table=table, confirmation=confirmed)
+        if confirmed and table:
+            table = table.model_copy(update={"why": f"as a whole: {confirmed.outcome.kind}"})
+    source = ranked.sources[best]
+    confirmed = judge.evaluate(source, fresh_seeds=True)
+    return _Winner(source=source, table=table, confirmation=confirmed)
 
 
 def _judged(
@@ -170,12 +221,11 @@ def _rank(ratio: float | str) -> float:
     return ratio if isinstance(ratio, float) else 0.0
 
 
-def _point(
-    values: Point, source: str, rank: float | str, evaluation: Evaluation | None
-) -> TunedPoint:
+def _point(ranked: _Ranked, place: int, evaluation: Evaluation | None) -> TunedPoint:
+    rank = ranked.ranks[place]
     return TunedPoint(
-        values=dict(values),
-        candidate=candidate_id(source),
+        values=dict(ranked.points[place]),
+        candidate=candidate_id(ranked.sources[place]),
         estimated_ratio=rank if isinstance(rank, float) else None,
         failed="" if isinstance(rank, float) else rank,
         evaluation=evaluation,

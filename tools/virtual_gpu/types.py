@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 WARP_LANES = 32
@@ -204,7 +204,7 @@ class Counters:
         return self.constant_load_words - self.constant_load_requests
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Visits:
     """How often warps came to each basic block of the PTX."""
 
@@ -223,7 +223,7 @@ class Visits:
         first, second = ((-v.instructions, v.block) for v in (self, other))
         longest = self if first <= second else other
         total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
-        return Visits(total, longest.longest, longest.instructions, longest.block)
+        return replace(longest, total=total)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def to_raw(expression: str, type_name: str, bits: int) -> str:
     return f"({c_type(type_name)})({expression})"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Unit:
     """What all instructions of a kernel share while it is translated."""
 

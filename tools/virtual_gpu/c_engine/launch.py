@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from astra_chat.tools.virtual_gpu.types import (
     Launch,
     LaunchReport,
     Print,
+    UninitializedReads,
     Visits,
 )
 
@@ -65,52 +66,161 @@ def run(
     without an address, MissingDependency where the kernel cannot be compiled.
     """
     library = _load(program)
+    module_globals = module_globals or {}
     if program.reference.has_heap:
         _ = memory.heap
     if races and block_races is None:
-        block_races = block_races_of(program.reference.reach, launch, memory, module_globals or {})
-    chosen = np.ascontiguousarray(blocks_of(launch, blocks))
-    table = _Buffers(memory, counters)
-    symbols = np.array([(module_globals or {})[name] for name in program.symbols], np.uint64)
-    params = np.zeros(max(program.reference.kernel.param_bytes, 1), np.uint8)
-    given = np.frombuffer(launch.params, np.uint8)[: program.reference.kernel.param_bytes]
-    params[: given.size] = given
-    visits = np.zeros(len(program.reference.blocks), np.uint64)
-    longest, longest_warp = np.zeros_like(visits), layout.Longest(block=np.iinfo(np.int64).max)
-    raw, fault = layout.Counters(), layout.Fault()
-    uninitialized: Any = (layout.UninitializedReads * program.sites)(
-        *[layout.UninitializedReads(block=-1)] * program.sites
+        block_races = block_races_of(program.reference.reach, launch, memory, module_globals)
+    wanted = _Wanted(
+        counters=counters,
+        prints=prints,
+        races=races,
+        workers=workers,
+        budget=instruction_budget // BUDGET_SHARE,
     )
-    printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
-    request = layout.Launch(
-        blocks=chosen.ctypes.data,
-        block_count=chosen.size,
+    given = _given(program, launch, memory, blocks, module_globals, wanted)
+    results = _results(program)
+    request = _request(program, launch, memory, wanted, given, results)
+    watched = None
+    if races:
+        watched = watched_buffers(program.reference.reach, launch, memory, module_globals)
+    kept = _stamp(program, request, watched, given.table)
+    failed = _watching(library, program, request, block_races, given.table, watched)
+    del kept
+    prints_of_launch = _prints(library, results.printed, results.printed_bytes.value)
+    if failed:
+        raise fault_of(
+            program,
+            launch,
+            memory,
+            record=results.fault,
+            budget=wanted.budget,
+            block_races=block_races,
+            watched=watched,
+        )
+    return LaunchReport(
+        launch,
+        int(given.blocks.size),
+        _counters(program, results, given.table) if counters else Counters(),
+        prints_of_launch,
+        uninitialized=_uninitialized(program, launch, memory, results),
+        visits=_visits(results) if counters and given.blocks.size else None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """What is looked at while a launch runs, and what it may take."""
+
+    counters: bool
+    prints: bool
+    races: bool
+    workers: int | None
+    budget: int
+    """Instructions that a warp may issue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What C reads of a launch. A request has only addresses of it: it is kept as long as C
+    runs."""
+
+    blocks: NDArray[np.int64]
+    params: NDArray[np.uint8]
+    symbols: NDArray[np.uint64]
+    table: _Buffers
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Results:
+    """What C writes about a launch. A request has only addresses of it, too."""
+
+    visits: NDArray[np.uint64]
+    """By basic block, of all warps."""
+    longest: NDArray[np.uint64]
+    """By basic block, of the warp that ran most instructions."""
+    longest_warp: layout.Longest
+    counters: layout.Counters
+    fault: layout.Fault
+    uninitialized: Any
+    """By memory instruction the first such read; block -1: none."""
+    printed: ctypes.c_void_p
+    printed_bytes: ctypes.c_uint64
+
+
+def _given(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    blocks: Sequence[int] | None,
+    module_globals: Mapping[str, int],
+    wanted: _Wanted,
+) -> _Given:
+    """Blocks, parameters, variables and buffers as C reads them."""
+    param_bytes = program.reference.kernel.param_bytes
+    params = np.zeros(max(param_bytes, 1), np.uint8)
+    passed = np.frombuffer(launch.params, np.uint8)[:param_bytes]
+    params[: passed.size] = passed
+    return _Given(
+        blocks=np.ascontiguousarray(blocks_of(launch, blocks)),
+        params=params,
+        symbols=np.array([module_globals[name] for name in program.symbols], np.uint64),
+        table=_Buffers(memory, wanted.counters),
+    )
+
+
+def _results(program: Program) -> _Results:
+    """Room for what C writes, as if nothing had happened yet."""
+    visits = np.zeros(len(program.reference.blocks), np.uint64)
+    none_read = [layout.UninitializedReads(block=-1)] * program.sites
+    return _Results(
+        visits=visits,
+        longest=np.zeros_like(visits),
+        longest_warp=layout.Longest(block=np.iinfo(np.int64).max),
+        counters=layout.Counters(),
+        fault=layout.Fault(),
+        uninitialized=(layout.UninitializedReads * program.sites)(*none_read),
+        printed=ctypes.c_void_p(),
+        printed_bytes=ctypes.c_uint64(),
+    )
+
+
+def _request(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    wanted: _Wanted,
+    given: _Given,
+    results: _Results,
+) -> layout.Launch:
+    """The launch as C takes it, with the addresses of what it reads and writes."""
+    reference = program.reference
+    shared_bytes = shared_limit(reference, launch)
+    return layout.Launch(
+        blocks=given.blocks.ctypes.data,
+        block_count=given.blocks.size,
         grid=(launch.grid.x, launch.grid.y, launch.grid.z),
         block=(launch.block.x, launch.block.y, launch.block.z),
-        buffers=ctypes.addressof(table.rows),
-        buffer_count=len(table.rows),
-        params=params.ctypes.data,
-        symbols=symbols.ctypes.data,
-        budget=instruction_budget // BUDGET_SHARE,
-        param_bytes=program.reference.kernel.param_bytes,
-        shared_limit=shared_limit(program.reference, launch),
-        reserved_at=(
-            shared_limit(program.reference, launch) - RESERVED_BYTES
-            if program.reference.reserves
-            else 0
-        ),
-        local_bytes=program.reference.local_bytes,
+        buffers=ctypes.addressof(given.table.rows),
+        buffer_count=len(given.table.rows),
+        params=given.params.ctypes.data,
+        symbols=given.symbols.ctypes.data,
+        budget=wanted.budget,
+        param_bytes=reference.kernel.param_bytes,
+        shared_limit=shared_bytes,
+        reserved_at=shared_bytes - RESERVED_BYTES if reference.reserves else 0,
+        local_bytes=reference.local_bytes,
         dynamic_shared=launch.dynamic_shared_bytes,
-        race_granule=program.reference.shared_granule if races else 0,
-        workers=1 if program.serial else _workers(workers, chosen.size),
-        printed=ctypes.addressof(printed) if prints else None,
-        printed_bytes=ctypes.addressof(printed_bytes),
-        uninitialized=ctypes.addressof(uninitialized),
-        visits=visits.ctypes.data if counters else None,
-        longest=longest.ctypes.data,
-        longest_warp=ctypes.addressof(longest_warp),
-        counters=ctypes.addressof(raw),
-        fault=ctypes.addressof(fault),
+        race_granule=reference.shared_granule if wanted.races else 0,
+        workers=1 if program.serial else _workers(wanted.workers, given.blocks.size),
+        printed=ctypes.addressof(results.printed) if wanted.prints else None,
+        printed_bytes=ctypes.addressof(results.printed_bytes),
+        uninitialized=ctypes.addressof(results.uninitialized),
+        visits=results.visits.ctypes.data if wanted.counters else None,
+        longest=results.longest.ctypes.data,
+        longest_warp=ctypes.addressof(results.longest_warp),
+        counters=ctypes.addressof(results.counters),
+        fault=ctypes.addressof(results.fault),
         left_there=launch.left_there,
         programmatic=launch.programmatic,
         meeting_place=launch.meeting_place,
@@ -118,35 +228,22 @@ def run(
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
         give=layout.GIVE(lambda address: memory.heap.give(address)),
     )
-    watched = None
-    if races:
-        globals_ = module_globals or {}
-        watched = watched_buffers(program.reference.reach, launch, memory, globals_)
-    kept = _stamp(program, request, watched, table)
-    failed = _watching(library, program, request, block_races, table, watched)
-    del kept
-    prints_of_launch = _prints(library, printed, printed_bytes.value)
-    if failed:
-        raise fault_of(program, launch, memory, fault, request.budget, block_races, watched)
-    result_counters = _counters(program, visits, raw, table) if counters else Counters()
-    met = [
-        uninitialized_of(program, launch, memory, each) for each in uninitialized if each.block >= 0
-    ]
-    seen = None
-    if counters and chosen.size:
-        seen = Visits(
-            tuple(visits.tolist()),
-            tuple(longest.tolist()),
-            longest_warp.instructions,
-            longest_warp.block,
-        )
-    return LaunchReport(
-        launch,
-        int(chosen.size),
-        result_counters,
-        prints_of_launch,
-        uninitialized=first_of_each(met),
-        visits=seen,
+
+
+def _uninitialized(
+    program: Program, launch: Launch, memory: Memory, results: _Results
+) -> tuple[UninitializedReads, ...]:
+    """The first uninitialized read of each instruction that made one."""
+    met = [each for each in results.uninitialized if each.block >= 0]
+    return first_of_each([uninitialized_of(program, launch, memory, each) for each in met])
+
+
+def _visits(results: _Results) -> Visits:
+    return Visits(
+        total=tuple(results.visits.tolist()),
+        longest=tuple(results.longest.tolist()),
+        instructions=results.longest_warp.instructions,
+        block=results.longest_warp.block,
     )
 
 
@@ -280,67 +377,81 @@ class _Buffers:
                     setattr(row, f"stamp_{name}", None if array is None else array.ctypes.data)
 
 
-def _counters(
-    program: Program, visits: NDArray[np.uint64], raw: layout.Counters, table: _Buffers
-) -> Counters:
-    classes: Counter[str] = Counter()
-    slots = alu = special = tensor = 0
+def _counters(program: Program, results: _Results, table: _Buffers) -> Counters:
+    """All counters of the launch, by their names in the report."""
+    counters = _executed(program, results.visits)
+    _count_global(counters, results.counters, table)
+    _count_on_chip(counters, results.counters)
+    _count_longest_warp(counters, results.counters)
+    return counters
+
+
+def _executed(program: Program, visits: NDArray[np.uint64]) -> Counters:
+    """What follows from how often warps came to each basic block: instructions and their units."""
+    counters = Counters()
     for count, mix in zip(visits.tolist(), program.reference.mixes, strict=True):
         if count:
-            classes.update({name: count * each for name, each in mix.classes.items()})
-            slots += count * mix.slots
-            alu += count * mix.alu
-            special += count * mix.special
-            tensor += count * mix.tensor
-    return Counters(
-        warp_instructions=classes,
-        lane_instructions=raw.lane_instructions,
-        global_load_requests=raw.load_requests,
-        global_load_sectors=raw.load_sectors,
-        global_load_lines=raw.load_lines,
-        global_load_wavefronts=raw.load_wavefronts,
-        global_load_bytes=raw.load_bytes,
-        global_store_requests=raw.store_requests,
-        global_store_sectors=raw.store_sectors,
-        global_store_lines=raw.store_lines,
-        global_store_bytes=raw.store_bytes,
-        store_packets=raw.store_packets,
-        store_packet_thirds=raw.store_packet_thirds,
-        unique_load_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.loaded),
-        unique_store_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.stored),
-        block_load_sectors=raw.block_sectors,
-        block_load_lines=raw.block_lines,
-        late_load_sectors=raw.late_sectors,
-        load_buffer_sectors=sum(bitmap.size for bitmap in table.loaded if bitmap.any()),
-        store_buffer_sectors=sum(bitmap.size for bitmap in table.stored if bitmap.any()),
-        atomic_lanes=raw.atomic_lanes,
-        atomic_turns=raw.atomic_turns,
-        atomic_hottest_turns=raw.hottest_turns,
-        atomic_float_turns=raw.float_turns,
-        local_load_requests=raw.local_load_requests,
-        local_load_sectors=raw.local_load_sectors,
-        local_store_requests=raw.local_store_requests,
-        local_store_sectors=raw.local_store_sectors,
-        local_unique_sectors=raw.local_unique_sectors,
-        shared_requests=raw.shared_requests,
-        shared_wavefronts=raw.shared_wavefronts,
-        constant_load_requests=raw.constant_requests,
-        constant_load_words=raw.constant_words,
-        critical_path_constant_words=raw.longest_constants,
-        match_turns=raw.match_turns,
-        critical_path_match_turns=raw.longest_matches,
-        critical_path_sleep_ns=raw.longest_sleep_ns,
-        barriers=raw.barriers,
-        divergent_branches=raw.divergent_branches,
-        critical_path_instructions=raw.longest_instructions,
-        critical_path_cycles=raw.longest_cycles,
-        issue_tenths=slots,
-        alu_tenths=alu,
-        special_tenths=special,
-        tensor_tenths=tensor,
-        critical_path_loads=raw.longest_loads,
-        dependent_load_rounds=raw.longest_rounds,
-        fresh_load_rounds=raw.fresh_rounds,
-        mbarrier_rounds=raw.mbarrier_rounds,
-        copy_cycles=raw.copy_cycles,
-    )
+            scaled = {name: count * each for name, each in mix.classes.items()}
+            counters.warp_instructions.update(scaled)
+            counters.issue_tenths += count * mix.slots
+            counters.alu_tenths += count * mix.alu
+            counters.special_tenths += count * mix.special
+            counters.tensor_tenths += count * mix.tensor
+    return counters
+
+
+def _count_global(counters: Counters, raw: layout.Counters, table: _Buffers) -> None:
+    """Loads, stores and atomic operations on global memory."""
+    counters.global_load_requests = raw.load_requests
+    counters.global_load_sectors = raw.load_sectors
+    counters.global_load_lines = raw.load_lines
+    counters.global_load_wavefronts = raw.load_wavefronts
+    counters.global_load_bytes = raw.load_bytes
+    counters.global_store_requests = raw.store_requests
+    counters.global_store_sectors = raw.store_sectors
+    counters.global_store_lines = raw.store_lines
+    counters.global_store_bytes = raw.store_bytes
+    counters.store_packets = raw.store_packets
+    counters.store_packet_thirds = raw.store_packet_thirds
+    counters.unique_load_sectors = sum(int(np.count_nonzero(b)) for b in table.loaded)
+    counters.unique_store_sectors = sum(int(np.count_nonzero(b)) for b in table.stored)
+    counters.block_load_sectors = raw.block_sectors
+    counters.block_load_lines = raw.block_lines
+    counters.late_load_sectors = raw.late_sectors
+    counters.load_buffer_sectors = sum(b.size for b in table.loaded if b.any())
+    counters.store_buffer_sectors = sum(b.size for b in table.stored if b.any())
+    counters.atomic_lanes = raw.atomic_lanes
+    counters.atomic_turns = raw.atomic_turns
+    counters.atomic_hottest_turns = raw.hottest_turns
+    counters.atomic_float_turns = raw.float_turns
+
+
+def _count_on_chip(counters: Counters, raw: layout.Counters) -> None:
+    """Local and shared memory, constants, and what warps do together."""
+    counters.lane_instructions = raw.lane_instructions
+    counters.local_load_requests = raw.local_load_requests
+    counters.local_load_sectors = raw.local_load_sectors
+    counters.local_store_requests = raw.local_store_requests
+    counters.local_store_sectors = raw.local_store_sectors
+    counters.local_unique_sectors = raw.local_unique_sectors
+    counters.shared_requests = raw.shared_requests
+    counters.shared_wavefronts = raw.shared_wavefronts
+    counters.constant_load_requests = raw.constant_requests
+    counters.constant_load_words = raw.constant_words
+    counters.match_turns = raw.match_turns
+    counters.barriers = raw.barriers
+    counters.divergent_branches = raw.divergent_branches
+
+
+def _count_longest_warp(counters: Counters, raw: layout.Counters) -> None:
+    """Most of each kind that any one warp had."""
+    counters.critical_path_constant_words = raw.longest_constants
+    counters.critical_path_match_turns = raw.longest_matches
+    counters.critical_path_sleep_ns = raw.longest_sleep_ns
+    counters.critical_path_instructions = raw.longest_instructions
+    counters.critical_path_cycles = raw.longest_cycles
+    counters.critical_path_loads = raw.longest_loads
+    counters.dependent_load_rounds = raw.longest_rounds
+    counters.fresh_load_rounds = raw.fresh_rounds
+    counters.mbarrier_rounds = raw.mbarrier_rounds
+    counters.copy_cycles = raw.copy_cycles

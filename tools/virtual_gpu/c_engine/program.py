@@ -24,7 +24,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Module
 NO_INSTRUCTION = 0xFFFFFFFF
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Program:
     """A kernel's C source, and what Python needs to launch it and to say what went wrong."""
 
@@ -76,31 +76,31 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     reference = numpy_engine.translate(module, kernel, cooperative=cooperative)
     prepared = prepare(module, module.kernels[kernel], cooperative=cooperative)
     unit = Unit(
-        kernel,
-        local_registers(prepared.blocks),
-        prepared.places,
-        prepared.kernel.param_bytes,
-        load_levels(prepared.blocks),
-        prepared.in_registers,
-        store_runs(prepared.blocks),
-        prepared.looks,
-        float_stores(prepared.blocks),
-        prepared.sums,
-        prepared.deciding,
-        reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
+        kernel=kernel,
+        local=local_registers(prepared.blocks),
+        places=prepared.places,
+        param_bytes=prepared.kernel.param_bytes,
+        levels=load_levels(prepared.blocks),
+        in_registers=prepared.in_registers,
+        runs=store_runs(prepared.blocks),
+        looks=prepared.looks,
+        float_stores=float_stores(prepared.blocks),
+        sums=prepared.sums,
+        deciding=prepared.deciding,
+        reached=reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
     )
     rejoined = post_dominators(prepared.blocks)
     blocks = [_block(unit, b, r) for b, r in zip(prepared.blocks, rejoined, strict=True)]
     find_uniform(blocks, unit.variables)
     firsts = [_first(unit, block) for block in prepared.blocks]
     return Program(
-        reference,
-        _source(unit, blocks, firsts, reference),
-        tuple(unit.instructions),
-        tuple(unit.symbols),
-        len(unit.sites) + 1,
-        unit.serial or cooperative,
-        unit.reached,
+        reference=reference,
+        source=_source(unit, blocks, firsts, reference),
+        instructions=tuple(unit.instructions),
+        symbols=tuple(unit.symbols),
+        sites=len(unit.sites) + 1,
+        serial=unit.serial or cooperative,
+        reached=unit.reached,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -19,7 +20,7 @@ from astra_chat.tools.virtual_gpu.launch.background_compile import Compiling, ru
 from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.launch.sampling import Run, run_sampled
 from astra_chat.tools.virtual_gpu.launch.waiting_blocks import WaitingBlocks
-from astra_chat.tools.virtual_gpu.memory.block_races import block_races_of
+from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.batch import MIN_LANES
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, PtxSyntaxError, parse
@@ -40,6 +41,64 @@ C_LARGEST_KERNEL = 1000
 NOT_COMPILED = "it was not compiled for the C engine"
 GRID_SYNC = "%envreg"
 """Names the registers that tell a kernel where the blocks of a cooperative launch meet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A launch that is to be run."""
+
+    module: Module
+    launch: Launch
+    memory: Memory
+    addresses: Mapping[str, int]
+    """By name, those of the module's variables."""
+    counters: bool
+
+    @property
+    def reference(self) -> numpy_engine.Program:
+        """The kernel on the NumPy engine, translated once a module."""
+        cooperative = bool(self.launch.meeting_place)
+        return numpy_engine.translate(self.module, self.launch.kernel, cooperative=cooperative)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Blocks:
+    """An ordinary launch of which either engine runs some blocks. Both watch the same memory for
+    races between blocks."""
+
+    asked: _Asked
+    block_races: BlockRaces | None
+    prints: bool
+    endless_instructions: int
+    in_order: bool
+
+    def on_numpy(self, blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
+        return numpy_engine.run(
+            self.asked.reference,
+            self.asked.launch,
+            self.asked.memory,
+            blocks=blocks,
+            module_globals=self.asked.addresses,
+            counters=counting,
+            prints=self.prints,
+            block_races=self.block_races,
+            instruction_budget=self.endless_instructions,
+            in_order=self.in_order,
+        )
+
+    def on_c(
+        self, program: c_engine.Program, blocks: Sequence[int] | None, counting: bool
+    ) -> LaunchReport:
+        return c_engine.run(
+            program,
+            self.asked.launch,
+            self.asked.memory,
+            blocks=blocks,
+            module_globals=self.asked.addresses,
+            counters=counting,
+            prints=self.prints,
+            block_races=self.block_races,
+        )
 
 
 class Engines:
@@ -92,19 +151,18 @@ class Engines:
         parts: the launches before it of which only a sample ran. machine: of the module's kernels;
         without it counters of machine code are guessed.
         """
-        cooperative = bool(launch.meeting_place)
+        asked = _Asked(
+            module=module, launch=launch, memory=memory, addresses=addresses, counters=counters
+        )
 
         def counted(report: LaunchReport) -> LaunchReport:
-            if machine is None:
-                return report
-            program = numpy_engine.translate(module, launch.kernel, cooperative=cooperative)
-            return machine.counted(report, program.outline)
+            return report if machine is None else machine.counted(report, asked.reference.outline)
 
-        if cooperative:
+        if launch.meeting_place:
             if parts is not None:
                 parts.alone(launch)
-            return counted(self._together(module, launch, memory, addresses, counters))
-        run = self._runner(module, launch, memory, addresses, counters)
+            return counted(self._together(asked))
+        run = self._runner(asked)
 
         def of(blocks: Sequence[int] | None) -> LaunchReport:
             return counted(run(blocks))
@@ -113,24 +171,17 @@ class Engines:
             return of(None)
         return parts.after(of(parts.before(launch)), of)
 
-    def _runner(
-        self,
-        module: Module,
-        launch: Launch,
-        memory: Memory,
-        addresses: Mapping[str, int],
-        counters: bool,
-    ) -> Callable[[Sequence[int] | None], LaunchReport]:
+    def _runner(self, asked: _Asked) -> Callable[[Sequence[int] | None], LaunchReport]:
         """Runs these blocks of an ordinary launch, or, given None, as many as can be afforded."""
-        reference = numpy_engine.translate(module, launch.kernel)
-        may_wait = WaitingBlocks(module, launch, memory, addresses)
+        reference, memory = asked.reference, asked.memory
+        may_wait = WaitingBlocks(asked.module, asked.launch, memory, asked.addresses)
 
         def of(blocks: Sequence[int] | None) -> LaunchReport:
-            once = partial(self._once, module, launch, memory, addresses, counters, blocks)
+            once = partial(self._once, asked, blocks)
             if not reference.in_order:
                 return once(False)
             if self._budget is None:
-                key = _key(module, launch)
+                key = _key(asked.module, asked.launch)
                 if memory.descending and key not in self._ordered and may_wait.need_order(blocks):
                     self._ordered.add(key)
                 return once(not memory.descending or key in self._ordered)
@@ -138,84 +189,46 @@ class Engines:
 
         return of
 
-    def _once(
-        self,
-        module: Module,
-        launch: Launch,
-        memory: Memory,
-        addresses: Mapping[str, int],
-        counters: bool,
-        only: Sequence[int] | None,
-        in_order: bool,
-    ) -> LaunchReport:
+    def _once(self, asked: _Asked, only: Sequence[int] | None, in_order: bool) -> LaunchReport:
         """Runs these blocks, or, given None, as many as can be afforded. in_order: one after the
         other, from the first; see run_sampled."""
-        reference = numpy_engine.translate(module, launch.kernel)
-        block_races = block_races_of(reference.reach, launch, memory, addresses)
-
-        def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
-            return numpy_engine.run(
-                reference,
-                launch,
-                memory,
-                blocks=blocks,
-                module_globals=addresses,
-                counters=counting,
-                prints=self._prints,
-                block_races=block_races,
-                instruction_budget=self._endless_instructions,
-                in_order=in_order,
-            )
-
-        def on_c(
-            program: c_engine.Program, blocks: Sequence[int] | None, counting: bool
-        ) -> LaunchReport:
-            return c_engine.run(
-                program,
-                launch,
-                memory,
-                blocks=blocks,
-                module_globals=addresses,
-                counters=counting,
-                prints=self._prints,
-                block_races=block_races,
-            )
-
-        small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
-
-        def for_the_rest(instructions: int) -> tuple[Run, int | None]:
-            if instructions < self._c_worth(reference):
-                return on_numpy, self._budget
-            if small and (program := self._program(module, launch)):
-                return partial(on_c, program), self._c_budget
-            if not small and self._compiled is None:
-                key = _key(module, launch)
-                compiling = self._compiling.get(key) or Compiling(
-                    lambda: self._program(module, launch)
-                )
-                self._compiling[key] = compiling
-                return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
-            return on_numpy, self._budget
-
+        module, launch, reference = asked.module, asked.launch, asked.reference
+        blocks = _Blocks(
+            asked=asked,
+            block_races=block_races_of(reference.reach, launch, asked.memory, asked.addresses),
+            prints=self._prints,
+            endless_instructions=self._endless_instructions,
+            in_order=in_order,
+        )
         sampled = partial(run_sampled, launch, in_order=in_order, only=only, seed=self._seed)
         if self._engine == "c" and (program := self._program(module, launch)):
-            return sampled(partial(on_c, program), self._c_budget, counters)
+            return sampled(partial(blocks.on_c, program), self._c_budget, asked.counters)
         if self._engine == "auto" and self._worth_compiling(module, launch, reference):
-            run, budget = for_the_rest(C_WORTH_INSTRUCTIONS)
-            return sampled(run, budget, counters)
-        then = for_the_rest if self._engine == "auto" else None
-        return self._added(module, sampled(on_numpy, self._budget, counters, then))
+            run, budget = self._for_the_rest(blocks, C_WORTH_INSTRUCTIONS)
+            return sampled(run, budget, asked.counters)
+        then = partial(self._for_the_rest, blocks) if self._engine == "auto" else None
+        return self._added(module, sampled(blocks.on_numpy, self._budget, asked.counters, then))
 
-    def _together(
-        self,
-        module: Module,
-        launch: Launch,
-        memory: Memory,
-        addresses: Mapping[str, int],
-        counters: bool,
-    ) -> LaunchReport:
+    def _for_the_rest(self, blocks: _Blocks, instructions: int) -> tuple[Run, int | None]:
+        """What runs a launch of so many instructions beyond its first part, and its budget."""
+        asked = blocks.asked
+        module, launch, reference = asked.module, asked.launch, asked.reference
+        if instructions < self._c_worth(reference):
+            return blocks.on_numpy, self._budget
+        small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
+        if small and (program := self._program(module, launch)):
+            return partial(blocks.on_c, program), self._c_budget
+        if not small and self._compiled is None:
+            key = _key(module, launch)
+            compiling = self._compiling.get(key) or Compiling(lambda: self._program(module, launch))
+            self._compiling[key] = compiling
+            meanwhile = partial(run_meanwhile, launch, blocks.on_numpy, blocks.on_c, compiling)
+            return meanwhile, self._c_budget
+        return blocks.on_numpy, self._budget
+
+    def _together(self, asked: _Asked) -> LaunchReport:
         """A cooperative launch: whatever it costs, all its blocks run, and all at once."""
-        reference = numpy_engine.translate(module, launch.kernel, cooperative=True)
+        module, launch, reference = asked.module, asked.launch, asked.reference
         large = launch.grid.count * launch.block.count >= C_WORTH_THREADS
         worth = numpy_engine.count(reference) <= C_LARGEST_KERNEL and (
             large or self._worth_compiling(module, launch, reference)
@@ -226,17 +239,17 @@ class Engines:
                 return c_engine.run(
                     program,
                     launch,
-                    memory,
-                    module_globals=addresses,
-                    counters=counters,
+                    asked.memory,
+                    module_globals=asked.addresses,
+                    counters=asked.counters,
                     prints=self._prints,
                 )
         report = numpy_engine.run(
             reference,
             launch,
-            memory,
-            module_globals=addresses,
-            counters=counters,
+            asked.memory,
+            module_globals=asked.addresses,
+            counters=asked.counters,
             prints=self._prints,
             instruction_budget=self._endless_instructions,
         )

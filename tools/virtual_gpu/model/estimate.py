@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.model.bottleneck import limited_by
@@ -42,7 +42,7 @@ from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counter
 Resources = Mapping[str, Sequence[int]]  # registers and static shared bytes by kernel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """Time of one call, in us, with what it is made of."""
 
@@ -85,24 +85,66 @@ class Estimate:
     """Blocks that follow each other where one is resident."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Shape:
     """How a launch lies on the GPU."""
 
     blocks: int
     warps: int
     """Warps of a block."""
+    shared_bytes: int
+    """Shared memory that a block takes, what the hardware reserves included."""
     per_sm: int
     """Blocks that an SM holds at once."""
     share: int
     """Blocks that the busiest SM runs in all."""
     scale: float
     """Blocks of the grid for each block that ran."""
+    occupancy: float
+    """Warps that an SM holds, of those it could."""
+
+    @property
+    def held(self) -> int:
+        """Blocks that the busiest SM holds at once."""
+        return min(self.per_sm, self.share)
 
     @property
     def turns(self) -> float:
         """Blocks that follow each other where one is resident."""
         return max(1.0, self.share / self.per_sm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OnGpu:
+    """A launch on a GPU: what its time follows from."""
+
+    report: LaunchReport
+    shape: _Shape
+    moved: Traffic
+    spec: GpuSpec
+    constants: Constants
+
+    @property
+    def counters(self) -> Counters:
+        return self.report.counters
+
+    @property
+    def dispatch_us(self) -> float:
+        return self.shape.blocks * self.spec.block_dispatch_ns * 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LongestWarp:
+    """Times of the longest warp of a block alone, in us."""
+
+    start: float
+    """The start of its block."""
+    chain: float
+    """Its results that wait for each other, after that start."""
+    wait_at_first: float
+    """Its waits for loads, where its block is one of the first that run."""
+    wait: float
+    """Its waits for loads, where others ran before."""
 
 
 def estimate(
@@ -119,144 +161,170 @@ def estimate(
     if not reports:
         floor = spec.launch_floor_us
         return Estimate(
-            floor,
-            {"block_start": floor},
-            "block_start",
-            0.0,
-            0.0,
-            "nothing was launched",
-            "",
+            us=floor,
+            terms={"block_start": floor},
+            limiter="block_start",
+            occupancy=0.0,
+            waves=0.0,
+            why="nothing was launched",
+            sampled="",
             split={**dict.fromkeys(PARTS, 0.0), "fixed": floor},
         )
     single, left = [], math.inf if warm else 0.0
     for report in reports:
-        launch_estimate, footprint = _launch(report, resources, spec, constants, left)
-        single.append(launch_estimate)
-        left += footprint
+        shape = _shape(report, resources, spec)
+        moved = traffic(report, spec, shape.held, shape.shared_bytes, left)
+        launch = _OnGpu(report=report, shape=shape, moved=moved, spec=spec, constants=constants)
+        single.append(_launch_estimate(launch))
+        left += moved.footprint
     terms = {name: sum(e.terms[name] for e in single) for name in single[0].terms}
     longest = max(single, key=lambda e: e.us)
     why = longest.why
     if len(single) > 1:
         why = f"{len(single)} launches, of the longest: {why}"
-    return Estimate(
-        sum(e.us for e in single),
-        terms,
-        _limiter(terms, len(single), spec),
-        longest.occupancy,
-        longest.waves,
-        why,
-        longest.sampled,
-        sum(e.store_packets for e in single),
-        {part: sum(e.split[part] for e in single) for part in PARTS},
-        longest.load_rounds,
-        longest.warp_instructions,
-        longest.machine_instructions,
-        longest.chain_cycles,
-        longest.chain_before_load,
-        longest.chain_units,
-        longest.chain_lines,
-        longest.load_lines,
-        longest.warps_held,
-        longest.turns,
+    return replace(
+        longest,
+        us=sum(e.us for e in single),
+        terms=terms,
+        limiter=_limiter(terms, len(single), spec),
+        why=why,
+        store_packets=sum(e.store_packets for e in single),
+        split={part: sum(e.split[part] for e in single) for part in PARTS},
     )
 
 
-def _launch(
-    report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, left: float
-) -> tuple[Estimate, float]:
-    """Returns the estimate of one launch, and the bytes that it touched. left: those touched
-    before."""
-    launch, c = report.launch, report.counters
+def _shape(report: LaunchReport, resources: Resources, spec: GpuSpec) -> _Shape:
+    """Where the blocks of a launch lie, by what its kernel takes."""
+    launch, blocks = report.launch, report.launch.grid.count
     registers, static = resources[launch.kernel]
-    warps = launch.block.warps
+    shared_bytes = static + launch.dynamic_shared_bytes
     per_sm = blocks_per_sm(
-        spec,
-        registers=registers,
-        shared_bytes=static + launch.dynamic_shared_bytes,
-        threads=launch.block.count,
+        spec, registers=registers, shared_bytes=shared_bytes, threads=launch.block.count
     )
-    blocks = launch.grid.count
-    shape = _Shape(
+    return _Shape(
         blocks=blocks,
-        warps=warps,
+        warps=launch.block.warps,
+        shared_bytes=shared_bytes + spec.shared_reserved_per_block,
         per_sm=max(per_sm, 1),
         share=-(-blocks // spec.sms),
         scale=blocks / max(report.blocks_run, 1),
+        occupancy=per_sm * launch.block.warps * WARP_LANES / spec.threads_per_sm,
     )
-    shared_bytes = static + launch.dynamic_shared_bytes + spec.shared_reserved_per_block
-    held = min(shape.per_sm, shape.share)
-    moved = traffic(report, spec, held, shared_bytes, left)
-    terms = _throughputs(report, shape, moved, spec, constants)
-    start = constants.start * warps / spec.clocks_per_us
-    machine, results = machine_path(c), _result_cycles(report)
-    chain = _chain_us(machine, results, c, spec, constants) + start
+
+
+def _launch_estimate(launch: _OnGpu) -> Estimate:
+    """The time of one launch, and what it is made of."""
+    shape, c, constants = launch.shape, launch.counters, launch.constants
+    alone = _throughputs(launch)
+    units = {unit: alone[unit] for unit in _SM_UNITS}
+    warp = _longest_warp(launch)
+    first, in_turns = _not_hidden(launch, warp), _in_turns(launch, warp)
+    computing = max(units.values())
+    on_sm = max(_norm(constants.hiding, in_turns.us, computing) - first.us, 0.0)
+    shared = {name: alone[name] for name in ("dram", "l2", "atomics")}
+    overlapping = {"sm": on_sm, **shared, "dispatch": launch.dispatch_us}
+    fixed = _fixed_us(launch)
+    split = time_split(
+        fixed_us=fixed,
+        first=first,
+        warp=in_turns,
+        start_share=warp.start / warp.chain,
+        units=units,
+        overlapping=overlapping,
+        constants=constants,
+    )
+    terms = {
+        **alone,
+        "latency": (warp.wait + warp.chain) * shape.turns,
+        "block_start": launch.spec.launch_floor_us + launch.dispatch_us,
+    }
+    limiter = _limiter(terms, 1, launch.spec)
+    return Estimate(
+        us=fixed + first.us + _norm(constants.overlap, *overlapping.values()),
+        terms=terms,
+        limiter=limiter,
+        occupancy=shape.occupancy,
+        waves=_waves(launch),
+        why=_why(launch, terms, limiter),
+        sampled=_sampled(launch.report),
+        store_packets=launch.moved.store_packets,
+        split=split,
+        load_rounds=c.dependent_load_rounds,
+        warp_instructions=c.critical_path_instructions,
+        machine_instructions=machine_path(c),
+        chain_cycles=_result_cycles(launch.report),
+        chain_before_load=float(c.critical_path_before_load),
+        chain_units=dict(c.critical_path_units),
+        chain_lines=dict(c.critical_path_lines),
+        load_lines=dict(c.critical_path_load_lines),
+        warps_held=shape.held * shape.warps,
+        turns=shape.turns,
+    )
+
+
+def _longest_warp(launch: _OnGpu) -> _LongestWarp:
+    """What the longest warp waits for: its block's start, its results, its loads."""
+    c, moved = launch.counters, launch.moved
+    start = launch.constants.start * launch.shape.warps / launch.spec.clocks_per_us
     # A round waits for the last of its sectors.
     sectors = max(1.0, c.global_load_sectors / max(1, c.global_load_requests))
     from_dram = 1 - (1 - moved.new_from_dram) ** sectors
     # The first blocks run at once: what they share was not fetched before, unless one of many
     # runs ahead.
     fetched = moved.cold * min(1.0, (AHEAD / moved.repeated) ** 2)
-    at_first = _wait_us(report, moved, max(fetched, from_dram), 1.0, spec, constants)
-    wait = _wait_us(report, moved, from_dram, moved.new_misses, spec, constants)
-    opening = constants.load * _beyond_l1(moved.cold, spec) / spec.clocks_per_us
-    dispatch = blocks * spec.block_dispatch_ns * 1e-3
-    computing = max(terms[unit] for unit in _SM_UNITS)
-    rounds = max(1, c.dependent_load_rounds)
-    later = constants.phases * (1 - 1 / rounds)
-    opening = opening if c.dependent_load_rounds else 0.0
-    first = Span(
-        constants.first_round * opening + later * at_first,
-        constants.first_round * chain / rounds + later * chain,
+    return _LongestWarp(
+        start=start,
+        chain=_chain_us(launch) + start,
+        wait_at_first=_wait_us(launch, from_dram=max(fetched, from_dram), beyond_l1=1.0),
+        wait=_wait_us(launch, from_dram=from_dram, beyond_l1=moved.new_misses),
     )
-    warp = Span(
-        at_first + wait * (_turns(shape, report, "loads") - 1),
-        chain * _turns(shape, report, "instructions"),
+
+
+def _not_hidden(launch: _OnGpu, warp: _LongestWarp) -> Span:
+    """Most of the first blocks' first round of loads and some of their others, which nothing
+    hides."""
+    constants, spec = launch.constants, launch.spec
+    rounds = launch.counters.dependent_load_rounds
+    opening = constants.load * _beyond_l1(launch.moved.cold, spec) / spec.clocks_per_us
+    opening = opening if rounds else 0.0
+    later = constants.phases * (1 - 1 / max(1, rounds))
+    return Span(
+        waits=constants.first_round * opening + later * warp.wait_at_first,
+        chain=constants.first_round * warp.chain / max(1, rounds) + later * warp.chain,
     )
-    sm = max(_norm(constants.hiding, warp.us, computing) - first.us, 0.0)
-    overlapping = {
-        "sm": sm,
-        "dram": terms["dram"],
-        "l2": terms["l2"],
-        "atomics": terms["atomics"],
-        "dispatch": dispatch,
-    }
+
+
+def _in_turns(launch: _OnGpu, warp: _LongestWarp) -> Span:
+    """Times of the warps that follow each other in one place of an SM."""
+    shape, report = launch.shape, launch.report
+    return Span(
+        waits=warp.wait_at_first + warp.wait * (_turns(shape, report, "loads") - 1),
+        chain=warp.chain * _turns(shape, report, "instructions"),
+    )
+
+
+def _fixed_us(launch: _OnGpu) -> float:
+    """Time of the launch itself and of its first access to memory."""
+    constants, moved = launch.constants, launch.moved
     ramp = constants.ramp_us + constants.cold_us * moved.cold
-    ramp = ramp if moved.loads or moved.stores else 0.0
-    fixed = spec.launch_floor_us + ramp
-    us = fixed + first.us + _norm(constants.overlap, *overlapping.values())
-    units = {unit: terms[unit] for unit in _SM_UNITS}
-    split = time_split(fixed, first, warp, start / chain, units, overlapping, constants)
-    terms["latency"] = (wait + chain) * shape.turns
-    terms["block_start"] = spec.launch_floor_us + dispatch
-    limiter = _limiter(terms, 1, spec)
-    occupancy = per_sm * warps * WARP_LANES / spec.threads_per_sm
-    waves = blocks / (shape.per_sm * spec.sms)
-    sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
-    by = limited_by(report, moved, {**terms, "block_start": dispatch}, limiter, shape.turns)
-    could = f"{held} of the {shape.per_sm} blocks of {shape.warps} warps that it could hold"
-    why = f"{by}; {waves:.2g} waves of blocks, the busiest SM holds {could}"
-    found = Estimate(
-        us,
-        terms,
-        limiter,
-        occupancy,
-        waves,
-        why,
-        sampled,
-        moved.store_packets,
-        split,
-        c.dependent_load_rounds,
-        c.critical_path_instructions,
-        machine,
-        results,
-        float(c.critical_path_before_load),
-        dict(c.critical_path_units),
-        dict(c.critical_path_lines),
-        dict(c.critical_path_load_lines),
-        held * warps,
-        shape.turns,
-    )
-    return found, moved.footprint
+    return launch.spec.launch_floor_us + (ramp if moved.loads or moved.stores else 0.0)
+
+
+def _waves(launch: _OnGpu) -> float:
+    return launch.shape.blocks / (launch.shape.per_sm * launch.spec.sms)
+
+
+def _sampled(report: LaunchReport) -> str:
+    """How many blocks were run; "" where all were."""
+    return f"{report.blocks_run} of {report.launch.grid.count} blocks" if report.sampled else ""
+
+
+def _why(launch: _OnGpu, terms: Mapping[str, float], limiter: str) -> str:
+    """The limiting term with its counters, and how the blocks lie on the GPU."""
+    shape, starting = launch.shape, {"block_start": launch.dispatch_us}
+    by = limited_by(launch.report, launch.moved, {**terms, **starting}, limiter, shape.turns)
+    could = f"{shape.held} of the {shape.per_sm} blocks of {shape.warps} warps that it could hold"
+    return f"{by}; {_waves(launch):.2g} waves of blocks, the busiest SM holds {could}"
 
 
 def _limiter(terms: Mapping[str, float], launches: int, spec: GpuSpec) -> str:
@@ -285,10 +353,10 @@ def _turns(shape: _Shape, report: LaunchReport, what: str) -> float:
     return 1 + (shape.turns - 1) * share
 
 
-def _throughputs(
-    report: LaunchReport, shape: _Shape, moved: Traffic, spec: GpuSpec, constants: Constants
-) -> dict[str, float]:
-    counters = report.counters
+def _throughputs(launch: _OnGpu) -> dict[str, float]:
+    """us by unit, if nothing else cost anything."""
+    report, shape, moved = launch.report, launch.shape, launch.moved
+    counters, spec, constants = launch.counters, launch.spec, launch.constants
     # Of the busiest SM: per block, times its blocks.
     sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
     classes = counters.warp_instructions
@@ -361,32 +429,26 @@ def _result_cycles(report: LaunchReport) -> float:
     return results + meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
 
 
-def _chain_us(
-    machine: float, results: float, counters: Counters, spec: GpuSpec, constants: Constants
-) -> float:
-    """Returns the time of the longest warp of a block alone, without waits for loads: its
-    instructions or its chain of results, whichever takes longer, and what it sleeps."""
-    chain = _norm(6.0, constants.chain * results, constants.pace * machine / SLOTS)
-    return chain / spec.clocks_per_us + counters.critical_path_sleep_ns * 1e-3
+def _chain_us(launch: _OnGpu) -> float:
+    """Returns the time of the longest warp of a block alone, in us: its instructions or its chain of results,
+    whichever takes longer, and what it sleeps."""
+    constants, c = launch.constants, launch.counters
+    results = constants.chain * _result_cycles(launch.report)
+    chain = _norm(6.0, results, constants.pace * machine_path(c) / SLOTS)
+    return chain / launch.spec.clocks_per_us + c.critical_path_sleep_ns * 1e-3
 
 
-def _wait_us(
-    report: LaunchReport,
-    moved: Traffic,
-    from_dram: float,
-    beyond_l1: float,
-    spec: GpuSpec,
-    constants: Constants,
-) -> float:
-    """Returns the time that the longest warp of a block alone waits for loads. from_dram,
-    beyond_l1: shares of new sectors."""
-    c = report.counters
+def _wait_us(launch: _OnGpu, *, from_dram: float, beyond_l1: float) -> float:
+    """Returns the time that the longest warp of a block alone waits for loads, in us. The shares are of new
+    sectors."""
+    c, moved, spec = launch.counters, launch.moved, launch.spec
     new = beyond_l1 * _beyond_l1(from_dram, spec) + (1 - beyond_l1) * L1_LATENCY_CYCLES
     lost = moved.again_misses
     again = lost * _beyond_l1(moved.again_from_dram, spec) + (1 - lost) * L1_LATENCY_CYCLES
     rounds = c.dependent_load_rounds
     fresh = min(rounds, c.fresh_load_rounds)
-    return constants.load * (fresh * new + (rounds - fresh) * again) / spec.clocks_per_us
+    cycles = launch.constants.load * (fresh * new + (rounds - fresh) * again)
+    return cycles / spec.clocks_per_us
 
 
 def _beyond_l1(from_dram: float, spec: GpuSpec) -> float:

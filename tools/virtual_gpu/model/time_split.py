@@ -22,7 +22,7 @@ PARTS: dict[str, str] = {
 """Parts of an estimated time by name, with what each is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Span:
     """A time of warps, in us."""
 
@@ -48,6 +48,7 @@ def parts_of_norm(power: float, terms: Mapping[str, float]) -> dict[str, float]:
 
 
 def time_split(
+    *,
     fixed_us: float,
     first: Span,
     warp: Span,

@@ -62,7 +62,7 @@ class Place:
     offset: int = 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Unit:
     """What all instructions of a kernel share while it is translated."""
 

@@ -184,7 +184,12 @@ class BlockCounters:
         warp = int(instructions.argmax())
         block = self._blocks[warp * WARP_LANES // self._shape[1]]
         longest = tuple(self._visits[:, warp].tolist())
-        mine = Visits(tuple(total), longest, int(instructions[warp]), int(block))
+        mine = Visits(
+            total=tuple(total),
+            longest=longest,
+            instructions=int(instructions[warp]),
+            block=int(block),
+        )
         before = self._launch.visits
         self._launch.visits = mine if before is None else before + mine
 

@@ -17,13 +17,13 @@ def translate_dead_code(
 ) -> None:
     """Translates the body's dead code, and functions that no kernel reaches. Raises
     PtxUnsupported."""
-    unit = Unit(kernel, set(), dict(places))
+    unit = Unit(kernel=kernel, local=set(), places=dict(places))
     for instruction in unreached_instructions(flat):
         Code(unit, instruction).translate()
     for function in unreached(module):
         own = {name: Place("slot", 0) for name in _slots(function)}
         own |= {n: Place(v.space, 0) for n, v in function.variables.items() if v.space != "param"}
-        alone = Unit(kernel, set(), {**places, **own})
+        alone = Unit(kernel=kernel, local=set(), places={**places, **own})
         for instruction in _plain(function):
             Code(alone, instruction).translate()
 

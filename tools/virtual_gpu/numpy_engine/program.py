@@ -96,7 +96,7 @@ class Block:
         return not self.steps and isinstance(self.end, Leave)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Program:
     kernel: Kernel
     blocks: tuple[Block, ...]
@@ -160,7 +160,7 @@ def count(program: Program) -> int:
     return sum(block.mix.instructions for block in program.blocks)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A kernel as both engines begin with it: blocks in order, and where its variables lie."""
 
@@ -198,16 +198,16 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     translate_dead_code(module, kernel.name, flat, places)
     looks = looks_in_loops(flat.body)
     return Prepared(
-        kernel,
-        blocks,
-        places,
-        shared_bytes,
-        local_bytes,
-        reserves,
-        kept_in_registers(blocks, flat.variables),
-        looks,
-        unread_sums(blocks),
-        deciding_loads(blocks) if looks else frozenset(),
+        kernel=kernel,
+        blocks=blocks,
+        places=places,
+        shared_bytes=shared_bytes,
+        local_bytes=local_bytes,
+        reserves=reserves,
+        in_registers=kept_in_registers(blocks, flat.variables),
+        looks=looks,
+        sums=unread_sums(blocks),
+        deciding=deciding_loads(blocks) if looks else frozenset(),
     )
 
 
@@ -215,16 +215,16 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     prepared = prepare(module, kernel, cooperative=cooperative)
     blocks = prepared.blocks
     unit = Unit(
-        kernel.name,
-        local_registers(blocks),
-        prepared.places,
-        load_levels(blocks),
-        prepared.in_registers,
-        store_runs(blocks),
-        prepared.looks,
-        prepared.deciding,
-        float_stores(blocks),
-        prepared.sums,
+        kernel=kernel.name,
+        local=local_registers(blocks),
+        places=prepared.places,
+        levels=load_levels(blocks),
+        in_registers=prepared.in_registers,
+        runs=store_runs(blocks),
+        looks=prepared.looks,
+        deciding=prepared.deciding,
+        float_stores=float_stores(blocks),
+        sums=prepared.sums,
     )
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)
@@ -234,23 +234,23 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     translated = tuple(_block(unit, twins, *fact) for fact in facts)
     numbers, unset = twins.numbers, twins.unset
     return Program(
-        kernel,
-        translated,
-        tuple(unit.widths),
-        prepared.shared_bytes,
-        reached_arrays(blocks, shared_arrays(module, kernel)),
-        prepared.local_bytes,
-        _granule(blocks),
-        reach_of(blocks, params, prepared.looks),
-        any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
-        _has_mbarriers(blocks),
-        any(i.family in ("malloc", "free") for b in blocks for i in b.body),
-        prepared.reserves,
-        cooperative,
-        numbers,
-        unset,
-        ptx_blocks(blocks),
-        prepared.looks,
+        kernel=kernel,
+        blocks=translated,
+        widths=tuple(unit.widths),
+        shared_bytes=prepared.shared_bytes,
+        reached=reached_arrays(blocks, shared_arrays(module, kernel)),
+        local_bytes=prepared.local_bytes,
+        shared_granule=_granule(blocks),
+        reach=reach_of(blocks, params, prepared.looks),
+        in_order=any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
+        has_mbarriers=_has_mbarriers(blocks),
+        has_heap=any(i.family in ("malloc", "free") for b in blocks for i in b.body),
+        reserves=prepared.reserves,
+        cooperative=cooperative,
+        twins=numbers,
+        unset=unset,
+        outline=ptx_blocks(blocks),
+        looks=prepared.looks,
     )
 
 

@@ -27,7 +27,7 @@ FOUND, NO_PROGRAM, LACKS = 1, 2, 3
 program needs, however it took that."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProgramRun:
     """What became of a program."""
 
@@ -159,14 +159,14 @@ def run_of(rows: Iterable[Mapping[str, Any]], code: int, ended: str = "") -> Pro
     last = by_kind["exit"][-1] if by_kind["exit"] else {}
     refused = by_kind["refused"][0]["message"] if by_kind["refused"] else ""
     return ProgramRun(
-        code,
-        tuple(by_kind["launch"]),
-        tuple(row["message"] for row in by_kind["fault"]),
-        refused,
-        tuple(row["message"] for row in by_kind["warning"]),
-        tuple(last.get("leaked", ())),
-        ended,
-        {row["message"]: row["path"] for row in (*by_kind["fault"], *by_kind["warning"])},
-        Counter(row["kernel"] for row in by_kind["cut short"]),
-        Counter(row["call"] for row in by_kind["answered"]),
+        code=code,
+        launches=tuple(by_kind["launch"]),
+        faults=tuple(row["message"] for row in by_kind["fault"]),
+        refused=refused,
+        warnings=tuple(row["message"] for row in by_kind["warning"]),
+        leaked=tuple(last.get("leaked", ())),
+        ended=ended,
+        paths={row["message"]: row["path"] for row in (*by_kind["fault"], *by_kind["warning"])},
+        stopped=Counter(row["kernel"] for row in by_kind["cut short"]),
+        answered=Counter(row["call"] for row in by_kind["answered"]),
     )

@@ -142,7 +142,9 @@ def test_visits_add_up_and_the_longest_warp_is_the_first_of_those() -> None:
     launch = launch_of(9)
 
     def of(instructions: int, block: int) -> LaunchReport:
-        visits = Visits((10, block), (1, block), instructions, block)
+        visits = Visits(
+            total=(10, block), longest=(1, block), instructions=instructions, block=block
+        )
         return LaunchReport(launch, 1, Counters(), visits=visits)
 
     for one, other, longest in [((5, 1), (7, 2), 2), ((7, 4), (7, 3), 3), ((7, 3), (7, 4), 3)]:

@@ -19,7 +19,13 @@ def test_the_parts_of_a_norm_add_up_to_it() -> None:
 
 def split(units: dict[str, float], **overlapping: float) -> dict[str, float]:
     return time_split(
-        1.0, Span(0.3, 0.1), Span(2.0, 1.0), 0.25, units, {**OVERLAPPING, **overlapping}, FITTED
+        fixed_us=1.0,
+        first=Span(waits=0.3, chain=0.1),
+        warp=Span(waits=2.0, chain=1.0),
+        start_share=0.25,
+        units=units,
+        overlapping={**OVERLAPPING, **overlapping},
+        constants=FITTED,
     )
 
 
