@@ -142,7 +142,7 @@ class Cluster:
 
 
 @dataclass
-class Client:
+class RayClient:
     """One evaluation."""
 
     cluster: Cluster
@@ -260,7 +260,7 @@ def run(arguments: Sequence[str]) -> int:
         if given.check:
             return 0
         try:
-            found = Client(cluster, given.trust, gone).judged(packed)
+            found = RayClient(cluster, given.trust, gone).judged(packed)
         except NobodyWaits:
             return 130
         done.set()
