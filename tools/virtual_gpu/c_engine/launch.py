@@ -77,7 +77,7 @@ def run(
     params[: given.size] = given
     visits = np.zeros(len(program.reference.blocks), np.uint64)
     longest, longest_warp = np.zeros_like(visits), layout.Longest(block=np.iinfo(np.int64).max)
-    raw, fault = layout.Counters(), layout.Fault()
+    raw, fault = layout.Counters(), layout.FaultRecord()
     uninitialized: Any = (layout.UninitializedReads * program.sites)(
         *[layout.UninitializedReads(block=-1)] * program.sites
     )
