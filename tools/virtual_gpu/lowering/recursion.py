@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.lowering.block_order import components
+from astra_chat.tools.virtual_gpu.lowering.basic_block_order import components
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
     Function,
