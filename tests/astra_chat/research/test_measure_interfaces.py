@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.research import measure_doors
-from astra_chat.research.measure_doors import Place, judged, seconds
+from astra_chat.research import measure_interfaces
+from astra_chat.research.measure_interfaces import Place, judged, seconds
 from tests.chat_samples import baseline_turns, write_transcript
 
 
@@ -40,8 +40,8 @@ def test_a_kernel_that_is_not_judged_as_correct_is_no_figure() -> None:
 def test_what_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(measure_doors, "DOORS", {"a door": lambda place: "accepted"})
-    measure_doors.main([])
+    monkeypatch.setattr(measure_interfaces, "DOORS", {"a door": lambda place: "accepted"})
+    measure_interfaces.main([])
     out = capsys.readouterr().out
     assert re.fullmatch(r"a door: [\d.]+ s with nothing cached, [\d.]+ s again\n", out)
 
@@ -50,5 +50,5 @@ def test_what_is_printed(
 @pytest.mark.second_tier
 @pytest.mark.parametrize("name", ["MCP: evaluate", "run with a mailbox"])
 def test_doors_that_take_more_than_a_command_lead_to_a_judged_kernel(name: str) -> None:
-    (taken,) = seconds(measure_doors.DOORS[name], sys.executable, times=1)
+    (taken,) = seconds(measure_interfaces.DOORS[name], sys.executable, times=1)
     assert taken > 1

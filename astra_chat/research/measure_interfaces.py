@@ -1,5 +1,5 @@
 """Seconds to a first judged kernel through each door, for somebody who has just installed Astra:
-`python -m astra_chat.research.measure_doors [PYTHON]`, PYTHON being that of the installation.
+`python -m astra_chat.research.measure_interfaces [PYTHON]`, PYTHON being that of the installation.
 
 Each door is a new process in an empty folder; first nothing is cached, then it is done again. The
 kernel is correct and given at once. In the run with a mailbox the recorded answers of a live run
