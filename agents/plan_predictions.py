@@ -65,7 +65,7 @@ class Prediction(Value):
         return (ratio >= self.resolution) - (ratio <= 1 / self.resolution)
 
 
-class Score(Value):
+class PredictionScore(Value):
     """How good the predictions were so far."""
 
     plans: int
@@ -111,11 +111,11 @@ def predictions(rounds: Sequence[Round]) -> list[Prediction]:
     ]
 
 
-def score(judged: list[Prediction]) -> Score:
+def score(judged: list[Prediction]) -> PredictionScore:
     correct = [one for one in judged if one.actual_ratio is not None]
     named = [one for one in correct if one.moves != "unsaid" and one.moved != "unsaid"]
     errors = [error for one in correct if (error := one.log_error) is not None]
-    return Score(
+    return PredictionScore(
         plans=len(judged),
         correct_kernels=len(correct),
         direction_correct=sum(one.direction_correct for one in correct),

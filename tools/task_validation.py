@@ -15,8 +15,8 @@ from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.mutation.mutant_runs import Scorer
 from astra_chat.tools.mutation.scores import SuiteScore
-from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop

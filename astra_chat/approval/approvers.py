@@ -136,7 +136,7 @@ class Terminal:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenDecision:
     """One answer that was given beforehand."""
 
     word: Choice
@@ -198,10 +198,10 @@ class Scripted:
         if said.answer == "stop":
             return "stop"
         file = self._path.parent / said.file if said.answer == "edit" else None
-        return Given(said.answer, said.reason, file).decide(asked)
+        return GivenDecision(said.answer, said.reason, file).decide(asked)
 
 
-class Recorded:
+class RecordedDecisions:
     """Decides as the human did in a recorded run; where they were not asked, the run waits."""
 
     def __init__(self, path: Path) -> None:
@@ -260,7 +260,7 @@ def approver_for(spec: str) -> Approver:
             f"--approver {spec}: no such file: use {ASK}, {DETACHED}, a file of decisions"
             " (FILE.toml), or a recorded run"
         )
-    return Scripted(path) if path.suffix == ".toml" else Recorded(path)
+    return Scripted(path) if path.suffix == ".toml" else RecordedDecisions(path)
 
 
 def edited(asked: Question) -> str:

@@ -17,7 +17,7 @@ from astra_chat.transcript.writer import Writer
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingRun:
     """The run and what it waits for."""
 
     transcript: Transcript
@@ -28,17 +28,17 @@ class Waiting:
     """Records before that decision."""
 
 
-def waiting(path: Path) -> Waiting:
+def waiting(path: Path) -> WaitingRun:
     """Raises BadInput where it is no transcript, or nothing in it waits for a decision."""
     transcript = read(path)
     baseline = baseline_text(transcript)
     asked = question(state_of(transcript.records), baseline)
     if asked is not None:
-        return Waiting(transcript, asked)
+        return WaitingRun(transcript, asked)
     if (kept := _before_decision(transcript)) is not None:
         asked = question(state_of(transcript.records[:kept]), baseline)
         if asked is not None:
-            return Waiting(transcript, asked, turns_of(transcript.records)[-1], kept)
+            return WaitingRun(transcript, asked, turns_of(transcript.records)[-1], kept)
     if transcript.ended is not None and transcript.ended.question:
         raise BadInput(
             f"{transcript.path}: the run waits for an answer in its mailbox, not for a decision:"
@@ -69,7 +69,7 @@ def _before_decision(transcript: Transcript) -> int | None:
     return kept if decided and isinstance(last, Ended) and last.reason == "waiting" else None
 
 
-def record(run: Waiting, answer: Turn) -> None:
+def record(run: WaitingRun, answer: Turn) -> None:
     """Append the human's turn, in the place of one that the run has not used yet.
 
     Raises BadInput if the run continues elsewhere in the meantime.

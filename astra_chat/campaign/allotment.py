@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from astra_chat.campaign.rows import RunRow
+from astra_chat.campaign.rows import CampaignRow
 from astra_chat.spending.budget import Budget
 
 Amounts = dict[str, float]
@@ -14,7 +14,7 @@ UNITS = ("tokens", "usd", "evaluations", "gpu_s")
 """What runs spend side by side; the campaign's wall_s is the driver's to keep."""
 
 
-def spent_by(row: RunRow) -> Amounts:
+def spent_by(row: CampaignRow) -> Amounts:
     """What a run has spent; an unknown price is no small one."""
     usd = math.inf if row.usd is None else row.usd
     return {
@@ -26,7 +26,7 @@ def spent_by(row: RunRow) -> Amounts:
 
 
 def allotted(
-    own: RunRow, run: Budget, whole: Budget, others: Iterable[Mapping[str, float]]
+    own: CampaignRow, run: Budget, whole: Budget, others: Iterable[Mapping[str, float]]
 ) -> Budget | None:
     """The budget of a run beside others, of which each has spent so much, or may; None: too little
     is left."""
@@ -43,13 +43,13 @@ def allotted(
     return Budget.model_validate(given)
 
 
-def reserved(row: RunRow, budget: Budget) -> Amounts:
+def reserved(row: CampaignRow, budget: Budget) -> Amounts:
     """What a run under way may still have spent at its end."""
     spent = spent_by(row)
     return {unit: max(spent[unit], getattr(budget, unit) or 0.0) for unit in UNITS}
 
 
-def used_up(whole: Budget, rows: Iterable[RunRow]) -> str:
+def used_up(whole: Budget, rows: Iterable[CampaignRow]) -> str:
     """What of the campaign's budget does not suffice for one more run, for the reader."""
     taken = [spent_by(row) for row in rows]
     parts = [

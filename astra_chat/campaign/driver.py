@@ -19,7 +19,7 @@ from astra_chat.campaign.allotment import allotted, reserved, spent_by, used_up
 from astra_chat.campaign.campaign_file import CampaignFile
 from astra_chat.campaign.index import Index, index_of, now, read_index, write_index
 from astra_chat.campaign.plan import plans_of, run_arguments, transcript_of
-from astra_chat.campaign.rows import RunRow, can_go_on, row_of
+from astra_chat.campaign.rows import CampaignRow, can_go_on, row_of
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.under_way import locked_inodes
@@ -58,7 +58,7 @@ class Driver:
         file: CampaignFile,
         folder: Path,
         before: Index | None,
-        changed: Callable[[RunRow], None],
+        changed: Callable[[CampaignRow], None],
         looked: Callable[[Index], None] = lambda _: None,
         trust: bool = False,
         wait: bool = False,
@@ -119,7 +119,7 @@ class Driver:
         tasks.add(asyncio.create_task(self._hold(name, budget)))
         return True
 
-    def _claim(self, row: RunRow) -> dict[str, float]:
+    def _claim(self, row: CampaignRow) -> dict[str, float]:
         budget = self._budgets.get(row.plan.id)
         return reserved(row, budget) if budget is not None else spent_by(row)
 
@@ -148,7 +148,7 @@ class Driver:
             del self._budgets[name]
         self._set(row)
 
-    def _set(self, row: RunRow) -> None:
+    def _set(self, row: CampaignRow) -> None:
         self._rows[row.plan.id] = row
         self._changed(row)
 
@@ -235,7 +235,7 @@ async def _released(path: Path) -> None:
         await asyncio.sleep(0.1)
 
 
-def _rows(file: CampaignFile, folder: Path, before: Index | None) -> dict[str, RunRow]:
+def _rows(file: CampaignFile, folder: Path, before: Index | None) -> dict[str, CampaignRow]:
     """Every run of the file as it stands. Raises BadInput for runs that the file no longer has."""
     known = {row.plan.id: row for row in before.runs} if before else {}
     plans, locked = plans_of(file), locked_inodes()
@@ -252,7 +252,7 @@ def _budgets(file: CampaignFile) -> tuple[Budget, Budget]:
     return file.run_budget, file.budget
 
 
-def _to_go(row: RunRow, richer: bool) -> bool:
+def _to_go(row: CampaignRow, richer: bool) -> bool:
     """Whether it can be begun or resumed; `richer`: budgets have changed since."""
     if row.outcome == "baseline_failed" or row.state == "unreadable":
         return False

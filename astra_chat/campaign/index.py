@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.campaign.campaign_file import CampaignFile
 from astra_chat.campaign.plan import RunPlan
-from astra_chat.campaign.rows import RunRow, row_of
+from astra_chat.campaign.rows import CampaignRow, row_of
 from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
@@ -55,11 +55,11 @@ class Index(Value):
 
     schema_name: Literal["astra-chat/campaign/1"] = Field("astra-chat/campaign/1", alias="schema")
     file: CampaignFile
-    runs: tuple[RunRow, ...]
+    runs: tuple[CampaignRow, ...]
     totals: Totals
 
 
-def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index:
+def index_of(file: CampaignFile, rows: Sequence[CampaignRow], wall_s: float) -> Index:
     prices = [row.usd for row in rows]
     known = [one for one in prices if one is not None]
     energies = [row.energy_j for row in rows if row.energy_j is not None]
@@ -79,7 +79,7 @@ def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index
     return Index(schema="astra-chat/campaign/1", file=file, runs=tuple(rows), totals=totals)
 
 
-def _gpu_share(rows: Sequence[RunRow], wall_s: float) -> dict[str, float]:
+def _gpu_share(rows: Sequence[CampaignRow], wall_s: float) -> dict[str, float]:
     held: defaultdict[str, float] = defaultdict(float)
     for row in rows:
         if row.gpu_s and wall_s:
@@ -87,7 +87,7 @@ def _gpu_share(rows: Sequence[RunRow], wall_s: float) -> dict[str, float]:
     return {name: round(share, 4) for name, share in held.items()}
 
 
-def _gpu_busy(rows: Sequence[RunRow]) -> dict[str, float]:
+def _gpu_busy(rows: Sequence[CampaignRow]) -> dict[str, float]:
     """Returns the mean utilization by the GPU's name, weighted by the seconds for which runs held
     it."""
     busy_s, held_s = defaultdict[str, float](float), defaultdict[str, float](float)
@@ -124,7 +124,7 @@ def present(index: Index, folder: Path) -> Index:
     return index_of(index.file, rows, index.totals.wall_s)
 
 
-def now(folder: Path, plan: RunPlan, before: RunRow | None, locked: set[int]) -> RunRow:
+def now(folder: Path, plan: RunPlan, before: CampaignRow | None, locked: set[int]) -> CampaignRow:
     """Where a run stands; `before`: as it was known last."""
     row = row_of(folder, plan, locked)
     kept = before is not None and before.state in ("failed", "left_out")

@@ -21,7 +21,7 @@ from astra_chat.campaign.results import (
     run_cells,
     totals_text,
 )
-from astra_chat.campaign.rows import RunRow
+from astra_chat.campaign.rows import CampaignRow
 from astra_chat.display.console import console
 
 SHOWN = 30
@@ -34,20 +34,20 @@ RIGHT = ("speed-up", "interval", "evaluations", "tokens", "dollars", "seconds", 
 class Overview:
     """Shows nothing; a base for those that do."""
 
-    def changed(self, row: RunRow) -> None:
+    def changed(self, row: CampaignRow) -> None:
         """A run begins, ends or fails."""
 
     def looked(self, index: Index) -> None:
         """The index as a whole, about once a second."""
 
 
-class Lines(Overview):
+class LineOverview(Overview):
     """A line for each change."""
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen
 
-    def changed(self, row: RunRow) -> None:
+    def changed(self, row: CampaignRow) -> None:
         self._screen.print(_line(row), soft_wrap=True)
 
 
@@ -57,7 +57,7 @@ class LiveTable(Overview):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def changed(self, row: RunRow) -> None:
+    def changed(self, row: CampaignRow) -> None:
         if row.state == "failed":
             self._live.console.print(_line(row), soft_wrap=True)
 
@@ -72,7 +72,7 @@ def overview(quiet: bool) -> Iterator[Overview]:
     if quiet:
         yield Overview()
     elif not screen.is_terminal:
-        yield Lines(screen)
+        yield LineOverview(screen)
     else:
         with Live(console=screen, auto_refresh=False, transient=True) as live:
             yield LiveTable(live)
@@ -133,5 +133,5 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Renderable
     return Group(Text(f"all: {said}", "dim"), table) if said else table
 
 
-def _line(row: RunRow) -> str:
+def _line(row: CampaignRow) -> str:
     return f"{row.plan.id}: {row.state.replace('_', ' ')}: {row.words}"

@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import fmean
 
 from astra_chat.campaign.index import Index, Totals
-from astra_chat.campaign.rows import RunRow
+from astra_chat.campaign.rows import CampaignRow
 from astra_chat.display.spending_view import time_words
 from astra_chat.tools.types import Value
 
@@ -68,7 +68,7 @@ class Arm(Value):
     """Upper end of the 95 % interval of `ratio` over the repeats; None for one run."""
 
 
-def run_cells(row: RunRow) -> list[str]:
+def run_cells(row: CampaignRow) -> list[str]:
     """A run as the row of a table."""
     plan, best = row.plan, row.best
     speed, interval = "", ""
@@ -95,12 +95,12 @@ def run_cells(row: RunRow) -> list[str]:
     ]
 
 
-def where(row: RunRow) -> str:
+def where(row: CampaignRow) -> str:
     """The device, and whether its times are measured or estimated."""
     return f"{row.device}, {row.basis}" if row.basis else row.device
 
 
-def arms_of(rows: Iterable[RunRow]) -> list[Arm]:
+def arms_of(rows: Iterable[CampaignRow]) -> list[Arm]:
     """The arms of each task, start and device, best first; only runs that have ended count."""
     usable = [row for row in rows if row.state == "ended" and row.search]
     found: list[Arm] = []
@@ -115,12 +115,12 @@ def arms_of(rows: Iterable[RunRow]) -> list[Arm]:
 
 
 def _grouped(
-    rows: Sequence[RunRow], key: Callable[[RunRow], tuple[str, ...]]
-) -> list[list[RunRow]]:
+    rows: Sequence[CampaignRow], key: Callable[[CampaignRow], tuple[str, ...]]
+) -> list[list[CampaignRow]]:
     return [list(group) for _, group in groupby(sorted(rows, key=key), key)]
 
 
-def _arm(rows: Sequence[RunRow], evaluations: int) -> Arm:
+def _arm(rows: Sequence[CampaignRow], evaluations: int) -> Arm:
     plan, logs = rows[0].plan, [math.log(row.search[evaluations - 1]) for row in rows]
     middle, low, high = fmean(logs), None, None
     if len(logs) > 1:

@@ -24,7 +24,7 @@ RowState: TypeAlias = Literal[
 """new: not begun; stopped: can be resumed; left_out: the campaign's budget does not suffice."""
 
 
-class RunRow(Value):
+class CampaignRow(Value):
     """One run and what came of it so far."""
 
     plan: RunPlan
@@ -56,34 +56,34 @@ class RunRow(Value):
     time_use: TimeUse = TimeUse()
     """Where the run's seconds went."""
 
-    def fails(self, words: str) -> RunRow:
+    def fails(self, words: str) -> CampaignRow:
         """Returns the row of a run that could not be held, and why."""
         return self.model_copy(update={"state": "failed", "words": words})
 
 
-def row_of(folder: Path, plan: RunPlan, locked: Set[int] | None = None) -> RunRow:
+def row_of(folder: Path, plan: RunPlan, locked: Set[int] | None = None) -> CampaignRow:
     """Returns where a run stands, by its transcript. `locked`: inodes of the files that some
     process writes, where they are known already."""
     path = transcript_of(folder, plan)
     if not path.exists() or not path.stat().st_size:
-        return RunRow(plan=plan)
+        return CampaignRow(plan=plan)
     name = str(path.relative_to(folder))
     running = path.stat().st_ino in (locked_inodes() if locked is None else locked)
     try:
         transcript = read(path)
     except BadInput as error:
         state: RowState = "running" if running else "unreadable"
-        return RunRow(plan=plan, state=state, words=str(error), transcript=name)
+        return CampaignRow(plan=plan, state=state, words=str(error), transcript=name)
     return _row(plan, transcript, running).model_copy(update={"transcript": name})
 
 
-def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
+def _row(plan: RunPlan, transcript: Transcript, running: bool) -> CampaignRow:
     state, words = state_of_run(transcript.records, running)
     summary, ended = summarize(transcript.records), transcript.ended
     reason = ended.reason if ended is not None and not running else ""
     timed = summary.best or summary.baseline
     spent = summary.spent
-    return RunRow(
+    return CampaignRow(
         plan=plan,
         state=_state(state, reason),
         words=words if not reason == "error" else _error(summary) or words,
@@ -135,7 +135,7 @@ def _error(summary: RunSummary) -> str:
     return summary.ended.error if summary.ended else ""
 
 
-def can_go_on(folder: Path, row: RunRow, judge_again: bool = False) -> bool:
+def can_go_on(folder: Path, row: CampaignRow, judge_again: bool = False) -> bool:
     """Whether a run that waits has what it waits for: its answer in a mailbox, or its job's result.
     `judge_again`: whoever judges does so only where the run asks, so a job is tried again."""
     path = transcript_of(folder, row.plan)

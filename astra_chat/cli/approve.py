@@ -51,7 +51,7 @@ def approve(
     go_on: Annotated[bool, typer.Option("--resume", help="Resume the run at once.")] = False,
 ) -> None:
     """Show what a run is waiting for, and decide."""
-    from astra_chat.approval.approvers import Approver, Given, Terminal
+    from astra_chat.approval.approvers import Approver, GivenDecision, Terminal
     from astra_chat.approval.pending import record, waiting
     from astra_chat.approval.view import show_question
     from astra_chat.display.console import console
@@ -77,7 +77,7 @@ def approve(
         return
     approver: Approver
     if answers:
-        approver = Given(answers[0], reject or "", edit)
+        approver = GivenDecision(answers[0], reject or "", edit)
     elif sys.stdin.isatty():
         approver = Terminal(sys.stdin, sys.stdout)
     else:

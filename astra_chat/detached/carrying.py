@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from astra_chat.detached.answering import framed
-from astra_chat.detached.claims import Claim, Claims
+from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import Job
 from astra_chat.detached.packing import pack_job, unpack_job
 from astra_chat.mailbox.files import Unreadable
@@ -55,7 +55,7 @@ class NotJudged(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where jobs are carried to."""
 
     kind: Literal["ssh", "ray"]
@@ -78,19 +78,19 @@ class Place:
         return [*ssh, self.name, f"{remote} {shlex.join(words)}"]
 
 
-def place_of(judge: str) -> Place | None:
+def place_of(judge: str) -> Destination | None:
     """What --judge names, None unless it is ssh or ray. Raises BadInput."""
     kind, colon, name = judge.partition(":")
     if kind == "ssh":
         if HOST.fullmatch(name) is None:
             raise BadInput(f"--judge {one_line(judge)[:200]}: name a host, as in ssh:user@host")
-        return Place("ssh", name)
+        return Destination("ssh", name)
     if kind == "ray":
         if colon and ADDRESS.fullmatch(name) is None:
             raise BadInput(
                 f"--judge {one_line(judge)[:200]}: name an address, as in ray:10.0.0.1:6379"
             )
-        return Place("ray", name)
+        return Destination("ray", name)
     return None
 
 
@@ -98,9 +98,9 @@ def place_of(judge: str) -> Place | None:
 class Carrier:
     """Carries the jobs of one run."""
 
-    place: Place
+    place: Destination
     device: str
-    """Kind of device or, on Ray, the GPU that is wanted: what Place.command takes."""
+    """Kind of device or, on Ray, the GPU that is wanted: what Destination.command takes."""
     trust: bool = False
     limit_s: float = math.inf
     """Seconds in which the command has to judge all that it is given."""
@@ -131,7 +131,7 @@ class Carrier:
         written here.
         """
         claim = Claims().take(folder)
-        if not isinstance(claim, Claim):
+        if not isinstance(claim, JobClaim):
             raise NotJudged(f"it is being judged by {one_line(claim.name)}")
         with claim, tempfile.TemporaryDirectory(prefix="astra-carry-") as name:
             file = Path(name, "carried.zip")
@@ -184,7 +184,7 @@ class Carrier:
             raise NotJudged(f"{self.place}: {why_failed(self.place, text, child.returncode)}")
 
 
-def carrier_for(place: Place, device_kind: str, spec: str, trust: bool) -> Carrier:
+def carrier_for(place: Destination, device_kind: str, spec: str, trust: bool) -> Carrier:
     """Returns the carrier for jobs that want this device; `spec`: the GPU's key in
     tools/gpu_specs.py."""
     wanted = spec if place.kind == "ray" and device_kind == "cuda" else device_kind
@@ -223,7 +223,7 @@ def _tell_new(told: Path, heard: int, tell: Callable[[str], None]) -> int:
     return heard + len(lines[0]) + len(lines[1])
 
 
-def why_failed(place: Place, told: str, code: int) -> str:
+def why_failed(place: Destination, told: str, code: int) -> str:
     """Returns in one line why a command failed: our own note where there is one, else the command's
     last line. Ray ends a client whose cluster is gone, with many."""
     if place.kind == "ray" and code not in (2, 3):

@@ -59,13 +59,13 @@ def this_worker() -> Holder:
 
 
 @dataclass
-class Claim:
+class JobClaim:
     """A job that this worker judges, until it is released. Use it in a `with`."""
 
     path: Path
     _ended: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> JobClaim:
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
@@ -96,7 +96,7 @@ class Claims:
     """Other workers' claims by path: the last sign of life (modification time, ns), and when it was
     first seen here (by `clock`, s)."""
 
-    def take(self, folder: Path) -> Claim | Holder:
+    def take(self, folder: Path) -> JobClaim | Holder:
         """Claim a job, or who has it. Raises MissingDependency where no file can be written."""
         last = _last(folder)
         if last is not None and (holder := self._alive(last)) is not None:
@@ -104,7 +104,7 @@ class Claims:
         number = 0 if last is None else _number(last) + 1
         path = folder / f"claim-{number}.json"
         if write_new(path, self.me.model_dump_json() + "\n"):
-            return Claim(path)
+            return JobClaim(path)
         return _holder(path)
 
     def _alive(self, path: Path) -> Holder | None:

@@ -57,7 +57,7 @@ OF_A_JOB = re.compile(rf"{JOBS}/([0-9a-f]{{64}})/({JOB}|{RESULT}|{REFUSED})".rep
 OF_TEXTS = re.compile(rf"{TEXTS}/([0-9a-f]{{64}})\.txt")
 
 
-class Manifest(Value):
+class JobsManifest(Value):
     """What a file holds."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -112,7 +112,7 @@ def _write(members: dict[str, bytes], out: Path) -> None:
             f" {MAX_MEMBERS:,} and {MAX_BYTES:,}; pack fewer runs at a time"
         )
     files = {name: sha256_of_bytes(content) for name, content in sorted(members.items())}
-    manifest = Manifest(schema="astra-chat/jobs/1", files=files)
+    manifest = JobsManifest(schema="astra-chat/jobs/1", files=files)
     members[MANIFEST] = (manifest.model_dump_json(indent=1) + "\n").encode()
     write_zip(out, members)
 
@@ -228,7 +228,7 @@ def _checked(file: Path) -> dict[str, str]:
     BadInput."""
     members = read_zip(file, "no file of jobs")
     try:
-        manifest = Manifest.model_validate_json(members.pop(MANIFEST, b""))
+        manifest = JobsManifest.model_validate_json(members.pop(MANIFEST, b""))
     except ValidationError:
         raise BadInput(
             f"{file} is no file of jobs: `astra-chat judge pack` makes them with {MANIFEST}"

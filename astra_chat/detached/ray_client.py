@@ -143,7 +143,7 @@ class Cluster:
 
 
 @dataclass
-class Client:
+class RayClient:
     """Has one evaluation made by a cluster."""
 
     cluster: Cluster
@@ -262,7 +262,7 @@ def run(arguments: Sequence[str]) -> int:
         if given.check:
             return 0
         try:
-            found = Client(cluster, given.trust, gone).judged(packed)
+            found = RayClient(cluster, given.trust, gone).judged(packed)
         except NobodyWaits:
             return 130
         done.set()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.agents.reply_errors import MAX_SOURCE
-from astra_chat.detached.claims import Claim, Claims
+from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import (
     CLOSED,
     Job,
@@ -103,13 +103,13 @@ class Worker:
         if why := misfit(job, self._device(job)):
             return self._refuse(folder, why)
         claim = self.claims.take(folder)
-        if not isinstance(claim, Claim):
+        if not isinstance(claim, JobClaim):
             self._tell(f"job {folder.name[:12]} is being judged by {one_line(claim.name)}")
             return "claimed"
         with claim:
             return None if self._has_result(folder, job) else self._judged(folder, job, claim)
 
-    def _judged(self, folder: Path, job: Job, claim: Claim) -> Came | None:
+    def _judged(self, folder: Path, job: Job, claim: JobClaim) -> Came | None:
         began = time.monotonic()
         try:
             found = self._found(folder, job)

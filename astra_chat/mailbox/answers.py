@@ -35,7 +35,7 @@ NAME_CHARACTERS = 200
 REFUSED = "refused-{}.json"
 
 
-class Given(Value):
+class GivenAnswer(Value):
     """An answer as it was given: given.json, and as it was taken: taken.json."""
 
     reply: str
@@ -91,7 +91,7 @@ def give(question: Question, reply: str, answered_by: str = "") -> None:
     Raises BadInput as `require_open`, and MissingDependency where it cannot be written.
     """
     require_open(question)
-    given = Given(reply=reply, answered_by=name_of(answered_by), at=now())
+    given = GivenAnswer(reply=reply, answered_by=name_of(answered_by), at=now())
     if not write_new(question.folder / GIVEN, given.model_dump_json(indent=2) + "\n"):
         require_open(question)
 
@@ -120,7 +120,7 @@ def take(question: Question) -> Taken | None:
     return _taken(question, given, again=False)
 
 
-def _taken(question: Question, given: Given, again: bool) -> Taken:
+def _taken(question: Question, given: GivenAnswer, again: bool) -> Taken:
     by = name_of(given.answered_by)
     return Taken(given.reply, by, _refused(question.folder), again)
 
@@ -129,17 +129,17 @@ def _refused(folder: Path) -> int:
     return sum(1 for _ in folder.glob(REFUSED.format("*")))
 
 
-def _given(path: Path) -> Given | None:
+def _given(path: Path) -> GivenAnswer | None:
     text = read_text(path)
     if text is None:
         return None
     try:
-        return Given.model_validate_json(text)
+        return GivenAnswer.model_validate_json(text)
     except ValidationError:
         raise Unreadable(f"{path.name} is not what `astra-chat mailbox answer` writes") from None
 
 
-def _by_hand(question: Question) -> Given | None:
+def _by_hand(question: Question) -> GivenAnswer | None:
     """Raises Unreadable for two answers: nobody but their writers knows which one counts."""
     folder = question.folder
     reply = read_text(folder / REPLY)
@@ -155,7 +155,7 @@ def _by_hand(question: Question) -> Given | None:
     if text is None:
         return None
     by = read_text(folder / ANSWERED_BY) or ""
-    return Given(reply=text, answered_by=name_of(by), at=now())
+    return GivenAnswer(reply=text, answered_by=name_of(by), at=now())
 
 
 def _is_whole_json(text: str) -> bool:

@@ -58,7 +58,7 @@ class Line(Value):
 
 
 @dataclass(frozen=True)
-class Place:
+class RequestPlace:
     """Identifies a request, and its answer in the recording."""
 
     who: str
@@ -109,16 +109,16 @@ class Recording:
         self.head = head
         self._append(head)
 
-    def place(self, who: str, request: Json) -> Place:
+    def place(self, who: str, request: Json) -> RequestPlace:
         """Count a question. Call it once for each."""
         request = json.loads(json.dumps(request))
         key = key_of(request)
         with self._lock:
             n = self._asked[who, key]
             self._asked[who, key] += 1
-        return Place(who, key, n, request)
+        return RequestPlace(who, key, n, request)
 
-    def recorded(self, place: Place) -> Json | None:
+    def recorded(self, place: RequestPlace) -> Json | None:
         """The recorded answer. None if there is none and one may be asked for.
 
         Raises BadInput if only recorded answers may be used; it names the difference.
@@ -132,14 +132,14 @@ class Recording:
             return line.answer
         raise BadInput(f"{self.path}: {self._why_not(place)}")
 
-    def keep(self, place: Place, answer: Json) -> None:
+    def keep(self, place: RequestPlace, answer: Json) -> None:
         """Record an answer; it is on the disk when this returns. Raises MissingDependency."""
         line = Line(who=place.who, key=place.key, n=place.n, request=place.request, answer=answer)
         with self._lock:
             self._lines[place.who, place.key, place.n] = line
             self._append(line)
 
-    def _why_not(self, place: Place) -> str:
+    def _why_not(self, place: RequestPlace) -> str:
         lines = [line for line in self._lines.values() if line.who == place.who]
         if not lines:
             return f"no request of the {place.who} is recorded"

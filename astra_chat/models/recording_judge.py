@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Turns
-from astra_chat.models.recording import Json, Place, Recording
+from astra_chat.models.recording import Json, Recording, RequestPlace
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
@@ -92,7 +92,7 @@ class RecordedJudge:
         beside = {"also": sha256_of(also)} if also else {}
         return {"step": "score", "cases": given, "mutants": mutants, **beside, **self._about}
 
-    def _result(self, kind: type[V], place: Place, ask: Callable[[JudgeProtocol], V]) -> V:
+    def _result(self, kind: type[V], place: RequestPlace, ask: Callable[[JudgeProtocol], V]) -> V:
         recorded = self._recording.recorded(place)
         if recorded is not None:
             try:

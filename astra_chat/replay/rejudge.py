@@ -106,7 +106,7 @@ class Evaluating(Protocol):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCandidate:
     """What a transcript says about one candidate, and what is needed to judge it again."""
 
     candidate: str
@@ -147,19 +147,19 @@ def rejudge(
     return found
 
 
-def recorded(transcript: Transcript) -> list[Recorded]:
+def recorded(transcript: Transcript) -> list[RecordedCandidate]:
     """The last word on each candidate, and on each that was confirmed its confirmation, in the
     order of the chat. Raises BadInput where there is none, or a source is missing."""
     sources = {sha[:12]: text for sha, text in texts(transcript.records).items()}
     extra = state_of(transcript.records).extra_cases
-    found: dict[tuple[str, bool], Recorded] = {}
+    found: dict[tuple[str, bool], RecordedCandidate] = {}
     for candidate, outcome, evaluation in _outcomes(transcript):
         if candidate not in sources:
             raise BadInput(f"{transcript.path}: the source of {candidate} is missing")
         if off := unusable_source(sources[candidate]):
             raise BadInput(f"{transcript.path}: {candidate}: {off}")
         confirms = evaluation is not None and evaluation.confirms
-        found[candidate, confirms] = Recorded(
+        found[candidate, confirms] = RecordedCandidate(
             candidate=candidate,
             source=sources[candidate],
             outcome=outcome,
@@ -239,7 +239,7 @@ def _counted(cases: Mapping[str, object]) -> str:
     return f"{len(cases)} case{'s' * (len(cases) != 1)}"
 
 
-def _again(one: Recorded, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:
+def _again(one: RecordedCandidate, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:
     now = judge.evaluate(one.source, cases, fresh_seeds=one.confirms)
     return Rejudged(
         candidate=now.candidate,

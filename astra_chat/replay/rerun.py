@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from astra_chat.agents.judge_protocol import JudgeProtocol
-from astra_chat.replay.rejudge import Recorded, Rejudged, recorded, rejudged_document
+from astra_chat.replay.rejudge import RecordedCandidate, Rejudged, recorded, rejudged_document
 from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.results import RunResult
 from astra_chat.session.run_events import RunEvents, Silent
@@ -89,7 +89,7 @@ def rerun_json(
     )
 
 
-def _beside(then: Recorded, now: Recorded) -> Rejudged:
+def _beside(then: RecordedCandidate, now: RecordedCandidate) -> Rejudged:
     return Rejudged(
         candidate=then.candidate,
         confirms=then.confirms,

@@ -1,7 +1,7 @@
 """The lab: figures of Astra itself, results, comparisons. Not needed to use Astra.
 
 measure_astra       start-up, turns, judge, noise
-measure_doors       a new user's first judged kernel, by command, Python, MCP and mailbox
+measure_interfaces  a new user's first judged kernel, by command, Python, MCP and mailbox
 measure_calls       what a winner's call costs the host beside the GPU
 measure_reports     a report by the length of its run
 measure_transcripts long transcripts: read, exported, verified

@@ -46,7 +46,7 @@ from astra_chat.transcript.turns import texts
 if TYPE_CHECKING:
     import torch
 
-    from astra_chat.research.decode_step import Kernels, Layer
+    from astra_chat.research.decode_step import Kernels, RunnableLayer
 
 TASKS = (
     "fused_add_rmsnorm",
@@ -125,7 +125,7 @@ def modules(sources: Mapping[str, str], folder: Path, arch: str) -> Kernels:
         return dict(zip(sources, pool.map(made, sources), strict=True))
 
 
-def graph_of(layer: Layer, kernels: Kernels) -> torch.cuda.CUDAGraph:
+def graph_of(layer: RunnableLayer, kernels: Kernels) -> torch.cuda.CUDAGraph:
     """Returns a CUDA graph of one step, warmed up on a stream of its own as torch asks for."""
     import torch
 
@@ -145,9 +145,9 @@ def measured(tokens: int, arms: Mapping[Arm, Kernels], draws: random.Random) -> 
     """Time all arms by turns. Raises BadInput where the two layers' results lie apart."""
     import torch
 
-    from astra_chat.research.decode_step import Layer
+    from astra_chat.research.decode_step import RunnableLayer
 
-    layer = Layer(tokens)
+    layer = RunnableLayer(tokens)
     layer.route(arms["before"])
     graphs = {arm: graph_of(layer, kernels) for arm, kernels in arms.items()}
     results = []

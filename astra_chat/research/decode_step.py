@@ -21,7 +21,7 @@ Kernels = Mapping[str, Callable[..., Any]]
 """Kernels by task, each with the parameters of its module (tools/build/tvm_ffi_binding.py)."""
 
 
-class Layer:
+class RunnableLayer:
     """Weights, buffers and one decode step of so many requests."""
 
     def __init__(self, tokens: int, device: str = "cuda") -> None:

@@ -34,7 +34,7 @@ from astra_chat.tools.types import Device
 
 
 @dataclass(frozen=True)
-class Winner:
+class UnconfirmedWinner:
     """A candidate that no GPU of this kind has confirmed."""
 
     task: str
@@ -48,15 +48,15 @@ class Winner:
         return out / f"{self.task}-{self.candidate}-{device.spec}.json.gz"
 
 
-def to_judge(runs: Sequence[LiveRun], device: Device) -> list[list[Winner]]:
+def to_judge(runs: Sequence[LiveRun], device: Device) -> list[list[UnconfirmedWinner]]:
     """Winners of one task from one start together, which one judge serves; first where one was
     never judged there, then where there are most."""
-    groups: dict[tuple[str, str], dict[str, Winner]] = defaultdict(dict)
+    groups: dict[tuple[str, str], dict[str, UnconfirmedWinner]] = defaultdict(dict)
     for run in runs:
         speed, known = fastest(run.summary), run.measured.get(device.name)
         if speed and not (known and settled(known)):
             task, tier = run.summary.task, run.summary.options.tier
-            one = Winner(task, tier, speed.candidate, run.path, known is not None)
+            one = UnconfirmedWinner(task, tier, speed.candidate, run.path, known is not None)
             groups[task, tier].setdefault(one.candidate, one)
     found = [sorted(some.values(), key=lambda one: one.judged_there) for some in groups.values()]
     return sorted(found, key=lambda some: (some[0].judged_there, -len(some)))
@@ -91,7 +91,7 @@ def judge_all(
     return failed
 
 
-def _judge(judge: Judge, winner: Winner, out: Path) -> bool:
+def _judge(judge: Judge, winner: UnconfirmedWinner, out: Path) -> bool:
     """Write what is found; False where the machine or we are at fault."""
     path = winner.result(judge.device, out)
     try:

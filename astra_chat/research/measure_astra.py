@@ -174,7 +174,7 @@ def _timed_steps(the_judge: Judge, source: str, name: str, *, fresh: bool = Fals
 
 def mutation(count: int) -> None:
     """The mutation score of every shipped task's own check cases, and its wall time in seconds."""
-    from astra_chat.tools.mutation.scoring import Scorer
+    from astra_chat.tools.mutation.mutant_runs import Scorer
     from astra_chat.tools.run.oracle import Oracle
     from astra_chat.tools.system.subprocesses import Stop
     from astra_chat.tools.task.folder import find_task, task_names

@@ -35,7 +35,7 @@ A_JUDGE = 10
 
 
 @dataclass(frozen=True)
-class Judgement:
+class FaultJudgement:
     """What came of one fault."""
 
     task: str
@@ -56,7 +56,7 @@ class Judgement:
         return self.caught_first or self.confirmation not in ("", "correct", "unsupported")
 
 
-def judged(task: Task, planted: Sequence[Fault], root: str) -> Iterator[Judgement]:
+def judged(task: Task, planted: Sequence[Fault], root: str) -> Iterator[FaultJudgement]:
     """Check these faults by one judge. Raises AstraError where one does not build."""
     device, stop, entropy = pick_device("virtual"), Stop(), Entropy(root)
     runner, oracle = Runner(task, device, stop, seed=entropy.cases), Oracle(task)
@@ -74,14 +74,14 @@ def judged(task: Task, planted: Sequence[Fault], root: str) -> Iterator[Judgemen
             confirmation = ""
             if isinstance(first, Correct):
                 confirmation = checker.check(built, (), confirming=True)[0].kind
-            yield Judgement(task.name, fault, real, first.kind, confirmation)
+            yield FaultJudgement(task.name, fault, real, first.kind, confirmation)
     finally:
         oracle.close()
 
 
-def all_judged(count: int, workers: int, seed: str) -> list[Judgement]:
+def all_judged(count: int, workers: int, seed: str) -> list[FaultJudgement]:
     """Faults of all shipped tasks, `count` of each, several judges at once."""
-    made: list[Judgement] = []
+    made: list[FaultJudgement] = []
 
     def work(task: Task, planted: Sequence[Fault], root: str) -> None:
         for one in judged(task, planted, root):
@@ -105,7 +105,7 @@ def all_judged(count: int, workers: int, seed: str) -> list[Judgement]:
     return made
 
 
-def document(made: Sequence[Judgement], seed: str) -> str:
+def document(made: Sequence[FaultJudgement], seed: str) -> str:
     """The page: by task, by kind of region, and what was missed."""
     real = [one for one in made if one.real]
     lines = [
@@ -142,7 +142,7 @@ def document(made: Sequence[Judgement], seed: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, made: Sequence[Judgement]) -> str:
+def _row(name: str, made: Sequence[FaultJudgement]) -> str:
     first, all_ = sum(o.caught_first for o in made), sum(o.caught for o in made)
     share = 100 / max(1, len(made))
     shares = (f"{found} ({found * share:.0f} %)" for found in (first, all_))

@@ -37,7 +37,7 @@ EVALUATION_SCHEMA = "astra-chat/evaluation/1"
 
 
 @dataclass(frozen=True)
-class Run:
+class TimedRun:
     """A transcript and the winner in it."""
 
     transcript: Transcript
@@ -53,7 +53,7 @@ class Run:
 class Found:
     """What the files hold."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TimedRun] = field(default_factory=list)
     others: list[tuple[str, Evaluation, Timed]] = field(default_factory=list)
     """Single evaluations, each with its file's name."""
     baselines: list[Evidence] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Found:
     estimates: Estimates | None = None
     published: Published | None = None
 
-    def paper(self, run: Run) -> Timed | None:
+    def paper(self, run: TimedRun) -> Timed | None:
         """The paper's start against the same baseline."""
         papers = (t for name, e, t in self.others if _task_of(e, self.runs) == run.task)
         return next(papers, None)
@@ -144,7 +144,7 @@ def _over(timed: Timed, other: Timed) -> float:
     return tables.geomean(shared)
 
 
-def _run(run: Run, found: Found) -> Iterator[str]:
+def _run(run: TimedRun, found: Found) -> Iterator[str]:
     header = run.transcript.header
     low, high = mean_interval(run.timed.cases)
     yield f"## {run.task}"
@@ -170,7 +170,7 @@ def _run(run: Run, found: Found) -> Iterator[str]:
     yield from _rounds(run)
 
 
-def _other_kernels(run: Run, comparisons: Sequence[Comparison]) -> Iterator[str]:
+def _other_kernels(run: TimedRun, comparisons: Sequence[Comparison]) -> Iterator[str]:
     """A warning where the winner has changed since it was measured beside others."""
     contents = {c.second.content for c in comparisons if c.second.name == "best"}
     if contents - {run.evaluation.candidate}:
@@ -181,7 +181,7 @@ def _other_kernels(run: Run, comparisons: Sequence[Comparison]) -> Iterator[str]
         yield ""
 
 
-def _measured(run: Run) -> dict[str, Timed]:
+def _measured(run: TimedRun) -> dict[str, Timed]:
     """Every timed candidate of a run, its first timing."""
     measured: dict[str, Timed] = {}
     for evaluation in _evaluations(run.transcript.records):
@@ -215,7 +215,7 @@ def _evaluations(records: Sequence[Record]) -> Iterator[Evaluation]:
     return (record.event.evaluation for record in records if isinstance(record.event, Judged))
 
 
-def _rounds(run: Run) -> Iterator[str]:
+def _rounds(run: TimedRun) -> Iterator[str]:
     """Predicted and found, candidate by candidate."""
     yield "| round | plan | candidate | outcome | predicted over its parent | over the baseline |"
     yield "|---|---|---|---|---|---|"
@@ -244,7 +244,7 @@ def load(paths: Iterable[Path]) -> Found:
         best = state_of(transcript.records).best
         if best is None:
             raise BadInput(f"{path}: no candidate was faster in this run")
-        found.runs.append(Run(transcript, *best))
+        found.runs.append(TimedRun(transcript, *best))
     return found
 
 
@@ -289,7 +289,7 @@ def write_evaluation(path: Path, evaluation: Evaluation) -> None:
     write_whole(path, gzip.compress(json.dumps(found).encode(), mtime=0))
 
 
-def _task_of(evaluation: Evaluation, runs: Sequence[Run]) -> str:
+def _task_of(evaluation: Evaluation, runs: Sequence[TimedRun]) -> str:
     """The task of the run whose timed cases this evaluation shares most of."""
     assert isinstance(evaluation.outcome, Timed)
     labels = {case.case.label for case in evaluation.outcome.cases}

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedKernel:
     """A kernel of a task."""
 
     task: Task
@@ -37,38 +37,38 @@ class Recorded:
     source: str
 
 
-def recorded(attacks: bool = False) -> list[Recorded]:
+def recorded(attacks: bool = False) -> list[RecordedKernel]:
     """Every kernel that is recorded in this checkout, each text once, the shipped ones first."""
     tasks = {name: find_task(name) for name in task_names()}
     found = [*_shipped(tasks), *_of_runs(tasks), *(_honest() if attacks else ())]
     return list({one.source: one for one in reversed(found)}.values())[::-1]
 
 
-def _shipped(tasks: dict[str, Task]) -> Iterator[Recorded]:
+def _shipped(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
     for name, task in tasks.items():
         for path in sorted(task.folder.rglob("*.cu")):
-            yield Recorded(task, f"{name}/{path.name}", path.read_text())
+            yield RecordedKernel(task, f"{name}/{path.name}", path.read_text())
 
 
-def _of_runs(tasks: dict[str, Task]) -> Iterator[Recorded]:
+def _of_runs(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
     folders = (ROOT / "transcripts", ROOT / "sglang_kernels")
     for path in sorted(p for folder in folders for p in folder.rglob("*.jsonl*")):
         for sha, text in texts(read(path).records).items():
             for name, task in tasks.items():
                 if "__global__" in text and re.search(rf'"C"[^;{{]*\b{task.entry}\s*\(', text):
-                    yield Recorded(task, f"{name}/{sha[:12]} of {path.name}", text)
+                    yield RecordedKernel(task, f"{name}/{sha[:12]} of {path.name}", text)
 
 
-def _honest() -> Iterator[Recorded]:
+def _honest() -> Iterator[RecordedKernel]:
     folder = ROOT / "tests" / "attacks"
     tasks = [load_task(path) for path in sorted((folder / "tasks").iterdir()) if path.is_dir()]
     for path in sorted((folder / "honest").glob("*.cu")):
         for task in tasks:
             if path.name.startswith(f"{task.name}_"):
-                yield Recorded(task, path.name, path.read_text())
+                yield RecordedKernel(task, path.name, path.read_text())
 
 
-def compared(one: Recorded) -> str:
+def compared(one: RecordedKernel) -> str:
     """ "same", "different", or why it does not compile."""
     try:
         objects = both_objects(one.task, one.source, find_toolkit(), pick_device("virtual").arch)

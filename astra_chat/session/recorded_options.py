@@ -32,7 +32,7 @@ REPEATED_POINTS = 16
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedOption:
     """One option that a transcript records and the user did not give."""
 
     text: str
@@ -73,42 +73,42 @@ def accepted(
     return recorded.changed(given).model_copy(update={"trust": given.trust, **unasked})
 
 
-def _recorded(recorded: RunOptions, given: Set[str], file: Path) -> Iterator[Recorded]:
+def _recorded(recorded: RunOptions, given: Set[str], file: Path) -> Iterator[RecordedOption]:
     """The options that are neither given by the user nor a default of this machine."""
     if "models" not in given:
         yield from _models(recorded.models, file)
     repeats = recorded.models == "transcript"
     bounded = repeats and EVALUATIONS.fullmatch(recorded.budget)
     if "budget" not in given and recorded.budget and not bounded:
-        yield Recorded(f"budget: {one_line(recorded.budget)}", "budget")
+        yield RecordedOption(f"budget: {one_line(recorded.budget)}", "budget")
     for name in ("rounds", "mutants", "tune"):
         number, usual = getattr(recorded, name), _default(name)
         if name == "tune" and repeats:
             usual = REPEATED_POINTS
         if name not in given and number > usual:
-            yield Recorded(f"{name}: {number}, where {_default(name)} is the default", name)
+            yield RecordedOption(f"{name}: {number}, where {_default(name)} is the default", name)
 
 
 def _default(name: str) -> int:
     return int(RunOptions.model_fields[name].default)
 
 
-def _models(models: str, file: Path) -> Iterator[Recorded]:
+def _models(models: str, file: Path) -> Iterator[RecordedOption]:
     mode, _, rest = models.partition(":")
     if mode in RECORDINGS:
         path = one_line(rest.partition(":")[0])
-        yield Recorded(f"path of a recording: {path}", "models", is_path=True)
+        yield RecordedOption(f"path of a recording: {path}", "models", is_path=True)
         return
     roles = parse(models)
     different = list(dict.fromkeys(str(spec) for spec in roles.values()))
     if all(_is_local(spec, file) for spec in roles.values()):
         return
     outside = [s for s in roles.values() if s.kind in PATHS and not _is_local(s, file)]
-    yield Recorded(f"models: {one_line(', '.join(different))}", "models", bool(outside))
+    yield RecordedOption(f"models: {one_line(', '.join(different))}", "models", bool(outside))
     given = [item for spec in roles.values() for item in spec.options.items()]
     for name, value in dict.fromkeys(given):
         what = SHOWN.get(name, f"option {one_line(name)}")
-        yield Recorded(f"{what}: {one_line(value)}", "models")
+        yield RecordedOption(f"{what}: {one_line(value)}", "models")
 
 
 def _is_local(spec: ModelSpec, file: Path) -> bool:

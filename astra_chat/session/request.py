@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.agents.limits import Limits
-from astra_chat.detached.carrying import Place, place_of
+from astra_chat.detached.carrying import Destination, place_of
 from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
@@ -58,7 +58,7 @@ class Request:
     """What the judge draws from."""
     no_wait: bool = False
     """Stop where an answer in a mailbox is not there yet."""
-    place: Place | None = None
+    place: Destination | None = None
     """Where the jobs of a detached judge are carried to; None: whoever finds them judges them."""
     folder: Path | None = None
     """Where the run's files go; None: run_folder.py names it."""

@@ -14,7 +14,7 @@ from astra_chat.transcript.events import KINDS, VERSION, Record
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
-class Lines(GenerateJsonSchema):
+class LineSchemaGenerator(GenerateJsonSchema):
     """Numbers that are not finite are texts."""
 
     def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
@@ -24,7 +24,7 @@ class Lines(GenerateJsonSchema):
 
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of one line of the present version, as it is written."""
-    found = Record.model_json_schema(schema_generator=Lines, mode="serialization")
+    found = Record.model_json_schema(schema_generator=LineSchemaGenerator, mode="serialization")
     found["$defs"]["Unknown"]["properties"]["kind"]["not"] = {"enum": sorted(KINDS)}
     head = {
         "$schema": GenerateJsonSchema.schema_dialect,

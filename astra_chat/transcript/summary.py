@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from astra_chat.agents.plan_predictions import Prediction, Score, predictions, score
+from astra_chat.agents.plan_predictions import Prediction, PredictionScore, predictions, score
 from astra_chat.agents.rounds import Attempt, Round, failed
 from astra_chat.agents.run_state import RunState, states
 from astra_chat.agents.turns import Turn
@@ -114,7 +114,7 @@ class RunSummary(Value):
     deviations: tuple[Deviation, ...]
     contradictions: tuple[Contradiction, ...] = ()
     """Contradictions of turns that stand all the same."""
-    predictions: Score
+    predictions: PredictionScore
     """How good the plans' predictions were."""
     spent: Spent
     """The ledger."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.mutation.mutants import Built, Mutant, build_mutants
+from astra_chat.tools.mutation.mutants import BuiltMutant, Mutant, build_mutants
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -114,7 +114,7 @@ def _judge(
     task: Task,
     runner: Runner,
     checker: Checker,
-    calls: list[tuple[Built, OracleCase]],
+    calls: list[tuple[BuiltMutant, OracleCase]],
     found: dict[str, Wrong | Failure | None],
 ) -> int:
     """How many of these calls of one build were made: on a GPU a failure ends the process."""
@@ -128,7 +128,7 @@ def _judge(
     return done
 
 
-def _name(one: Built) -> str:
+def _name(one: BuiltMutant) -> str:
     return one.mutant.operator
 
 

@@ -25,7 +25,7 @@ from astra_chat.tools.check.hidden_cases import (
     twin,
     unique,
 )
-from astra_chat.tools.check.kernels import Kernels
+from astra_chat.tools.check.kernels import CheckedKernels
 from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
@@ -143,7 +143,7 @@ class Checker:
                 outcome = self._swept(sweep, built, seen, seed, tell)
                 left_out += sweep.left_out
             if isinstance(outcome, Correct):
-                kernels = Kernels(self._runner.seeded(seed.of("kernels")), built, confirming)
+                kernels = CheckedKernels(self._runner.seeded(seed.of("kernels")), built, confirming)
                 compared = [*timed, *(sweep.cases if sweep else ())]
                 outcome = kernels.fault(seen, compared, partial(self._once, tell)) or seen.correct()
             if isinstance(outcome, Correct):

@@ -59,7 +59,7 @@ Further = Callable[[Runner, Build, Sequence[Case], CheckProgress], Correct | Wro
 
 
 @dataclass
-class Kernels:
+class CheckedKernels:
     """The kernels of one build in a check."""
 
     runner: Runner

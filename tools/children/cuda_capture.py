@@ -19,7 +19,7 @@ from astra_chat.tools.children.arguments import (
     limit_files_and_cores,
     poison,
 )
-from astra_chat.tools.children.cuda_graph import Captured, Function, chain, launch_attributes
+from astra_chat.tools.children.cuda_graph import Captured, NodeKernel, chain, launch_attributes
 from astra_chat.tools.children.cuda_once import Driver
 from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import call, parameter_bytes
@@ -102,7 +102,7 @@ def _kernel(captured: Captured, plan: KernelNode, addresses: dict[str, int]) -> 
     if captured.kind != "KERNEL":
         return f"a {captured.kind.lower()} node in the place of kernel {plan.kernel}"
     params = call("cuGraphKernelNodeGetParams", captured.node)
-    function = Function(params)
+    function = NodeKernel(params)
     cluster, cooperative = launch_attributes(captured.node)
     planned = plan.cluster or (0, 0, 0)
     if cluster != planned:  # one of them may name what the kernel was compiled with

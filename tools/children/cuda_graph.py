@@ -52,7 +52,7 @@ def chain(graph: Any) -> list[Captured]:
     return found
 
 
-class Function:
+class NodeKernel:
     """The kernel of a node, whether the runtime launched it as a function or as a kernel."""
 
     def __init__(self, params: Any) -> None:
@@ -123,7 +123,7 @@ def as_reported(captured: Captured) -> report.AnyNode:
 
 def _kernel(captured: Captured) -> report.Kernel:
     params = call("cuGraphKernelNodeGetParams", captured.node)
-    function = Function(params)
+    function = NodeKernel(params)
     given = dict(function.parameters(int(params.kernelParams)))
     cluster, cooperative = launch_attributes(captured.node)
     of = cuda.CUfunction_attribute

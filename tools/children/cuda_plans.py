@@ -84,7 +84,7 @@ def parameter_layout(query: str, handle: Any) -> list[tuple[int, int]]:
         layout.append((int(offset), int(size)))
 
 
-class Cubin:
+class LoadedCubin:
     """A cubin, or a text of PTX, that the driver has loaded into the current context."""
 
     def __init__(self, image: bytes) -> None:
@@ -120,7 +120,7 @@ class Kernels:
     def __init__(self, cubin: Path) -> None:
         """Raises DriverError for a cubin that the driver refuses, and ElfError."""
         image = cubin.read_bytes()
-        self._cubin = Cubin(image)
+        self._cubin = LoadedCubin(image)
         self.variables = {name: self._cubin.variable(name) for name in read_cubin(image).variables}
         """Address and bytes of each module variable."""
 
@@ -134,7 +134,7 @@ class Kernels:
 
 
 def bind(
-    cubin: Cubin, plan: LaunchPlan, addresses: Mapping[str, int], draw: random.Random
+    cubin: LoadedCubin, plan: LaunchPlan, addresses: Mapping[str, int], draw: random.Random
 ) -> Enqueue:
     """The plan's nodes over these buffers, ready to be put on a stream in their order.
 
@@ -152,7 +152,7 @@ def bind(
     return enqueue
 
 
-def _places(cubin: Cubin, addresses: Mapping[str, int]) -> Callable[[Address], int]:
+def _places(cubin: LoadedCubin, addresses: Mapping[str, int]) -> Callable[[Address], int]:
     def place(address: Address) -> int:
         known = addresses[address.name] if address.kind == "argument" else None
         return (cubin.variable(address.name)[0] if known is None else known) + address.offset
@@ -161,7 +161,7 @@ def _places(cubin: Cubin, addresses: Mapping[str, int]) -> Callable[[Address], i
 
 
 def _step(
-    cubin: Cubin,
+    cubin: LoadedCubin,
     node: KernelNode | MemsetNode | CopyNode,
     place: Callable[[Address], int],
     draw: random.Random,
@@ -176,7 +176,7 @@ def _step(
 
 
 def _launch(
-    cubin: Cubin, node: KernelNode, place: Callable[[Address], int], draw: random.Random
+    cubin: LoadedCubin, node: KernelNode, place: Callable[[Address], int], draw: random.Random
 ) -> Enqueue:
     function = cubin.function(node.kernel)
     _allow(function, node)

@@ -12,7 +12,7 @@ from functools import partial
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_once import Driver
 from astra_chat.tools.children.cuda_placed import PlacedArguments
-from astra_chat.tools.children.cuda_plans import Cubin, Kernels, call
+from astra_chat.tools.children.cuda_plans import Kernels, LoadedCubin, call
 from astra_chat.tools.run.protocol import CallRequest, ProfiledRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
@@ -80,7 +80,7 @@ class Marker:
 
     def __init__(self, driver: Driver, name: str) -> None:
         self._stream = driver.stream
-        self._kernel = Cubin(PTX.format(name=name).encode() + b"\0").function(name)
+        self._kernel = LoadedCubin(PTX.format(name=name).encode() + b"\0").function(name)
 
     def launch(self) -> None:
         self.enqueue()

@@ -66,7 +66,7 @@ def main() -> None:
     except (PtxUnsupported, PtxSyntaxError) as lack:
         reporter.send("case", **fault_report(lack).numbered(0))
         return
-    text, state = ptx.read_text(), ModuleVariables(gpu, replayer.variables)
+    text, state = ptx.read_text(), VirtualModuleVariables(gpu, replayer.variables)
     waiting, adding = waiting_kernels(text), kernels_with_global_atomics(text)
     run = _Run(task, request, gpu, replayer, waiting, adding, state)
     for index, call in enumerate(request.calls):
@@ -74,7 +74,7 @@ def main() -> None:
         reporter.send("case", **run.call(call).numbered(index))
 
 
-class ModuleVariables:
+class VirtualModuleVariables:
     """What module variables held when this was made; a kernel may have no other state."""
 
     def __init__(self, gpu: VirtualGpu, variables: Mapping[str, Bytes]) -> None:
@@ -106,7 +106,7 @@ class _Run:
     """Kernels that wait for the work ahead of them."""
     adding: frozenset[str]
     """Kernels whose blocks may change one another's results."""
-    state: ModuleVariables
+    state: VirtualModuleVariables
     arrays: list[Bytes] = field(default_factory=list)
     """The blocks of the call before."""
 

@@ -4,7 +4,7 @@ operators  mutation operators: small faults as edits of C++ tokens
 mutants    draws faults and builds them together
 reach      whether a legal case reaches the code that a fault is in
 seeded_sources  the sources that bugs are put into: the baseline and a candidate
-scoring    runs mutants on cases in the sandbox; keeps the scores on disk
+mutant_runs  runs mutants on cases in the sandbox; keeps the scores on disk
 scores     the results: killed and surviving mutants
 
 The method is of DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (IEEE Computer 11(4),

@@ -85,7 +85,7 @@ def _essence(source: str) -> str:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltMutant:
     """A mutant and its build, whose launcher has a name of its own."""
 
     mutant: Mutant
@@ -93,16 +93,18 @@ class Built:
     entry: str
 
 
-def build_mutants(task: Task, drawn: Sequence[Mutant], device: Device, stop: Stop) -> list[Built]:
+def build_mutants(
+    task: Task, drawn: Sequence[Mutant], device: Device, stop: Stop
+) -> list[BuiltMutant]:
     """Build them; those that are no C++ are dropped."""
     batches = [list(drawn[i : i + BATCH]) for i in range(0, len(drawn), BATCH)]
-    all_built: list[Built] = []
+    all_built: list[BuiltMutant] = []
     for _ in range(TRIES):
         builds = build_all(task, [_together(task, b) for b in batches], device, stop)
         again: list[list[Mutant]] = []
         for batch, built in zip(batches, builds, strict=True):
             if isinstance(built, Build):
-                all_built += [Built(m, built, _entry(task, i)) for i, m in enumerate(batch)]
+                all_built += [BuiltMutant(m, built, _entry(task, i)) for i, m in enumerate(batch)]
             elif isinstance(built, BuildFailed):
                 again += _without_bad(task, batch, built.log)
         batches = again

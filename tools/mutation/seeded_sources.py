@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.mutation.mutant_runs import Scorer
 from astra_chat.tools.mutation.scores import CaseScores, together
-from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

@@ -16,7 +16,7 @@ from astra_chat.tools.new.draft import (
     MARK,
     USUAL,
     Draft,
-    Scalar,
+    DraftScalar,
     Tensor,
     access_of,
     dtype_named,
@@ -44,12 +44,12 @@ _LAUNCHES = ("<<<", "cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchKernelE
 
 
 @dataclass
-class _Reading:
+class _LauncherParameters:
     """What the parameters gave so far; `passed` are the words that each gets in the call."""
 
     tensors: list[Tensor] = field(default_factory=list)
-    integers: list[Scalar] = field(default_factory=list)
-    scalars: list[Scalar] = field(default_factory=list)
+    integers: list[DraftScalar] = field(default_factory=list)
+    scalars: list[DraftScalar] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     stream: bool = False
     dtype: bool = False
@@ -93,7 +93,7 @@ def draft_of(
 ) -> Draft:
     """Read a launcher. Raises BadSource where a parameter fits no contract."""
     letters = _letters(function)
-    reading, tracer = _Reading(), Tracer([source, *headers.values()])
+    reading, tracer = _LauncherParameters(), Tracer([source, *headers.values()])
     for parameter in function.parameters:
         _read(reading, parameter, function, tracer, letters)
     _take_strides(reading)
@@ -160,7 +160,7 @@ def _letters(function: Function) -> dict[str, str]:
 
 
 def _read(
-    reading: _Reading,
+    reading: _LauncherParameters,
     parameter: Parameter,
     function: Function,
     tracer: Tracer,
@@ -188,11 +188,11 @@ def _read(
         reading.codes.append((code[1] or "t").upper())
         reading.passed.append(name)
     elif INTEGERS.fullmatch(kind):
-        reading.integers.append(Scalar(name, "int64_t", parameter.default))
+        reading.integers.append(DraftScalar(name, "int64_t", parameter.default))
         reading.passed.append(f"static_cast<{kind.removeprefix('const ')}>({name})")
     elif kind in FLOATS or kind.removeprefix("const ") == "bool":
         scalar = "float" if kind in FLOATS else "bool"
-        reading.scalars.append(Scalar(name, scalar, parameter.default))
+        reading.scalars.append(DraftScalar(name, scalar, parameter.default))
         reading.passed.append(name)
     else:
         raise BadSource(
@@ -243,7 +243,7 @@ def _access(parameter: Parameter, uses: Uses) -> tuple[str, str]:
     return access_of(parameter.name, uses)
 
 
-def _take_strides(reading: _Reading) -> None:
+def _take_strides(reading: _LauncherParameters) -> None:
     """Integers that are distances in a tensor: x_stride, stride_x, x_stride_0, ldx."""
     tensors = [t.name for t in reading.tensors]
     for place, tensor in enumerate(reading.tensors):
@@ -324,7 +324,7 @@ def plain(text: str) -> str:
     return re.sub(r"\s*\*\s*", "* ", text).strip()
 
 
-def _adapter(draft: Draft, function: Function, reading: _Reading) -> str:
+def _adapter(draft: Draft, function: Function, reading: _LauncherParameters) -> str:
     lines = ["// The launcher of the task's contract: its parameters follow from task.toml."]
     if not reading.stream:
         lines += [f"// {MARK}: {function.name} takes no stream: launch on one, pass `stream`."]

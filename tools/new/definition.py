@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from astra_chat.tools.errors import BadInput, reading
-from astra_chat.tools.new.draft import MARK, Draft, Scalar, Tensor, head, variables_of
+from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor, head, variables_of
 from astra_chat.tools.new.reference_file import make_inputs, wide
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.types import DTYPES
@@ -94,7 +94,7 @@ def draft_of(definition: Definition, entry: str) -> Draft:
         *(Tensor(n, "write", s.dtype, _shape(s)) for n, s in definition.outputs.items()),
     ]
     scalars = [
-        Scalar(name, KINDS.get(spec.dtype, "float"))
+        DraftScalar(name, KINDS.get(spec.dtype, "float"))
         for name, spec in definition.inputs.items()
         if spec.shape is None
     ]

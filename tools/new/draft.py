@@ -122,7 +122,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Scalar:
+class DraftScalar:
     """A scalar argument; `value` is empty where the source has no default."""
 
     name: str
@@ -139,7 +139,7 @@ class Draft:
     entry: str
     tensors: tuple[Tensor, ...]
     dims: tuple[str, ...]
-    scalars: tuple[Scalar, ...]
+    scalars: tuple[DraftScalar, ...]
     variables: Mapping[str, tuple[DTypeName, ...]]
     """Type variables in order, each with its dtypes."""
     variables_known: bool

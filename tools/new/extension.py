@@ -10,14 +10,14 @@ from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.baseline_source import baseline
 from astra_chat.tools.new.draft import (
     Draft,
-    Scalar,
+    DraftScalar,
     Tensor,
     access_of,
     is_no_size,
 )
 from astra_chat.tools.new.framework import Export, exports
 from astra_chat.tools.new.host_function import DECLARED, Facts, facts_of
-from astra_chat.tools.new.layout import GUESSED, Layout, expression, layout_of, strides_of
+from astra_chat.tools.new.layout import GUESSED, TensorShapes, expression, layout_of, strides_of
 from astra_chat.tools.new.named_sizes import with_names
 from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import (
@@ -59,8 +59,8 @@ class _Reading:
     """What the parameters of the function are."""
 
     tensors: list[Tensor]
-    integers: list[Scalar]
-    scalars: list[Scalar]
+    integers: list[DraftScalar]
+    scalars: list[DraftScalar]
     constants: list[str]
 
 
@@ -167,10 +167,10 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
             optional = _is_optional(parameter)
             reading.tensors.append(Tensor(parameter.name, "read", optional=optional))
         elif kind in _INTEGERS and not _is_optional(parameter):
-            reading.integers.append(Scalar(parameter.name, "int64_t", default))
+            reading.integers.append(DraftScalar(parameter.name, "int64_t", default))
         elif kind in (*_FLOATS, "bool") and not _is_optional(parameter):
             scalar = "bool" if kind == "bool" else "float"
-            reading.scalars.append(Scalar(parameter.name, scalar, default))
+            reading.scalars.append(DraftScalar(parameter.name, scalar, default))
         elif kind in (*_TEXTS, "ScalarType", "Generator") or _is_optional(parameter):
             reading.constants += _constant(parameter, kind, default)
         else:
@@ -213,7 +213,7 @@ def _kernel_comments(uses: Uses, defined: Sequence[Function], source: str) -> li
 
 
 def _tensor(
-    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: Layout, uses: Uses
+    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: TensorShapes, uses: Uses
 ) -> Tensor:
     """With dtype, shape, strides and access, and what is doubtful of them."""
     shape = layout.shapes.get(tensor.name, ())
@@ -253,8 +253,8 @@ def _access(tensor: Tensor, export: Export, uses: Uses) -> tuple[str, str]:
 
 
 def _sizes_and_scalars(
-    reading: _Reading, layout: Layout, tensors: Sequence[Tensor]
-) -> tuple[list[str], list[Scalar]]:
+    reading: _Reading, layout: TensorShapes, tensors: Sequence[Tensor]
+) -> tuple[list[str], list[DraftScalar]]:
     """Integers that no shape names are scalars, once all shapes are known."""
     dims, scalars = list(layout.dims), []
     all_known = all(t.shape for t in tensors) and dims
@@ -269,7 +269,7 @@ def _sizes_and_scalars(
     return dims, [*scalars, *reading.scalars]
 
 
-def _multiples(said: Stated, layout: Layout, dims: Sequence[str]) -> dict[str, int]:
+def _multiples(said: Stated, layout: TensorShapes, dims: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text, number in said.multiples:
         if (extent := expression(layout, text, set(dims))) in dims:

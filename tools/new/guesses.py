@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from astra_chat.tools.new.draft import Draft, Scalar, Tensor
+from astra_chat.tools.new.draft import Draft, DraftScalar, Tensor
 from astra_chat.tools.new.layout import names_in
 from astra_chat.tools.task.expressions import parse_relation
 
@@ -221,7 +221,7 @@ def _group(extent: str, groups: str) -> str:
     return by[1] if by else extent
 
 
-def scalar_value(scalar: Scalar) -> str:
+def scalar_value(scalar: DraftScalar) -> str:
     """Its value as TOML has it, guessed where the source gives none."""
     value = scalar.value.rstrip("fFlLuU") or ("1e-6" if "eps" in scalar.name else "")
     if scalar.type == "bool":

@@ -17,7 +17,7 @@ OPEN = "is this its shape? A comment leaves its first extents open"
 
 
 @dataclass
-class Layout:
+class TensorShapes:
     """Shapes by tensor, and the dims that they need."""
 
     shapes: dict[str, Shape] = field(default_factory=dict)
@@ -43,10 +43,10 @@ def layout_of(
     shapes: dict[str, Shape],
     dims: Sequence[str],
     integers: Sequence[str],
-) -> Layout:
+) -> TensorShapes:
     """`sizes` and `shapes` are what the code states, `dims` its sizes, `integers` the parameters
     that may be sizes."""
-    layout = Layout(shapes=dict(shapes), sizes=dict(sizes))
+    layout = TensorShapes(shapes=dict(shapes), sizes=dict(sizes))
     known = {*dims, *integers}
     for tensor in tensors:
         _from_comment(layout, tensor, stated, known)
@@ -66,7 +66,7 @@ def names_in(extents: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for name in found if name not in FUNCTIONS))
 
 
-def _from_comment(layout: Layout, tensor: str, stated: Stated, known: set[str]) -> None:
+def _from_comment(layout: TensorShapes, tensor: str, stated: Stated, known: set[str]) -> None:
     """The shape in a comment that fits the code best: of known names, of the most extents."""
     offered = [s for s in stated.comments.get(tensor, ()) if _fits(layout, tensor, s, stated)]
     if not offered:
@@ -81,7 +81,7 @@ def _from_comment(layout: Layout, tensor: str, stated: Stated, known: set[str]) 
         layout.shapes[tensor] = best
 
 
-def _fits(layout: Layout, tensor: str, shape: Shape, stated: Stated) -> bool:
+def _fits(layout: TensorShapes, tensor: str, shape: Shape, stated: Stated) -> bool:
     """Whether it has the axes that the code asks for, and the rank that a check demands."""
     axes = [axis for name, axis in layout.sizes if name == tensor]
     deepest = max((axis + 1 if axis >= 0 else -axis for axis in axes), default=0)
@@ -94,7 +94,7 @@ def _known(shape: Shape, known: set[str]) -> float:
     return sum(name in known for name in names) / len(names) if names else 1.0
 
 
-def _filled(layout: Layout, tensor: str, shape: Shape) -> Shape:
+def _filled(layout: TensorShapes, tensor: str, shape: Shape) -> Shape:
     """With what the code knows in the place of ...; () where it does not."""
     place = shape.index("...")
     end = shape[place + 1 :]
@@ -105,11 +105,11 @@ def _filled(layout: Layout, tensor: str, shape: Shape) -> Shape:
     return (*shape[:place], *rows, *end) if rows else ()
 
 
-def _rename(layout: Layout, tensors: Sequence[str], known: set[str]) -> None:
+def _rename(layout: TensorShapes, tensors: Sequence[str], known: set[str]) -> None:
     """Where the code has a variable for an extent, comments mean it by their own name."""
     renamed: dict[str, str] = {}
     for (tensor, axis), extent in layout.sizes.items():
-        said = Layout(shapes=layout.shapes).extent(tensor, axis)
+        said = TensorShapes(shapes=layout.shapes).extent(tensor, axis)
         if said and _NAME.fullmatch(said) and said not in known and said != extent:
             renamed.setdefault(said, extent)
     for tensor in tensors:
@@ -131,7 +131,7 @@ def _renamed(extent: str, names: dict[str, str]) -> str:
     return _NAME.sub(other, extent)
 
 
-def _from_checks(layout: Layout, stated: Stated, known: set[str]) -> None:
+def _from_checks(layout: TensorShapes, stated: Stated, known: set[str]) -> None:
     for left, right in stated.equal:
         _equal(layout, stated, left, right, known)
         _equal(layout, stated, right, left, known)
@@ -140,7 +140,7 @@ def _from_checks(layout: Layout, stated: Stated, known: set[str]) -> None:
             layout.shapes[first] = layout.shapes[second]
 
 
-def _equal(layout: Layout, stated: Stated, asked: str, value: str, known: set[str]) -> None:
+def _equal(layout: TensorShapes, stated: Stated, asked: str, value: str, known: set[str]) -> None:
     """x.size(1) == value, where value is a number, a known name or another known size."""
     extent = expression(layout, value, known)
     if not extent:
@@ -166,7 +166,7 @@ def _equal(layout: Layout, stated: Stated, asked: str, value: str, known: set[st
         layout.shapes[tensor] = tuple(found)
 
 
-def _guess(layout: Layout, tensor: str, stated: Stated, dims: Sequence[str]) -> None:
+def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str]) -> None:
     """Where only some extents are known, the likeliest shape with these."""
     axes = {axis: extent for (name, axis), extent in layout.sizes.items() if name == tensor}
     rank = stated.ranks.get(tensor) or max((a + 1 if a >= 0 else -a for a in axes), default=0)
@@ -186,7 +186,7 @@ def _size(text: str) -> tuple[str, int] | None:
     return (match[1], int(match[2] or match[3] or match[4])) if match else None
 
 
-def expression(layout: Layout, text: str, known: set[str]) -> str:
+def expression(layout: TensorShapes, text: str, known: set[str]) -> str:
     """C++ text of integers, known names and known sizes as an expression of task.toml, or ""."""
     text = re.sub(r"static_cast<[\w:]+>|\(int\)", "", text.replace(" ", ""))
 

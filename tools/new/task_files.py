@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from astra_chat.tools.new.draft import MARK, Draft, Scalar, Tensor
+from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor
 from astra_chat.tools.new.guesses import (
     bench_extents,
     check_extents,
@@ -153,7 +153,7 @@ def _scalars(draft: Draft) -> list[str]:
     return ["scalars = [", *(f"    {_scalar(scalar)}" for scalar in draft.scalars), "]"]
 
 
-def _scalar(scalar: Scalar) -> str:
+def _scalar(scalar: DraftScalar) -> str:
     doubts = [scalar.doubt]
     if scalar.type == "bool":
         doubts.append("values = [true, false] if callers pass both")

@@ -19,7 +19,7 @@ from astra_chat.tools.new.draft import Draft, head
 from astra_chat.tools.new.triton_child import ARCH
 from astra_chat.tools.new.triton_compile import TYPES, Compiled, Constant, Variant, compiled
 from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
-from astra_chat.tools.new.triton_ptx import SHARED, Entry, asm_statement, entry_of
+from astra_chat.tools.new.triton_ptx import SHARED, PtxEntry, asm_statement, entry_of
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
@@ -56,7 +56,7 @@ _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TritonParameter:
     """A parameter of the Triton kernel that is no constant, in the contract's words."""
 
     name: str
@@ -72,7 +72,7 @@ class _Stated:
 
     kernel: ast.FunctionDef
     draft: Draft
-    parameters: Sequence[Parameter]
+    parameters: Sequence[TritonParameter]
     launch: TritonLaunch
     constants: Mapping[str, Choice]
     """Every constant of the kernel."""
@@ -90,7 +90,7 @@ class _Kernel:
 
     name: str
     variant: Variant
-    entry: Entry
+    entry: PtxEntry
     shared_bytes: int
 
 
@@ -112,7 +112,7 @@ def baseline(
     source: str,
     kernel: ast.FunctionDef,
     draft: Draft,
-    parameters: Sequence[Parameter],
+    parameters: Sequence[TritonParameter],
     launch: TritonLaunch,
 ) -> str:
     """Text of baseline.cu. Raises BadInput, and MissingDependency without Triton."""
@@ -246,11 +246,11 @@ def _variant(
         match by_name.get(name):
             case None:
                 signature[name] = "constexpr"
-            case Parameter(kind="one"):
+            case TritonParameter(kind="one"):
                 signature[name], fixed[name] = "constexpr", 1
-            case Parameter(kind="tensor", argument=argument):
+            case TritonParameter(kind="tensor", argument=argument):
                 signature[name] = "*" + _triton_type(argument, dtypes[argument])
-            case Parameter(kind=kind):
+            case TritonParameter(kind=kind):
                 signature[name] = "i32" if kind == "int" else "fp32"
     return Variant(signature, fixed, stated.launch.warps, stated.launch.stages)
 
@@ -280,7 +280,9 @@ def _kernel(name: str, variant: Variant, made: Compiled) -> _Kernel:
     return _Kernel(name, variant, entry_of(made.ptx, len(variant.given)), made.shared_bytes)
 
 
-def _defined(kernel: _Kernel, parameters: Sequence[Parameter], written: Sequence[str]) -> list[str]:
+def _defined(
+    kernel: _Kernel, parameters: Sequence[TritonParameter], written: Sequence[str]
+) -> list[str]:
     types = {"tensor": "const void*", "int": "int", "float": "float"}
     types |= {name: "void*" for name in written}
     given = [p for p in parameters if p.kind != "one"]

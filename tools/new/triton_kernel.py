@@ -16,13 +16,13 @@ from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     MARK,
     Draft,
-    Scalar,
+    DraftScalar,
     Tensor,
     head,
     is_no_size,
     variables_of,
 )
-from astra_chat.tools.new.triton_baseline import Parameter, baseline, constants_of
+from astra_chat.tools.new.triton_baseline import TritonParameter, baseline, constants_of
 from astra_chat.tools.new.triton_compile import is_jit
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
@@ -46,31 +46,33 @@ def kernels(source: str, name: str) -> list[ast.FunctionDef]:
     return [one for one in functions if any(is_jit(d) for d in one.decorator_list)]
 
 
-def parameters_of(kernel: ast.FunctionDef) -> tuple[list[Parameter], list[Tensor]]:
+def parameters_of(kernel: ast.FunctionDef) -> tuple[list[TritonParameter], list[Tensor]]:
     """Its parameters but the constants, in the contract's words, and its tensors. Pointers are
     tensors, the rest are strides, sizes and numbers. Raises BadInput."""
     arguments = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     plain = [a.arg for a in arguments if a.arg not in constants_of(kernel)]
     uses = {name: _uses(kernel, name) for name in plain}
     tensors: list[Tensor] = []
-    found: list[Parameter] = []
+    found: list[TritonParameter] = []
     strides: dict[str, list[int]] = {}
     for name in plain:
         lower = name.lower()
         if _POINTER.fullmatch(name) or uses[name].reads or uses[name].writes:
             tensors.append(_tensor(name, uses[name]))
-            found.append(Parameter(name, "tensor", tensors[-1].name))
+            found.append(TritonParameter(name, "tensor", tensors[-1].name))
         elif (owner := _owner(name, [t.name for t in tensors])) is not None:
             strides.setdefault(owner, []).append(len(found))
-            found.append(Parameter(name, "one", "1"))
+            found.append(TritonParameter(name, "one", "1"))
         else:
-            found.append(Parameter(name, "float" if _FLOAT.fullmatch(lower) else "int", lower))
+            found.append(
+                TritonParameter(name, "float" if _FLOAT.fullmatch(lower) else "int", lower)
+            )
     if not tensors:
         raise BadInput(f"line {kernel.lineno}: {kernel.name} takes no pointer: a task needs one")
     tensors = [_strided(t, len(strides.get(t.name, ()))) for t in tensors]
     for tensor in tensors:
         for place, stride in zip(strides.get(tensor.name, ()), tensor.stride_names, strict=False):
-            found[place] = Parameter(found[place].name, "int", stride)
+            found[place] = TritonParameter(found[place].name, "int", stride)
     return found, tensors
 
 
@@ -97,7 +99,7 @@ def draft_of(
         tensors=named,
         dims=tuple(p.argument for p in sizes),
         scalars=tuple(
-            Scalar(p.argument, "float" if p.kind == "float" else "int64_t")
+            DraftScalar(p.argument, "float" if p.kind == "float" else "int64_t")
             for p in others
             if p not in sizes
         ),

@@ -39,7 +39,7 @@ OPERANDS = {"u64": "l", "u32": "r", "s32": "r", "b32": "r", "b64": "l", "f32": "
 
 
 @dataclass(frozen=True)
-class Entry:
+class PtxEntry:
     """The kernel of a PTX file."""
 
     body: tuple[str, ...]
@@ -50,7 +50,7 @@ class Entry:
     """Whether it uses dynamic shared memory."""
 
 
-def entry_of(ptx: str, given: int) -> Entry:
+def entry_of(ptx: str, given: int) -> PtxEntry:
     """The kernel in Triton's PTX, of whose parameters the caller gives the first `given`; those
     that follow are Triton's own. Raises BadInput for what an asm statement cannot hold."""
     text = _COMMENT.sub("", ptx)
@@ -75,7 +75,7 @@ def entry_of(ptx: str, given: int) -> Entry:
     lines = [_with_operands(line, name, given) for line in lines]
     uses = any(SHARED in line for line in lines)
     lines = [line.replace(SHARED, f"%{given}").replace("$", "") for line in lines]
-    return Entry(tuple(lines), tuple(OPERANDS[kind] for kind in types), uses)
+    return PtxEntry(tuple(lines), tuple(OPERANDS[kind] for kind in types), uses)
 
 
 def _without_idle_labels(lines: Sequence[str]) -> list[str]:
@@ -107,7 +107,7 @@ def _with_operands(line: str, kernel: str, given: int) -> str:
     return f"mov.b{bits}{to}, %{index};"
 
 
-def asm_statement(entry: Entry, operands: Sequence[str], margin: str) -> list[str]:
+def asm_statement(entry: PtxEntry, operands: Sequence[str], margin: str) -> list[str]:
     """Lines of C++; `operands` are the expressions that go with the entry's letters."""
     pairs = [f'"{kind}"({what})' for kind, what in zip(entry.operands, operands, strict=True)]
     if entry.shared:

@@ -45,7 +45,7 @@ class PlanUnsupported(PtxUnsupported):
         self.args = (f"kernel {kernel}: {what} is not supported on the virtual GPU ({call})",)
 
 
-class _Stopped(Exception):
+class _NodeFailed(Exception):
     """A node fails with this cudaError_t."""
 
     def __init__(self, status: int) -> None:
@@ -95,8 +95,8 @@ class VirtualReplayer:
         for node in plan.nodes:
             try:
                 status = self._run(node, addresses, rng)
-            except _Stopped as stopped:
-                status = stopped.status
+            except _NodeFailed as failed:
+                status = failed.status
             if status:
                 return status
         return 0
@@ -160,7 +160,7 @@ class VirtualReplayer:
         else:
             base = self._loaded.addresses.get(to.name)
         if base is None:
-            raise _Stopped(INVALID_SYMBOL)
+            raise _NodeFailed(INVALID_SYMBOL)
         return base + to.offset
 
     def _rows(
@@ -170,7 +170,7 @@ class VirtualReplayer:
         buffer = self._gpu.memory.find(address)
         start = address - buffer.address if buffer else 0
         if buffer is None or start + pitch * (height - 1) + width > buffer.nbytes:
-            raise _Stopped(INVALID_VALUE)
+            raise _NodeFailed(INVALID_VALUE)
         shape, strides = (height, width), (pitch, 1)
         data: Bytes = as_strided(buffer.data[start:], shape, strides)
         written: Mask | None = None

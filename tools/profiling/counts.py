@@ -219,11 +219,11 @@ class _Totals:
     """Counts of all launches of a call, as if all blocks had run."""
 
     counts: Mapping[str, float]
-    """By the names of whole numbers in Counters."""
+    """Events by the name of their field in Counters."""
     instructions: float
-    """In PTX."""
+    """PTX instructions."""
     machine: float
-    """Of the machine; in PTX where the machine code is not known."""
+    """Machine instructions; PTX instructions where the machine code is not known."""
     units: Mapping[str, float]
     """Machine instructions by unit, where the machine code is known."""
 

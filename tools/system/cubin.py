@@ -28,7 +28,7 @@ _CLUSTER, _MAX_CLUSTER = 0x3D, 0x3F
 
 
 @dataclass(frozen=True)
-class Parameter:
+class CubinParameter:
     """Where one kernel parameter lies in the parameter bytes."""
 
     offset: int
@@ -55,7 +55,7 @@ class CubinKernel:
     max_cluster: int
     """Blocks, by the third of the launch bounds; 0: not given."""
     parameter_bytes: int
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CubinParameter, ...]
     """Parameters in the order of the kernel's declaration."""
 
 
@@ -147,14 +147,14 @@ def _kernel(
     )
 
 
-def _parameters(attributes: list[tuple[int, bytes]]) -> dict[int, Parameter]:
+def _parameters(attributes: list[tuple[int, bytes]]) -> dict[int, CubinParameter]:
     """Parameters by ordinal; the form for large ones holds the size in its lower half."""
     parameters = {}
     for attribute, value in attributes:
         if attribute in (_PARAMETER, _LARGE_PARAMETER):
             _, ordinal, offset, word = struct.unpack("<IHHI", value)
             size = word >> 18 if attribute == _PARAMETER else word & 0xFFFF
-            parameters[ordinal] = Parameter(offset, size)
+            parameters[ordinal] = CubinParameter(offset, size)
     return parameters
 
 

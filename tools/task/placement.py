@@ -37,7 +37,7 @@ class Grouped(Protocol):
 
 
 @dataclass(frozen=True)
-class Block:
+class MemoryBlock:
     """A stretch of device memory that moves as a whole."""
 
     members: tuple[int, ...]
@@ -60,7 +60,7 @@ class Layout:
 
     args: tuple[Arg, ...]
     case: Case
-    blocks: tuple[Block, ...]
+    blocks: tuple[MemoryBlock, ...]
     places: tuple[tuple[int, int], ...]
     """Place of each argument: the number of its block, and bytes to its first element in it."""
 
@@ -85,12 +85,12 @@ def layout(contract: Grouped, case: Case) -> Layout:
     placed = {index for some in together for index in some.members}
     alone = [_Together((i,), (0,)) for i in range(len(args)) if i not in placed]
     together = sorted([*together, *alone], key=lambda some: min(some.members))
-    blocks, places = list[Block](), dict[int, tuple[int, int]]()
+    blocks, places = list[MemoryBlock](), dict[int, tuple[int, int]]()
     for number, some in enumerate(together):
         pairs = list(zip(some.members, some.starts, strict=True))
         end = max(start + buffer_bytes(args[index], case) for index, start in pairs)
         shift = args[some.members[0]].shift_of(case) if some.one else 0
-        blocks.append(Block(some.members, end, shift, some.one))
+        blocks.append(MemoryBlock(some.members, end, shift, some.one))
         places |= {index: (number, start) for index, start in pairs}
     return Layout(args, case, tuple(blocks), tuple(places[i] for i in range(len(args))))
 

@@ -32,7 +32,7 @@ Point = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TuningParameter:
     """A constant that may take one of several values."""
 
     name: str
@@ -50,7 +50,7 @@ class Space:
     """All that a source leaves open."""
 
     source: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[TuningParameter, ...]
     relations: tuple[str, ...] = ()
 
     @property
@@ -91,7 +91,7 @@ class Space:
 def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
     """The space of a source; `given` names further constants with their values, or other values
     for marked ones. Raises BadInput that names the line."""
-    parameters, relations = dict[str, Parameter](), list[str]()
+    parameters, relations = dict[str, TuningParameter](), list[str]()
     wanted, offset = dict(given), 0
     for number, line in enumerate(source.splitlines(keepends=True), 1):
         if relation := _RELATION.search(line.rstrip()):
@@ -105,7 +105,7 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
                 raise BadInput(f"line {number}: {name} has values in an earlier line already")
             values = wanted.pop(name, None) or _values(mark["values"] if mark else "", number)
             first = int(line[start:end].replace("'", ""))
-            parameters[name] = Parameter(
+            parameters[name] = TuningParameter(
                 name, tuple(dict.fromkeys([*values, first])), first, offset + start, offset + end
             )
         offset += len(line)

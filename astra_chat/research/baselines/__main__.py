@@ -62,7 +62,7 @@ def check(asked: argparse.Namespace) -> None:
 
 
 def measure(asked: argparse.Namespace) -> None:
-    from astra_chat.research.baselines.measuring import Measuring
+    from astra_chat.research.baselines.measuring import BaselineMeasuring
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task, task_names
 
@@ -70,7 +70,7 @@ def measure(asked: argparse.Namespace) -> None:
         print(words, file=sys.stderr, flush=True)
 
     deadline = time.monotonic() + asked.budget_s
-    measuring = Measuring(asked.out, pick_device(asked.device), deadline, tell)
+    measuring = BaselineMeasuring(asked.out, pick_device(asked.device), deadline, tell)
     tasks = [find_task(name) for name in asked.task or task_names()]
     if left := measuring.run(tasks, _places(asked)):
         tell(f"{left} comparisons left: give {asked.out} again")

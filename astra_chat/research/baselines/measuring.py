@@ -28,7 +28,7 @@ Key = tuple[str, Kernel, Kernel]
 
 
 @dataclass
-class Measuring:
+class BaselineMeasuring:
     """One command's comparisons, up to its deadline."""
 
     out: Path

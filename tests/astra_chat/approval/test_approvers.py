@@ -14,7 +14,7 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.approval.approvers import (
     NoTerminal,
-    Recorded,
+    RecordedDecisions,
     Scripted,
     Terminal,
     approver_for,
@@ -228,7 +228,7 @@ def test_the_decisions_of_a_recorded_run_need_no_human(task: Task, tmp_path: Pat
     first = run(task, tmp_path / "first", spec)
     again = run(task, tmp_path / "again", str(first.transcript))
     assert story(again.transcript) == story(first.transcript)
-    assert isinstance(approver_for(str(first.transcript)), Recorded)
+    assert isinstance(approver_for(str(first.transcript)), RecordedDecisions)
 
 
 def test_a_recorded_decision_is_about_its_candidate(task: Task, tmp_path: Path) -> None:

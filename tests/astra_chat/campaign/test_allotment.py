@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from astra_chat.campaign.allotment import allotted, reserved, spent_by, used_up
 from astra_chat.campaign.plan import RunPlan
-from astra_chat.campaign.rows import RunRow
+from astra_chat.campaign.rows import CampaignRow
 from astra_chat.spending.budget import parse_budget
 
 PLAN = RunPlan(
     id="a", task="t", strategy="best", model="m", start="sglang", device="virtual", repeat=1
 )
-NEW = RunRow(plan=PLAN)
+NEW = CampaignRow(plan=PLAN)
 NONE = parse_budget("")
 
 

@@ -11,13 +11,13 @@ from astra_chat.campaign.campaign_file import CampaignFile
 from astra_chat.campaign.index import index_of
 from astra_chat.campaign.plan import RunPlan
 from astra_chat.campaign.results import arms_of, markdown, run_cells
-from astra_chat.campaign.rows import RunRow
+from astra_chat.campaign.rows import CampaignRow
 from astra_chat.transcript.summary import Timing
 from astra_chat.transcript.time_use import TimeUse
 from tests.chat_samples import VECTOR, evaluation, timed
 
 
-def row(strategy: str, repeat: int, search: tuple[float, ...], **changes: Any) -> RunRow:
+def row(strategy: str, repeat: int, search: tuple[float, ...], **changes: Any) -> CampaignRow:
     plan = RunPlan(
         id=f"{strategy}-{repeat}",
         task="t",
@@ -36,7 +36,7 @@ def row(strategy: str, repeat: int, search: tuple[float, ...], **changes: Any) -
         "evaluations": len(search),
         **changes,
     }
-    return RunRow(plan=plan, **values)
+    return CampaignRow(plan=plan, **values)
 
 
 def test_arms_are_compared_after_as_many_evaluations_as_the_least_run_has() -> None:

@@ -13,13 +13,13 @@ import pytest
 from astra_chat.detached.carrying import (
     HOST_LIMIT_S,
     Carrier,
+    Destination,
     NotJudged,
-    Place,
     carrier_for,
     place_of,
     why_failed,
 )
-from astra_chat.detached.claims import Claim, Claims
+from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import folders_in, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
 from astra_chat.tools.errors import BadInput
@@ -28,7 +28,7 @@ from astra_chat.tools.task.folder import Task
 from tests.astra_chat.job_samples import put
 from tests.astra_chat.remote_samples import stand_in
 
-BOX = Carrier(Place("ssh", "gpu@box"), "virtual")
+BOX = Carrier(Destination("ssh", "gpu@box"), "virtual")
 
 
 def carry(folder: Path, stop: Stop | None = None) -> None:
@@ -41,8 +41,8 @@ def test_what_is_no_place(judge: str) -> None:
 
 
 def test_places() -> None:
-    assert place_of("ssh:ada@box") == Place("ssh", "ada@box")
-    assert place_of("ray") == Place("ray") and str(Place("ray")) == "ray"
+    assert place_of("ssh:ada@box") == Destination("ssh", "ada@box")
+    assert place_of("ray") == Destination("ray") and str(Destination("ray")) == "ray"
     assert str(place_of("ray:10.0.0.1:6379")) == "ray:10.0.0.1:6379"
 
 
@@ -65,14 +65,14 @@ def test_the_command_of_a_host() -> None:
 
 
 def test_ray_is_asked_for_the_gpu_and_a_host_for_its_device() -> None:
-    assert carrier_for(Place("ray"), "cuda", "h200", False).device == "h200"
-    assert carrier_for(Place("ray"), "virtual", "h200", False).device == "virtual"
-    assert carrier_for(Place("ssh", "box"), "cuda", "h200", False).device == "cuda"
+    assert carrier_for(Destination("ray"), "cuda", "h200", False).device == "h200"
+    assert carrier_for(Destination("ray"), "virtual", "h200", False).device == "virtual"
+    assert carrier_for(Destination("ssh", "box"), "cuda", "h200", False).device == "cuda"
 
 
 def test_a_host_has_a_limit_and_ray_has_its_own() -> None:
-    assert carrier_for(Place("ssh", "box"), "cuda", "h200", False).limit_s == HOST_LIMIT_S
-    assert carrier_for(Place("ray"), "cuda", "h200", False).limit_s == math.inf
+    assert carrier_for(Destination("ssh", "box"), "cuda", "h200", False).limit_s == HOST_LIMIT_S
+    assert carrier_for(Destination("ray"), "cuda", "h200", False).limit_s == math.inf
 
 
 def test_a_job_is_judged_on_a_host(
@@ -89,7 +89,7 @@ def test_a_job_is_judged_on_a_host(
     assert log.read_text() == "gpu@box\n" and not (other / RESULT).exists()
     assert len(folders_in(box)) == 2
     claim = Claims().take(folder)
-    assert isinstance(claim, Claim), "it was released"
+    assert isinstance(claim, JobClaim), "it was released"
 
 
 def test_the_hosts_refusal_comes_back(
@@ -142,7 +142,7 @@ def test_a_host_that_fails_leaves_the_job_open(
 def test_why_it_failed_is_one_line(
     place: Literal["ssh", "ray"], told: str, code: int, words: str
 ) -> None:
-    assert why_failed(Place(place), told, code) == words
+    assert why_failed(Destination(place), told, code) == words
 
 
 def test_no_ssh_here(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_a_job_that_another_worker_has_is_not_sent(
     log = stand_in(tmp_path, monkeypatch)
     folder = put(tmp_path / "jobs", task)
     claim = Claims().take(folder)
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, JobClaim)
     with claim, pytest.raises(NotJudged, match="it is being judged by"):
         carry(folder)
     assert not log.exists()
@@ -186,7 +186,7 @@ def test_a_host_that_hangs_is_given_up(
     with pytest.raises(NotJudged, match=r"^ssh:gpu@box sent no results within 1 s$"):
         replace(BOX, limit_s=1.0).judge(folder, read_job(folder), Stop())
     assert ended.exists() and not (folder / RESULT).exists()
-    assert isinstance(Claims().take(folder), Claim), "it was released"
+    assert isinstance(Claims().take(folder), JobClaim), "it was released"
 
 
 def test_stopping_the_run_ends_the_command(

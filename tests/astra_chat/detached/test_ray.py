@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from astra_chat.detached import ray_client
-from astra_chat.detached.carrying import Carrier, Place
+from astra_chat.detached.carrying import Carrier, Destination
 from astra_chat.detached.packing import pack_job
-from astra_chat.detached.ray_client import Client, Cluster, connected
+from astra_chat.detached.ray_client import Cluster, RayClient, connected
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import TRANSCRIPT
@@ -114,8 +114,8 @@ def raylets() -> Iterator[Raylets]:
 def test_a_kind_that_nobody_has_is_an_error_at_once(raylets: Raylets) -> None:
     words = r"^--judge ray:\S+: no machine .* of kind h200; there are: 1 h100, 2 virtual"
     with pytest.raises(BadInput, match=words):
-        Carrier(Place("ray", raylets.address), "h200").require()
-    Carrier(Place("ray", raylets.address), "virtual").require()
+        Carrier(Destination("ray", raylets.address), "h200").require()
+    Carrier(Destination("ray", raylets.address), "virtual").require()
 
 
 def test_a_hung_kernel_is_killed_with_its_worker(
@@ -131,7 +131,7 @@ def test_a_hung_kernel_is_killed_with_its_worker(
 
     def judge() -> None:
         try:
-            Client(Cluster(ray, "virtual"), trust=False, limit_s=2.0).judged(packed)
+            RayClient(Cluster(ray, "virtual"), trust=False, limit_s=2.0).judged(packed)
         except AstraError as error:
             failures.append(str(error))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from astra_chat.detached.claims import Claim, Claims
+from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import CLOSED, JOB, TEXTS, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
 from astra_chat.detached.worker import work_on
@@ -118,7 +118,7 @@ def test_closed_and_claimed_jobs_are_left_alone(task: Task, tmp_path: Path) -> N
     closed, claimed = put(tmp_path / "jobs", task), put(tmp_path / "jobs", task, number=1)
     (closed / CLOSED).touch()
     with_it = Claims().take(claimed)
-    assert isinstance(with_it, Claim)
+    assert isinstance(with_it, JobClaim)
     one, lines = worker()
     assert one.work([tmp_path]) == {"judged": 0, "refused": 0, "claimed": 1, "failed": 0}
     assert f"is being judged by {one.name}" in lines[0]

@@ -50,7 +50,7 @@ def test_a_step_is_a_layer_of_experts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode_step, "EXPERTS", 16)
     monkeypatch.setattr(decode_step, "MAX_POSITION", 1024)
     kernels = {name: plain(name) for name in TASKS}
-    layer = decode_step.Layer(3, "cpu")
+    layer = decode_step.RunnableLayer(3, "cpu")
     layer.route(kernels)
     layer.restore()
     layer.step(kernels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.research.planted import Judgement, document, judged
+from astra_chat.research.planted import FaultJudgement, document, judged
 from astra_chat.research.planted_faults import Fault, faults
 from astra_chat.tools.task.folder import find_task
 
@@ -12,8 +12,10 @@ TASK = find_task("silu_and_mul")
 FAULT = next(iter(faults(TASK, 1, "1")))
 
 
-def judgement(fault: Fault, *, first: str, confirmation: str = "", real: bool = True) -> Judgement:
-    return Judgement(TASK.name, fault, real, first, confirmation)
+def judgement(
+    fault: Fault, *, first: str, confirmation: str = "", real: bool = True
+) -> FaultJudgement:
+    return FaultJudgement(TASK.name, fault, real, first, confirmation)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, CheckProgress, check
-from astra_chat.tools.check.kernels import Kernels
+from astra_chat.tools.check.kernels import CheckedKernels
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle
@@ -64,7 +64,7 @@ def judge(device: Device, oracle: Oracle) -> Judge:
         built, seen = build(TASK, source, device), CheckProgress()
         assert isinstance(built, Build), built
         runner = Runner(TASK, device, seed=Seed("7"))
-        return Kernels(runner, built, confirming).fault(seen, CHECK, partial(further)), seen
+        return CheckedKernels(runner, built, confirming).fault(seen, CHECK, partial(further)), seen
 
     return found
 

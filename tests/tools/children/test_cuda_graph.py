@@ -49,7 +49,7 @@ def test_a_cluster_that_a_kernel_was_compiled_with_is_its_launchs() -> None:
         "REQUIRED_CLUSTER_DEPTH": 1,
     }
 
-    class Compiled(cuda_graph.Function):
+    class Compiled(cuda_graph.NodeKernel):
         def __init__(self) -> None:
             pass
 

@@ -62,7 +62,7 @@ def cubin(image: bytes) -> Iterator[Any]:
     torch = pytest.importorskip("torch")
     torch.zeros(1, device="cuda")
     cuda_plans.use_device(0)
-    loaded = cuda_plans.Cubin(image)
+    loaded = cuda_plans.LoadedCubin(image)
     yield loaded
     torch.cuda.synchronize()
     loaded.unload()
@@ -226,12 +226,12 @@ def test_tensor_map(cubin: Any, run: Any) -> None:
 
 @pytest.mark.gpu
 def test_what_the_cubin_lacks_or_the_driver_refuses(cubin: Any) -> None:
-    from astra_chat.tools.children.cuda_plans import Cubin, DriverError, bind
+    from astra_chat.tools.children.cuda_plans import DriverError, LoadedCubin, bind
 
     with pytest.raises(DriverError, match="CUDA_ERROR_NOT_FOUND"):
         bind(cubin, LaunchPlan(case=CASE, nodes=(kernel("gone", [], b""),)), {}, DRAW)
     with pytest.raises(DriverError, match="cuModuleLoadData"):
-        Cubin(b"\x7fELF" + bytes(200))
+        LoadedCubin(b"\x7fELF" + bytes(200))
     node = kernel("neighbour", [("out", 0), ("given", 0)], b"", threads=2048)
     enqueue = bind(cubin, LaunchPlan(case=CASE, nodes=(node,)), {"out": 0, "given": 0}, DRAW)
     with pytest.raises(DriverError, match="CUDA_ERROR_INVALID_VALUE"):
@@ -257,7 +257,7 @@ def test_a_plan_does_what_its_launcher_does(name: str) -> None:
     assert isinstance(plans, tuple), plans
     torch.zeros(1, device="cuda")
     cuda_plans.use_device(0)
-    cubin = cuda_plans.Cubin((recordable.folder / "kernel.cubin").read_bytes())
+    cubin = cuda_plans.LoadedCubin((recordable.folder / "kernel.cubin").read_bytes())
     library = ctypes.CDLL(str(hosted.library))
     for case, plan in zip(cases, plans, strict=True):
         lies = layout(task, case)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.new.create import draft_of
-from astra_chat.tools.new.draft import Scalar
+from astra_chat.tools.new.draft import DraftScalar
 from astra_chat.tools.new.guesses import (
     bench_extents,
     check_extents,
@@ -81,4 +81,4 @@ def test_scales() -> None:
     ],
 )
 def test_values_of_scalars(kind: str, given: str, value: str) -> None:
-    assert scalar_value(Scalar("alpha", kind, given)) == value
+    assert scalar_value(DraftScalar("alpha", kind, given)) == value

@@ -22,7 +22,7 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Argument, Buffer, Buffers
-from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinVariable, Parameter
+from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
 
 H200, A100 = spec("h200"), spec("a100")
 KERNEL = CubinKernel(
@@ -35,7 +35,7 @@ KERNEL = CubinKernel(
     cluster=None,
     max_cluster=0,
     parameter_bytes=144,
-    parameters=(Parameter(0, 8), Parameter(8, 4), Parameter(16, 128)),
+    parameters=(CubinParameter(0, 8), CubinParameter(8, 4), CubinParameter(16, 128)),
 )
 SIZED = CubinKernel(
     name="sized",

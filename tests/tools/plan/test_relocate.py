@@ -17,7 +17,7 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.stand_ins import Addresses, Argument, Buffer, Buffers
-from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinVariable, Parameter
+from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
 
 OUT = (0x10_0000, 0x10_0000, 0x70_0400, 0x35_0800)
 INPUT = (0x20_0000, 0x20_0000, 0x11_0000, 0x97_0C00)
@@ -38,7 +38,7 @@ KERNEL = CubinKernel(
     cluster=None,
     max_cluster=0,
     parameter_bytes=24,
-    parameters=(Parameter(0, 8), Parameter(8, 16)),
+    parameters=(CubinParameter(0, 8), CubinParameter(8, 16)),
 )
 CUBIN = Cubin((9, 0), {"k": KERNEL}, {"table": CubinVariable("table", 32, 0)})
 

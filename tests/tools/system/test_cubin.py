@@ -10,7 +10,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc_log import parse_ptxas
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.cubin import Cubin, Parameter, read_cubin
+from astra_chat.tools.system.cubin import Cubin, CubinParameter, read_cubin
 from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.toolkit import find_tool, find_toolkit
 
@@ -86,13 +86,13 @@ def test_parameters_lie_as_the_compiler_laid_them_out(made: tuple[str, Path, str
     kernels = read_cubin(made[1].read_bytes()).kernels
     first = kernels["first"]
     assert first.parameters == (
-        Parameter(0, 8),
-        Parameter(8, 4),
-        Parameter(16, 32),
-        Parameter(48, 1),
+        CubinParameter(0, 8),
+        CubinParameter(8, 4),
+        CubinParameter(16, 32),
+        CubinParameter(48, 1),
     )
     assert first.parameter_bytes == 49 and first.max_threads == 256
-    assert kernels["second"].parameters == (Parameter(0, 5000), Parameter(5000, 8))
+    assert kernels["second"].parameters == (CubinParameter(0, 5000), CubinParameter(5000, 8))
     assert kernels["second"].parameter_bytes == 5008 and kernels["second"].max_threads == 0
     assert kernels["empty"].parameters == () and kernels["empty"].parameter_bytes == 0
 

@@ -82,7 +82,7 @@ def fault_of(
     program: Program,
     launch: Launch,
     memory: Memory,
-    record: layout.Fault,
+    record: layout.FaultRecord,
     budget: int,
     block_races: BlockRaces | None = None,
     watched: WatchedBuffers | None = None,
@@ -139,7 +139,7 @@ def _message(
     program: Program,
     launch: Launch,
     memory: Memory,
-    record: layout.Fault,
+    record: layout.FaultRecord,
     instruction: Instruction,
     budget: int,
 ) -> str:
@@ -188,7 +188,7 @@ _DID = ("read before", "wrote before", "writes at once")
 """What the other access did, by value of `enum did` of mbarrier_races.c."""
 
 
-def _of_mbarriers(record: layout.Fault) -> str:
+def _of_mbarriers(record: layout.FaultRecord) -> str:
     match record.kind:
         case 13:
             return MISUSES[record.detail[0]]
@@ -213,11 +213,11 @@ def _of_mbarriers(record: layout.Fault) -> str:
             return f"{message} (shared offset {record.address})"
 
 
-def _verb(record: layout.Fault) -> str:
+def _verb(record: layout.FaultRecord) -> str:
     return "write" if record.detail[4] else "read"
 
 
-def _access(record: layout.Fault) -> str:
+def _access(record: layout.FaultRecord) -> str:
     return f"{_verb(record)} of {record.detail[3]} bytes"
 
 
@@ -225,7 +225,7 @@ def _out_of_bounds(
     program: Program,
     launch: Launch,
     memory: Memory,
-    record: layout.Fault,
+    record: layout.FaultRecord,
     instruction: Instruction,
 ) -> str:
     arrays = program.reached.get(id(instruction), ())
@@ -235,7 +235,7 @@ def _out_of_bounds(
     return f"{_access(record)} at {_place(program, launch, memory, record)}"
 
 
-def _place(program: Program, launch: Launch, memory: Memory, record: layout.Fault) -> str:
+def _place(program: Program, launch: Launch, memory: Memory, record: layout.FaultRecord) -> str:
     space = _SPACES[record.space]
     if space == "global":
         return memory.describe(record.address)
@@ -247,7 +247,7 @@ def _place(program: Program, launch: Launch, memory: Memory, record: layout.Faul
     return f"{space} offset {record.address}; {limits[space]} bytes are there"
 
 
-def _race(program: Program, launch: Launch, record: layout.Fault) -> str:
+def _race(program: Program, launch: Launch, record: layout.FaultRecord) -> str:
     known = record.other < min(len(program.instructions), UNKNOWN_SITE)
     verb, other, many, size, _ = record.detail
     return race_message(
@@ -264,7 +264,7 @@ def _race(program: Program, launch: Launch, record: layout.Fault) -> str:
 
 
 def _warp_race(
-    launch: Launch, memory: Memory, record: layout.Fault, thread: int, watched: WatchedBuffers
+    launch: Launch, memory: Memory, record: layout.FaultRecord, thread: int, watched: WatchedBuffers
 ) -> str:
     verb, other, many, size, _ = record.detail
     return race_message(

@@ -136,14 +136,14 @@ class _Results:
     """What C writes about a launch. A request has only addresses of it, too."""
 
     visits: NDArray[np.uint64]
-    """By basic block, of all warps."""
+    """Visits of all warps, by basic block."""
     longest: NDArray[np.uint64]
-    """By basic block, of the warp that ran most instructions."""
+    """Visits of the warp that ran most instructions, by basic block."""
     longest_warp: layout.Longest
     counters: layout.Counters
-    fault: layout.Fault
+    fault: layout.FaultRecord
     uninitialized: Any
-    """By memory instruction the first such read; block -1: none."""
+    """The first uninitialized read of each memory instruction; block -1: none."""
     printed: ctypes.c_void_p
     printed_bytes: ctypes.c_uint64
 
@@ -178,7 +178,7 @@ def _results(program: Program) -> _Results:
         longest=np.zeros_like(visits),
         longest_warp=layout.Longest(block=np.iinfo(np.int64).max),
         counters=layout.Counters(),
-        fault=layout.Fault(),
+        fault=layout.FaultRecord(),
         uninitialized=(layout.UninitializedReads * program.sites)(*none_read),
         printed=ctypes.c_void_p(),
         printed_bytes=ctypes.c_uint64(),

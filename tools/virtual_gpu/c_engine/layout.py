@@ -82,7 +82,7 @@ class UninitializedReads(ctypes.Structure):
     space: int
 
 
-class Fault(ctypes.Structure):
+class FaultRecord(ctypes.Structure):
     _fields_ = [
         ("kind", c_uint32),
         ("instruction", c_uint32),

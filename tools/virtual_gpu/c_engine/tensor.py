@@ -14,7 +14,7 @@ from astra_chat.tools.virtual_gpu.c_engine.memory import (
     site_of,
     space_of,
 )
-from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Access, Fragment, Transfer
+from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Fragment, MatrixAccess, Transfer
 from astra_chat.tools.virtual_gpu.isa.matrices import (
     Product,
     matrix_count,
@@ -93,7 +93,7 @@ def wmma(code: Code) -> None:
     move(code, transfer, c_space(space), active, places)
 
 
-def _places(code: Code, access: Access, size: int, base: int, lines: int) -> str:
+def _places(code: Code, access: MatrixAccess, size: int, base: int, lines: int) -> str:
     """Where each lane's part of an access begins."""
     at = [*access.at, *[(0, 0)] * (WARP_LANES - len(access.at))]
     line, inside = (

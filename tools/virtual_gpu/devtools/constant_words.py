@@ -25,7 +25,7 @@ GPU = "GPU: "
 
 
 @dataclass(frozen=True)
-class Row:
+class LoadRow:
     """A constant load whose lanes want so many different words."""
 
     words: int
@@ -63,11 +63,11 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         raise MissingDependency(f"{command[0]} did not end within {TIMEOUT_S:.0f} s") from None
 
 
-def read_rows(output: str) -> tuple[str, list[Row]]:
+def read_rows(output: str) -> tuple[str, list[LoadRow]]:
     """The GPU's name and the rows that the program printed."""
     name, *lines = output.splitlines()
     rows = [
-        Row(int(words), int(stride), float(lone), float(many))
+        LoadRow(int(words), int(stride), float(lone), float(many))
         for words, stride, lone, many in (line.split() for line in lines)
     ]
     return name.removeprefix(GPU), rows
@@ -80,7 +80,7 @@ def slope(words: Sequence[int], cycles: Sequence[float]) -> float:
     return over / sum((w - mean_words) ** 2 for w in words)
 
 
-def report(rows: Sequence[Row]) -> list[str]:
+def report(rows: Sequence[LoadRow]) -> list[str]:
     """A line for each row, then the slopes of each stride beside what the model takes."""
     lines = ["words stride  cycles a load: lone warp   many warps, of the SM"]
     lines += [f"{r.words:5} {r.stride:6} {r.lone_cycles:26.2f} {r.many_cycles:23.2f}" for r in rows]

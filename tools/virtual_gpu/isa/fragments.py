@@ -56,7 +56,7 @@ class Fragment:
 
 
 @dataclass(frozen=True)
-class Access:
+class MatrixAccess:
     """One instruction of the machine."""
 
     size: int
@@ -71,7 +71,7 @@ class Transfer:
     """A fragment's way from or to memory."""
 
     fragment: Fragment
-    accesses: tuple[Access, ...]
+    accesses: tuple[MatrixAccess, ...]
     """Accesses that carry the fragment, all of one size."""
     source: tuple[tuple[int, ...], ...]
     """[lane][element that is not a copy]: its place in what the accesses carry, element by
@@ -178,7 +178,7 @@ def transfer(fragment: Fragment, part: str, order: str, *, shared: bool) -> Tran
             for j in range(each):
                 r, c = (outer, inner + j) if order == "row" else (inner + j, outer)
                 numbers[r * fragment.columns + c] = (number * _WARP + lane) * each + j
-        accesses.append(Access(size, tuple(at)))
+        accesses.append(MatrixAccess(size, tuple(at)))
     source = tuple(tuple(numbers[e] for e in own[: fragment.different]) for own in fragment.at)
     return Transfer(fragment, tuple(accesses), source, turned)
 

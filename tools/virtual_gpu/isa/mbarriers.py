@@ -132,14 +132,14 @@ def _operands(form: Form) -> tuple[int, ...]:
 
 
 @dataclass
-class State:
+class MbarrierState:
     pending: int
     expected: int
     bytes: int
     phase: int
 
     @classmethod
-    def of(cls, word: int) -> State | None:
+    def of(cls, word: int) -> MbarrierState | None:
         """None if the word is not an mbarrier."""
         if word >> MARK != 1:
             return None
@@ -165,7 +165,10 @@ class State:
     def token(self, phases: int) -> int:
         """What an arrival returns: the state before it, with the number of phases in place of the
         bytes."""
-        return State(self.pending, self.expected, 0, self.phase).word | (phases & MOST) << BYTES
+        return (
+            MbarrierState(self.pending, self.expected, 0, self.phase).word
+            | (phases & MOST) << BYTES
+        )
 
     def turn(self) -> bool:
         """Begins the next phase if this one is over."""
@@ -177,7 +180,7 @@ class State:
 
 def hang_message(offset: int, word: int) -> str:
     """Message about threads that wait for this mbarrier while nothing else can continue."""
-    state = State.of(word)
+    state = MbarrierState.of(word)
     awaits = "nothing, as it is not initialized"
     if state is not None:
         awaits = f"{state.pending} of {state.expected} arrivals and {state.bytes} bytes"

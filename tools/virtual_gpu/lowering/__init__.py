@@ -6,7 +6,7 @@ function_pointers  addresses of device functions, and calls through them
 clusters           barriers and ranks of clusters, of one block each
 vector_atomics     vector atomics as scalar ones
 control_flow       basic blocks and the terminators between them
-block_order        order of basic blocks in which divergent lanes reconverge
+basic_block_order  order of basic blocks in which divergent lanes reconverge
 post_dominators    basic blocks through which all lanes of one come later
 clock_waits        loops that only wait for a clock
 waits              loads and atomics in loops that wait for other threads

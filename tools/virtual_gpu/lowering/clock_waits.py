@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astra_chat.tools.virtual_gpu.isa.clocks import CLOCKS
-from astra_chat.tools.virtual_gpu.lowering.block_order import components
+from astra_chat.tools.virtual_gpu.lowering.basic_block_order import components
 from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,

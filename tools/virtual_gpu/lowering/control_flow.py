@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.isa.mbarriers import has_no_result, is_poll
-from astra_chat.tools.virtual_gpu.lowering.block_order import shared_latches, weak_topological_order
+from astra_chat.tools.virtual_gpu.lowering.basic_block_order import (
+    shared_latches,
+    weak_topological_order,
+)
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
 from astra_chat.tools.virtual_gpu.lowering.waits import is_polling_load, looped, takes_locks
 from astra_chat.tools.virtual_gpu.ptx.syntax import (

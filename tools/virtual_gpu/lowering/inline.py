@@ -23,7 +23,7 @@ from astra_chat.tools.virtual_gpu.lowering.recursion import (
     STACK_BYTES,
     TOP,
     Call,
-    Frame,
+    FrameLayout,
     allocation,
     beginning,
     frame_of,
@@ -75,7 +75,7 @@ class _Outlined:
     function: Function
     names: dict[str, str]
     body: list[Statement]
-    frame: Frame
+    frame: FrameLayout
     entry: str
     returns: str
     """The table of the labels behind its calls."""

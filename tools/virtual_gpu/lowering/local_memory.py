@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from astra_chat.tools.virtual_gpu.lowering.block_order import components
+from astra_chat.tools.virtual_gpu.lowering.basic_block_order import components
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.lowering.block_order import components
+from astra_chat.tools.virtual_gpu.lowering.basic_block_order import components
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
     Function,
@@ -66,7 +66,7 @@ def _callees(function: Function) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Frame:
+class FrameLayout:
     """Where a recursive function's things lie behind the frame's begin. First is the number of the
     place to go back to."""
 
@@ -76,7 +76,9 @@ class Frame:
     saved: Mapping[Register, int]
 
 
-def frame_of(function: Function, body: Sequence[Statement], names: Mapping[str, str]) -> Frame:
+def frame_of(
+    function: Function, body: Sequence[Statement], names: Mapping[str, str]
+) -> FrameLayout:
     """body: with the names that its registers have in the kernel; names: of the others."""
     fixed = _slots_of_the_machine(function)
     own = (v for v in function.variables.values() if v.space in ("local", "param"))
@@ -95,7 +97,7 @@ def frame_of(function: Function, body: Sequence[Statement], names: Mapping[str, 
     registers = {r: None for s in body if isinstance(s, Instruction) for r in _mentioned(s)}
     size = -(-size // 8) * 8
     saved = {register: size + 8 * at for at, register in enumerate([*registers, TOP])}
-    return Frame(-(-(size + 8 * len(saved)) // 16) * 16, places, saved)
+    return FrameLayout(-(-(size + 8 * len(saved)) // 16) * 16, places, saved)
 
 
 def _slots_of_the_machine(function: Function) -> set[str]:
@@ -112,7 +114,7 @@ def _slots_of_the_machine(function: Function) -> set[str]:
     }
 
 
-def on_frame(body: Sequence[Statement], frame: Frame, returns: str) -> Iterator[Statement]:
+def on_frame(body: Sequence[Statement], frame: FrameLayout, returns: str) -> Iterator[Statement]:
     """A recursive function's body whose variables lie in its frame; `ret` goes back by the table
     `returns`. Raises ValueError(instruction) for an address that cannot be moved there."""
     for number, statement in enumerate(body):
@@ -131,7 +133,7 @@ def on_frame(body: Sequence[Statement], frame: Frame, returns: str) -> Iterator[
             yield _moved(statement, frame)
 
 
-def _moved(statement: Instruction, frame: Frame) -> Instruction:
+def _moved(statement: Instruction, frame: FrameLayout) -> Instruction:
     opcode = statement.opcode
     operands: list[Operand] = []
     for operand in statement.operands:
@@ -155,12 +157,12 @@ class Call:
 
     instruction: Instruction
     callee: Function
-    to: Frame
+    to: FrameLayout
     names: Mapping[str, str]
     """Names under which `to` has the callee's results and parameters."""
     results: Sequence[Operand]
     arguments: Sequence[Operand]
-    caller: Frame | None
+    caller: FrameLayout | None
     """The calling function's frame; None for a kernel."""
     saves: bool
     """Whether the call may come back into the caller."""

@@ -430,8 +430,8 @@ def _result_cycles(report: LaunchReport) -> float:
 
 
 def _chain_us(launch: _OnGpu) -> float:
-    """Returns the time of the longest warp of a block alone, in us: its instructions or its chain of results,
-    whichever takes longer, and what it sleeps."""
+    """Returns the time of the longest warp of a block alone, in us: its instructions or its chain
+    of results, whichever takes longer, and what it sleeps."""
     constants, c = launch.constants, launch.counters
     results = constants.chain * _result_cycles(launch.report)
     chain = _norm(6.0, results, constants.pace * machine_path(c) / SLOTS)
@@ -439,8 +439,8 @@ def _chain_us(launch: _OnGpu) -> float:
 
 
 def _wait_us(launch: _OnGpu, *, from_dram: float, beyond_l1: float) -> float:
-    """Returns the time that the longest warp of a block alone waits for loads, in us. The shares are of new
-    sectors."""
+    """Returns the time that the longest warp of a block alone waits for loads, in us. The shares
+    are of new sectors."""
     c, moved, spec = launch.counters, launch.moved, launch.spec
     new = beyond_l1 * _beyond_l1(from_dram, spec) + (1 - beyond_l1) * L1_LATENCY_CYCLES
     lost = moved.again_misses

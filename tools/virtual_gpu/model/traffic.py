@@ -164,9 +164,9 @@ class _LostByL2:
     """Sectors that L2 has lost when they are read again."""
 
     own: float
-    """By the block that has read them before."""
+    """Sectors read again by the block that has read them before."""
     drawn: float
-    """By another block, of what blocks draw from one place at random."""
+    """Sectors read again by another block, where blocks draw from one place at random."""
 
 
 def _lost_by_l2(read: _Read, stored: float, at_once: int, blocks: int, spec: GpuSpec) -> _LostByL2:
@@ -230,8 +230,8 @@ def _unique(unique: int, by_block: int, ran: int, blocks: int, most: int) -> flo
 
 
 def _lost_by_l1(report: LaunchReport, resident: int, room: int) -> tuple[float, float]:
-    """Returns the shares of a block's repeated reads that no longer lie in L1: of those that follow the one
-    before soon, and of those that come late."""
+    """Returns the shares of a block's repeated reads that no longer lie in L1: of those that
+    follow the one before soon, and of those that come late."""
     c = report.counters
     ran = max(report.blocks_run, 1)
     own = c.block_load_sectors / ran * SECTOR_BYTES

@@ -193,7 +193,7 @@ def check_aligned(f: Frame, site: Site, addresses: Array, active: Active) -> Non
 
 
 @dataclass(frozen=True)
-class Region:
+class BufferRegion:
     """Part of an access: lanes whose addresses lie in one buffer."""
 
     buffer: Buffer
@@ -203,7 +203,9 @@ class Region:
     """Which of the active lanes; None means all."""
 
 
-def global_regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator[Region]:
+def global_regions(
+    f: Frame, site: Site, addresses: Array, active: Active
+) -> Iterator[BufferRegion]:
     """Splits an access to global memory by buffer. Raises Fault out of bounds or misaligned, and
     where a thread should have waited for the work ahead of the launch first.
 
@@ -216,7 +218,7 @@ def global_regions(f: Frame, site: Site, addresses: Array, active: Active) -> It
 
 
 def _check_waited(
-    f: Frame, waited: Mask, site: Site, region: Region, addresses: Array, active: Active
+    f: Frame, waited: Mask, site: Site, region: BufferRegion, addresses: Array, active: Active
 ) -> None:
     late = ~select(waited, active, f.shape)
     if region.chosen is not None and addresses.size == active.count:
@@ -230,7 +232,7 @@ def _check_waited(
         raise f.fault(*where, lane_number(active, lane))
 
 
-def _regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator[Region]:
+def _regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator[BufferRegion]:
     check_aligned(f, site, addresses, active)
     low, high = int(addresses.min()), int(addresses.max())
     buffer = f.memory.find(low)
@@ -240,7 +242,7 @@ def _regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator
         yield _region(buffer, site, addresses, None)
         return
     rest = np.arange(addresses.size)
-    regions: list[Region] = []
+    regions: list[BufferRegion] = []
     while rest.size:
         address = int(addresses[rest[0]])
         buffer = f.memory.find(address)
@@ -286,11 +288,13 @@ def _check_allocated(
         )
 
 
-def _region(buffer: Buffer, site: Site, addresses: Array, chosen: NDArray[Any] | None) -> Region:
+def _region(
+    buffer: Buffer, site: Site, addresses: Array, chosen: NDArray[Any] | None
+) -> BufferRegion:
     items, first = buffer.items(site.size)
     shift = np.uint64(site.size.bit_length() - 1)
     index = ((addresses - np.uint64(first)) >> shift).view(np.int64)
-    return Region(buffer, items, index, chosen)
+    return BufferRegion(buffer, items, index, chosen)
 
 
 def spaces_of(f: Frame, address: Array, active: Active) -> Iterator[tuple[str, Array, Active]]:

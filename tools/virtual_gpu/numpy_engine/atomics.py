@@ -12,8 +12,8 @@ from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.memory.buffers import Items, Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import halves, warp_races
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
+    BufferRegion,
     Index,
-    Region,
     Site,
     global_regions,
     select,
@@ -150,7 +150,7 @@ def _targets(
             yield arena.items(site.size), index, positions, lanes if where == "shared" else None
 
 
-def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
+def _touch(f: Frame, site: Site, region: BufferRegion, addresses: Array, lanes: Active) -> None:
     if not site.blind:
         note_uninitialized_global(f, site, region, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):

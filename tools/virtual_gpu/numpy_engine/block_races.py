@@ -17,7 +17,7 @@ from astra_chat.tools.virtual_gpu.memory.block_races import (
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine import warp_races
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
-    Region,
+    BufferRegion,
     Site,
     lane_number,
     select,
@@ -94,7 +94,7 @@ class Touch:
         f: Frame,
         block_races: BlockRaces,
         site: Site,
-        region: Region,
+        region: BufferRegion,
         addresses: Array,
         active: Active,
     ) -> None:
@@ -309,7 +309,9 @@ class Touch:
         return lane_number(self._active, at if self._chosen is None else int(self._chosen[at]))
 
 
-def touch(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Touch | None:
+def touch(
+    f: Frame, site: Site, region: BufferRegion, addresses: Array, active: Active
+) -> Touch | None:
     """Returns the access as the check sees it; None if the check is off."""
     if f.block_races is None or region.buffer.cells is None:
         return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import BufferRegion, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 
 
-def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
+def claim_rows(f: Frame, site: Site, region: BufferRegion, active: Active) -> bool:
     """Before a store: notes it where each block stores to contiguous, untouched places at even
     distances, which is common and can be done fast. False otherwise."""
     block_races, cells = f.block_races, region.buffer.cells

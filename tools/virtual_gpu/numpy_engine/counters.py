@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
-from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import BufferRegion, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.bank_conflicts import BANKS, conflicts
 from astra_chat.tools.virtual_gpu.numpy_engine.constant_loads import ConstantLoads
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
@@ -215,7 +215,7 @@ class BlockCounters:
             counters.global_load_wavefronts += self._wavefronts(site, address, active)
             self.first_touches.load(address, active, site.levels)
 
-    def atomic(self, region: Region, addresses: Array, active: Active, floats: bool) -> None:
+    def atomic(self, region: BufferRegion, addresses: Array, active: Active, floats: bool) -> None:
         """Counts an atomic operation of the active lanes on a part of memory."""
         warps = np.flatnonzero(active.mask.reshape(-1)) // WARP_LANES
         if region.chosen is not None:
@@ -236,7 +236,7 @@ class BlockCounters:
         lines = int(np.count_nonzero(np.diff(rows >> LINE_SHIFT, axis=1))) if sectors else 0
         return rows.shape[0], rows.shape[0] + sectors, rows.shape[0] + lines
 
-    def touch(self, site: Site, region: Region, addresses: Array) -> None:
+    def touch(self, site: Site, region: BufferRegion, addresses: Array) -> None:
         """Marks the sectors of a buffer."""
         bitmaps = self._launch.stored if site.writes else self._launch.loaded
         buffer = region.buffer

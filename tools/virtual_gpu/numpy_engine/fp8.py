@@ -19,7 +19,7 @@ _NAN = 0x7F
 
 
 @dataclass(frozen=True)
-class Form:
+class Fp8Format:
     """An 8-bit format: of exponent and fraction."""
 
     fraction_bits: int
@@ -63,8 +63,8 @@ class Form:
 
 
 @cache
-def form_of(name: str) -> Form:
-    return Form(3, 0x7E) if name == "e4m3x2" else Form(2, 0x7B)
+def form_of(name: str) -> Fp8Format:
+    return Fp8Format(3, 0x7E) if name == "e4m3x2" else Fp8Format(2, 0x7B)
 
 
 NAMES = ("e4m3x2", "e5m2x2")
@@ -98,7 +98,7 @@ def _pair(high: Array, low: Array) -> Array:
     return np.asarray(high << np.uint16(8) | low)
 
 
-def _widening(code: Code, form: Form, relu: bool) -> Step:
+def _widening(code: Code, form: Fp8Format, relu: bool) -> Step:
     code.type("f16x2")
     code.count(2)
     write, packed = code.write(0, "b32"), code.read(1, "b16")

@@ -12,8 +12,8 @@ from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.numpy_engine import warp_races
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Arena,
+    BufferRegion,
     Index,
-    Region,
     Site,
     global_regions,
     lane_number,
@@ -207,7 +207,7 @@ def fetch_global(
 
 
 def note_uninitialized_global(
-    f: Frame, site: Site, region: Region, addresses: Array, active: Active
+    f: Frame, site: Site, region: BufferRegion, addresses: Array, active: Active
 ) -> None:
     """Warns about uninitialized reads."""
     uninitialized = region.buffer.uninitialized(site.size, region.index)

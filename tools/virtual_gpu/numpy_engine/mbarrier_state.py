@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.isa import mbarriers as shared
-from astra_chat.tools.virtual_gpu.isa.mbarriers import SIZE, State
+from astra_chat.tools.virtual_gpu.isa.mbarriers import SIZE, MbarrierState
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     WINDOWS,
@@ -65,7 +65,7 @@ class Record:
     def join(self, clock: Clock) -> None:
         self.before = clock if self.before is None else np.maximum(self.before, clock)
 
-    def turn(self, state: State) -> None:
+    def turn(self, state: MbarrierState) -> None:
         """Ends the phase if nothing is awaited any more."""
         parity = state.phase
         if state.turn():
@@ -82,10 +82,10 @@ class Mbarriers:
     def settle(self, f: Frame, record: Record) -> None:
         """Lets arrive what is in flight, if that ends the phase; no more than needed."""
         words = f.shared.items(SIZE)
-        state = State.of(int(words[record.word]))
+        state = MbarrierState.of(int(words[record.word]))
         if state is None:
             return
-        trial = State(state.pending, state.expected, state.bytes, state.phase)
+        trial = MbarrierState(state.pending, state.expected, state.bytes, state.phase)
         for count, event in enumerate(record.events, 1):
             trial.pending -= event.arrivals
             trial.bytes -= event.bytes
@@ -134,9 +134,9 @@ class Target:
     def misused(self, f: Frame, lane: int, what: str, kind: str = "mbarrier") -> Exception:
         return f.fault(self.instruction, kind, what, machine.LAUNCH_FAILURE, lane)
 
-    def record(self, f: Frame, word: int, lane: int) -> tuple[Record, State]:
+    def record(self, f: Frame, word: int, lane: int) -> tuple[Record, MbarrierState]:
         """Raises Fault where no mbarrier is, or none that this lane can know of."""
-        state = State.of(int(f.shared.items(SIZE)[word]))
+        state = MbarrierState.of(int(f.shared.items(SIZE)[word]))
         record = barriers_of(f).records.get(word)
         if state is None or record is None:
             raise self.misused(f, lane, shared.NONE)

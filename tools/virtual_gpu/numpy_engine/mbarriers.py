@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.isa import mbarriers as shared
-from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, State, form_of
+from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, MbarrierState, form_of
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     WINDOWS,
     select,
@@ -92,7 +92,7 @@ def _init(f: Frame, target: Target, lane: int, word: int, count: int) -> None:
     clock = None if order is None else order.release(row, warp)
     time = 0 if clock is None else int(clock[warp])
     barriers_of(f).records[word] = Record(word, row, warp, time)
-    f.shared.items(SIZE)[word] = State(count, count, 0, 0).word
+    f.shared.items(SIZE)[word] = MbarrierState(count, count, 0, 0).word
 
 
 def _invalidate(f: Frame, target: Target, lane: int, word: int, _: int) -> None:
@@ -112,7 +112,7 @@ def _bytes(sign: int) -> Callable[[Frame, Target, int, int, int], None]:
     return act
 
 
-def expect(f: Frame, target: Target, lane: int, state: State, count: int) -> None:
+def expect(f: Frame, target: Target, lane: int, state: MbarrierState, count: int) -> None:
     state.bytes += count
     if not -MOST <= state.bytes <= MOST:
         raise target.misused(f, lane, shared.TOO_MANY_BYTES)
@@ -176,7 +176,7 @@ class _Arrivals:
         self.f.shared.items(SIZE)[self.word] = state.word
         return tokens
 
-    def _simple(self, state: State, numbers: NDArray[np.int64]) -> bool:
+    def _simple(self, state: MbarrierState, numbers: NDArray[np.int64]) -> bool:
         """Plain arrivals, of which the last may end the phase."""
         plain = not (self.form.expects or self.form.no_complete)
         return plain and bool((numbers > 0).all()) and int(numbers.sum()) <= state.pending

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Access, Fragment, Transfer
+from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Fragment, MatrixAccess, Transfer
 from astra_chat.tools.virtual_gpu.isa.matrices import (
     Product,
     matrix_count,
@@ -177,7 +177,7 @@ class _Lines:
     usual: int
     """Distance of lines, in elements, where no stride is given."""
 
-    def places(self, f: Frame, access: Access, bits: int) -> Array:
+    def places(self, f: Frame, access: MatrixAccess, bits: int) -> Array:
         """Where each lane's part of an access begins: uint64, as lanes."""
         at = np.zeros((WARP_LANES, 2), np.int64)
         at[: len(access.at)] = access.at

@@ -19,7 +19,7 @@ from astra_chat.tools.virtual_gpu.memory.warp_races import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
-    Region,
+    BufferRegion,
     Site,
     lane_number,
     select,
@@ -144,7 +144,7 @@ class Access:
     f: Frame
     races: WarpRaces
     site: Site
-    region: Region
+    region: BufferRegion
     active: Active
     stamps: Stamps
     granules: Granules
@@ -282,7 +282,9 @@ def global_race_message(
     )
 
 
-def access(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Access | None:
+def access(
+    f: Frame, site: Site, region: BufferRegion, addresses: Array, active: Active
+) -> Access | None:
     """Returns the access as the check sees it; None if the buffer is not watched."""
     races = f.warp_races
     if races is None or (stamps := races.watched.by_address.get(region.buffer.address)) is None:

@@ -29,7 +29,7 @@ from astra_chat.tools.virtual_gpu.runtime.calls import (
     pack_params,
 )
 from astra_chat.tools.virtual_gpu.runtime.fat_binary import device_code
-from astra_chat.tools.virtual_gpu.runtime.host import Access
+from astra_chat.tools.virtual_gpu.runtime.host import CopyAccess
 from astra_chat.tools.virtual_gpu.runtime.printf import text_of
 from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX, disassemble
 from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUnsupported
@@ -172,12 +172,12 @@ class ProgramHost(CallsOnGpu):
             self.release(address)
         return super().forget()
 
-    def touch(self, address: int, nbytes: int, access: Access) -> int:
+    def touch(self, address: int, nbytes: int, access: CopyAccess) -> int:
         self._touched = max(self._touched, nbytes)
         error = super().touch(address, nbytes, access)
         if error:
             self._to_host.clear()
-        elif access == Access.TO_HOST:
+        elif access == CopyAccess.TO_HOST:
             self._to_host.append((address, nbytes))
         return error
 

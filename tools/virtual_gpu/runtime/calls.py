@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.ptx.parser import Kernel, Module
-from astra_chat.tools.virtual_gpu.runtime.host import Access, FunctionAttributes
+from astra_chat.tools.virtual_gpu.runtime.host import CopyAccess, FunctionAttributes
 from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch, PtxUnsupported
 
@@ -157,13 +157,13 @@ class CallsOnGpu:
         self._memory.remove(address, freed=True)
         return 0
 
-    def touch(self, address: int, nbytes: int, access: Access) -> int:
+    def touch(self, address: int, nbytes: int, access: CopyAccess) -> int:
         buffer = self._memory.find(address)
         if buffer is None or address + nbytes > buffer.address + buffer.nbytes:
             return INVALID_VALUE
         if buffer.allocated is not None:  # what kernels allocate is not for copies
             return INVALID_VALUE
-        if access == Access.WRITE:
+        if access == CopyAccess.WRITE:
             self._gpu.parts.touch()
             buffer.mark_span(address - buffer.address, nbytes)
         return 0

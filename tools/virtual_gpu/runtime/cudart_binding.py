@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from astra_chat.tools.gpu_specs import GpuSpec
-from astra_chat.tools.virtual_gpu.runtime.host import Access, Host
+from astra_chat.tools.virtual_gpu.runtime.host import CopyAccess, Host
 from astra_chat.tools.virtual_gpu.types import Dim3
 
 
@@ -195,7 +195,7 @@ class _Adapters:
         return self._host.release(address)
 
     def touch(self, address: int, nbytes: int, access: int) -> int:
-        return self._host.touch(address, nbytes, Access(access))
+        return self._host.touch(address, nbytes, CopyAccess(access))
 
     def symbol(self, module: int, name: bytes, address: Any, nbytes: Any) -> int:
         error, address[0], nbytes[0] = self._host.symbol(module, name.decode())

@@ -11,7 +11,7 @@ from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import Dim3
 
 
-class Access(IntEnum):
+class CopyAccess(IntEnum):
     """enum vcudart_access: what a copy does with device memory."""
 
     READ = 0
@@ -51,7 +51,7 @@ class Host(Protocol):
 
     def release(self, address: int) -> int: ...
 
-    def touch(self, address: int, nbytes: int, access: Access) -> int:
+    def touch(self, address: int, nbytes: int, access: CopyAccess) -> int:
         """Whether a copy may read or write there; a write is coverage."""
 
     def symbol(self, module: int, name: str) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ from astra_chat.tools.virtual_gpu.sass.disassembly import (
     MachineInstruction,
     MachineKernel,
 )
-from astra_chat.tools.virtual_gpu.sass.execution_counts import Code, Executions
+from astra_chat.tools.virtual_gpu.sass.execution_counts import Executions, MappedCode
 from astra_chat.tools.virtual_gpu.sass.functional_units import unit_of
 from astra_chat.tools.virtual_gpu.sass.pipeline import Timing, timings
 from astra_chat.tools.virtual_gpu.sass.store_merging import follow
@@ -56,7 +56,7 @@ class KernelCode:
 
     def __init__(self, kernel: MachineKernel, ptx: Sequence[PtxBlock]) -> None:
         blocks = basic_blocks(kernel)
-        self._code = Code(blocks, tuple(loops(blocks)), place(blocks, ptx), tuple(ptx))
+        self._code = MappedCode(blocks, tuple(loops(blocks)), place(blocks, ptx), tuple(ptx))
         self._executions = Executions(self._code)
         self._units = [_units(block.instructions) for block in blocks]
         self._calls = [sum(map(_is_call, block.instructions)) for block in blocks]

@@ -15,7 +15,7 @@ _MAX_LINES = 0.6
 
 
 @dataclass(frozen=True)
-class Code:
+class MappedCode:
     """A kernel's machine code as the rest of the package sees it."""
 
     blocks: tuple[MachineBlock, ...]
@@ -42,7 +42,7 @@ class _Group:
 class Executions:
     """Works out how often each block of one kernel's machine code ran."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: MappedCode) -> None:
         self._code = code
         self._before = predecessors(code.blocks)
         self._loops = [code.loop_of(n) for n in range(len(code.blocks))]
@@ -128,7 +128,7 @@ def _entries(loop: Loop | None, before: Sequence[Sequence[int]]) -> list[int]:
     return [] if loop is None else [n for n in before[loop.head] if n not in loop.members]
 
 
-def _groups(code: Code, loops: Sequence[Loop | None]) -> list[_Group]:
+def _groups(code: MappedCode, loops: Sequence[Loop | None]) -> list[_Group]:
     homes: dict[int, list[int]] = defaultdict(list)
     for number, placement in enumerate(code.placements):
         if placement.block is not None:

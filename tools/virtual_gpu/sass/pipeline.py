@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.sass.disassembly import SCOREBOARDS, MachineInstruction
-from astra_chat.tools.virtual_gpu.sass.execution_counts import Code
+from astra_chat.tools.virtual_gpu.sass.execution_counts import MappedCode
 from astra_chat.tools.virtual_gpu.sass.functional_units import (
     BRANCH_CYCLES,
     MEMORY,
@@ -152,14 +152,14 @@ def _boards(instruction: MachineInstruction) -> Sequence[int]:
     return instruction.waits
 
 
-def timings(code: Code, executed: frozenset[int]) -> list[Timing]:
+def timings(code: MappedCode, executed: frozenset[int]) -> list[Timing]:
     """Returns the timing of each block where the warp executes these; all others, and rare ones,
     take no time."""
     return _Run(code, executed).timings()
 
 
 class _Run:
-    def __init__(self, code: Code, executed: frozenset[int]) -> None:
+    def __init__(self, code: MappedCode, executed: frozenset[int]) -> None:
         self._code, self._executed = code, executed
         self._heads = {loop.head: loop for loop in code.loops}
         self._warp = _Warp()

@@ -12,7 +12,7 @@ import pytest
 from astra_chat.research.baselines.beside import Beside
 from astra_chat.research.baselines.evidence import Comparison, read
 from astra_chat.research.baselines.foreign import Places
-from astra_chat.research.baselines.measuring import Measuring
+from astra_chat.research.baselines.measuring import BaselineMeasuring
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import cuda_device, wanted_device
 from astra_chat.tools.task.folder import find_task
@@ -29,7 +29,7 @@ def places(tmp_path: Path) -> Places:
 
 
 def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_path: Path) -> None:
-    measuring = Measuring(tmp_path / "a.json", DEVICE, math.inf)
+    measuring = BaselineMeasuring(tmp_path / "a.json", DEVICE, math.inf)
     besides = [Beside(task, DEVICE) for task in TASKS]
     pairs = [(beside, pair) for beside in besides for pair in beside.pairs(places(tmp_path))]
     wanted = measuring.wanted(pairs)
@@ -57,7 +57,7 @@ def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_pa
 
 
 def test_nothing_begins_that_would_end_too_late(tmp_path: Path) -> None:
-    measuring = Measuring(tmp_path / "a.json", DEVICE, time.monotonic() + 3600)
+    measuring = BaselineMeasuring(tmp_path / "a.json", DEVICE, time.monotonic() + 3600)
     besides = [Beside(task, DEVICE) for task in TASKS]
     left = [(beside, pair) for beside in besides for pair in beside.pairs(Places())]
     assert measuring.next_in_time(left) == 0 and measuring.next_in_time([]) is None
@@ -74,20 +74,20 @@ def test_nothing_begins_that_would_end_too_late(tmp_path: Path) -> None:
 def test_a_file_is_continued_on_its_own_device_alone(tmp_path: Path) -> None:
     out = Path(shutil.copy(RECORDED, tmp_path))
     recorded = read(RECORDED)
-    continued = Measuring(out, recorded.device, math.inf)
+    continued = BaselineMeasuring(out, recorded.device, math.inf)
     assert tuple(continued.in_order()) == recorded.comparisons
     with pytest.raises(BadInput, match="another device"):
-        Measuring(out, wanted_device("cuda", "h100"), math.inf)
+        BaselineMeasuring(out, wanted_device("cuda", "h100"), math.inf)
 
 
 @pytest.mark.gpu
 def test_a_file_is_continued_where_it_ended(tmp_path: Path) -> None:
     device = cuda_device(0)
     out, task = tmp_path / "a.json", find_task("topk_softmax")
-    measuring = Measuring(out, device, math.inf)
+    measuring = BaselineMeasuring(out, device, math.inf)
     assert measuring.run([task], Places()) == 0
     whole = read(out)
     assert [c.first.tier for c in whole.comparisons] == ["empty", "streaming", "streaming"]
     assert all(c.cases and not c.failure for c in whole.comparisons)
-    again = Measuring(out, device, math.inf)
+    again = BaselineMeasuring(out, device, math.inf)
     assert again.run([task], Places()) == 0 and not again.longest_s

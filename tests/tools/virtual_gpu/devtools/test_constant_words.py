@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.virtual_gpu.devtools.constant_words import (
     SOURCE,
-    Row,
+    LoadRow,
     constants,
     read_rows,
     report,
@@ -33,7 +33,7 @@ def test_the_program_runs_on_the_virtual_gpu_and_computes_what_it_should() -> No
 
 def test_the_slopes_are_cycles_for_each_further_word() -> None:
     assert slope([1, 2, 4, 32], [30 + 3.5 * w for w in (0, 1, 3, 31)]) == pytest.approx(3.5)
-    rows = [Row(w, 1, 26 + 2.0 * w, 1 + 4.0 * w) for w in (1, 8, 32)]
+    rows = [LoadRow(w, 1, 26 + 2.0 * w, 1 + 4.0 * w) for w in (1, 8, 32)]
     assert "2.00 cycles of a lone warp and 4.00 of the SM" in report(rows)[-1]
 
 

@@ -9,7 +9,7 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import (
     BYTES,
     MOST,
     PHASE,
-    State,
+    MbarrierState,
     hang_message,
     has_no_result,
     is_poll,
@@ -23,30 +23,30 @@ COUNTS = st.integers(0, MOST)
 def test_a_state_comes_back_from_its_word(
     pending: int, expected: int, nbytes: int, phase: int
 ) -> None:
-    state = State(pending, expected, nbytes, phase)
+    state = MbarrierState(pending, expected, nbytes, phase)
     assert 0 <= state.word < 1 << 64
-    assert State.of(state.word) == state
+    assert MbarrierState.of(state.word) == state
 
 
 @given(st.integers(0, (1 << 64) - 1))
 def test_only_marked_words_are_mbarriers(word: int) -> None:
-    assert (State.of(word) is None) == (word >> 62 != 1)
+    assert (MbarrierState.of(word) is None) == (word >> 62 != 1)
 
 
 def test_fresh_memory_is_no_mbarrier() -> None:
-    assert State.of((1 << 64) - 1) is None and State.of(0) is None
+    assert MbarrierState.of((1 << 64) - 1) is None and MbarrierState.of(0) is None
 
 
 def test_a_phase_ends_when_nothing_is_awaited() -> None:
-    state = State(0, 5, 16, 1)
+    state = MbarrierState(0, 5, 16, 1)
     assert not state.turn()
     state.bytes = 0
-    assert state.turn() and state == State(5, 5, 0, 0)
+    assert state.turn() and state == MbarrierState(5, 5, 0, 0)
 
 
 @given(COUNTS, st.integers(0, 1 << 40), st.integers(0, 1))
 def test_a_token_tells_count_parity_and_phase(pending: int, phases: int, phase: int) -> None:
-    token = State(pending, 7, -3, phase).token(phases)
+    token = MbarrierState(pending, 7, -3, phase).token(phases)
     assert token & MOST == pending and token >> PHASE & 1 == phase
     assert token >> BYTES & MOST == phases & MOST
 
@@ -64,6 +64,6 @@ def test_which_instructions_wait_and_which_have_results() -> None:
 
 def test_words_of_a_wait_in_vain() -> None:
     assert "offset 8, which still awaits 2 of 3 arrivals and 16 bytes" in hang_message(
-        8, State(2, 3, 16, 0).word
+        8, MbarrierState(2, 3, 16, 0).word
     )
     assert "nothing, as it is not initialized" in hang_message(8, 0)

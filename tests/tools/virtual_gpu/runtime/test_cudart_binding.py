@@ -16,7 +16,7 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import Runtime, missing_call
 from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
-from astra_chat.tools.virtual_gpu.runtime.host import Access, FunctionAttributes
+from astra_chat.tools.virtual_gpu.runtime.host import CopyAccess, FunctionAttributes
 from astra_chat.tools.virtual_gpu.types import Dim3
 
 MODULE = 4711
@@ -65,7 +65,7 @@ class Recorder:
     def release(self, address: int) -> int:
         return self._ask("release", address)
 
-    def touch(self, address: int, nbytes: int, access: Access) -> int:
+    def touch(self, address: int, nbytes: int, access: CopyAccess) -> int:
         return self._ask("touch", nbytes, access)
 
     def symbol(self, module: int, name: str) -> tuple[int, int, int]:

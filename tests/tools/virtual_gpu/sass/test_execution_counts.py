@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.tools.virtual_gpu.sass.block_mapping import PtxBlock, place
 from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
-from astra_chat.tools.virtual_gpu.sass.execution_counts import Code, Executions
+from astra_chat.tools.virtual_gpu.sass.execution_counts import Executions, MappedCode
 from tests.tools.virtual_gpu.sass.code import instruction, kernel
 
 LOOP = (
@@ -35,7 +35,7 @@ UNROLLED = kernel(
 
 def executions(code: object = UNROLLED) -> Executions:
     blocks = basic_blocks(code)  # type: ignore[arg-type]
-    return Executions(Code(blocks, tuple(loops(blocks)), place(blocks, LOOP), LOOP))
+    return Executions(MappedCode(blocks, tuple(loops(blocks)), place(blocks, LOOP), LOOP))
 
 
 @pytest.mark.parametrize("turns", [1, 3, 4, 5, 8, 103])
@@ -67,7 +67,7 @@ def test_copies_side_by_side_share() -> None:
     )
     ptx = (PtxBlock((3, 4), (1,)), PtxBlock((5,), ()))
     blocks = basic_blocks(code)
-    found = Executions(Code(blocks, (), place(blocks, ptx), ptx))
+    found = Executions(MappedCode(blocks, (), place(blocks, ptx), ptx))
     assert found.of((10, 10)) == [0, 5, 5, 10]
 
 

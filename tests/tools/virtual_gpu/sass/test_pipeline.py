@@ -8,7 +8,7 @@ from dataclasses import replace
 from astra_chat.tools.virtual_gpu.sass.block_mapping import place
 from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
 from astra_chat.tools.virtual_gpu.sass.disassembly import MachineInstruction
-from astra_chat.tools.virtual_gpu.sass.execution_counts import Code
+from astra_chat.tools.virtual_gpu.sass.execution_counts import MappedCode
 from astra_chat.tools.virtual_gpu.sass.functional_units import BRANCH_CYCLES, XU_CYCLES, latency
 from astra_chat.tools.virtual_gpu.sass.pipeline import Cost, Timing, timings
 from tests.tools.virtual_gpu.sass.code import instruction, kernel
@@ -19,7 +19,7 @@ def timed(
 ) -> Sequence[Timing]:
     """Timings of a warp that runs all blocks but these."""
     blocks = basic_blocks(kernel(*items))
-    code = Code(blocks, tuple(loops(blocks)), place(blocks, ()), ())
+    code = MappedCode(blocks, tuple(loops(blocks)), place(blocks, ()), ())
     return timings(code, frozenset(range(len(blocks))) - without)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import WIDTHS, Instruction
+from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import WIDTHS, ComparedInstruction
 
 Bits = NDArray[np.unsignedinteger]
 SEED = 20261121
@@ -40,7 +40,7 @@ _FLOATS = {
 """Bits, bits of the fraction, and the exponent's bias."""
 
 
-def count(instruction: Instruction) -> int:
+def count(instruction: ComparedInstruction) -> int:
     """How many inputs; of a matrix product, threads."""
     if instruction.few:
         return FEW
@@ -63,7 +63,7 @@ def sample(number: int) -> NDArray[np.int64]:
     return (chosen[:, None] * 32 + np.arange(32)).ravel()
 
 
-def inputs(instruction: Instruction) -> list[Bits]:
+def inputs(instruction: ComparedInstruction) -> list[Bits]:
     """One array of raw bits for each source register."""
     number = count(instruction)
     sources = instruction.sources.replace("|", "")
@@ -131,7 +131,7 @@ def _usual(domain: str, generator: np.random.Generator, number: int) -> Bits:
     return bits
 
 
-def _matrices(instruction: Instruction, number: int) -> list[Bits]:
+def _matrices(instruction: ComparedInstruction, number: int) -> list[Bits]:
     """Registers of A, B and C. By warps: values of equal size, of one sign, of very different
     sizes, random bits (with infinities and NaNs) in one warp of 64."""
     parts = instruction.sources.split("|")

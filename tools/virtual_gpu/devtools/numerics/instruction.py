@@ -9,7 +9,7 @@ WIDTHS = {"h": 16, "r": 32, "l": 64}
 
 
 @dataclass(frozen=True)
-class Instruction:
+class ComparedInstruction:
     name: str
     """The opcode with all modifiers."""
     shape: str

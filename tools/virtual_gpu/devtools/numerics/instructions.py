@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import Instruction
+from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import ComparedInstruction
 from astra_chat.tools.virtual_gpu.devtools.numerics.matrices import matrices
 
 
 @cache
-def instructions() -> tuple[Instruction, ...]:
+def instructions() -> tuple[ComparedInstruction, ...]:
     """All of them, exact ones first; names are unique."""
     return tuple(
         [
@@ -30,15 +30,17 @@ def instructions() -> tuple[Instruction, ...]:
     )
 
 
-def _exact(name: str, shape: str, domain: str, result: str = "", **more: object) -> Instruction:
-    return Instruction(name, shape, domain, result, **more)  # type: ignore[arg-type]
+def _exact(
+    name: str, shape: str, domain: str, result: str = "", **more: object
+) -> ComparedInstruction:
+    return ComparedInstruction(name, shape, domain, result, **more)  # type: ignore[arg-type]
 
 
 _MODES = ("rn", "rz", "rm", "rp")
 _ARITY = {"add": 2, "sub": 2, "mul": 2, "div": 2, "fma": 3, "rcp": 1, "sqrt": 1}
 
 
-def _floats() -> Iterator[Instruction]:
+def _floats() -> Iterator[ComparedInstruction]:
     for how, mode in product(_ARITY, _MODES):
         for tail in ("", ".ftz") + ((".sat", ".ftz.sat") if how in ("add", "mul", "fma") else ()):
             yield _exact(f"{how}.{mode}{tail}.f32", "r:" + "r" * _ARITY[how], "f32", "f32")
@@ -71,13 +73,13 @@ def _floats() -> Iterator[Instruction]:
     yield _exact("slct.f32.s32", "r:rrr", "f32")
 
 
-def _predicate(name: str, shape: str, domain: str) -> Instruction:
+def _predicate(name: str, shape: str, domain: str) -> ComparedInstruction:
     places = ", ".join(f"%{n}" for n in range(1, len(shape) - 1))
     text = f"{{ .reg .pred p; {name} p, {places}; selp.u32 %0, 1, 0, p; }}"
-    return Instruction(name, shape, domain, text=text)
+    return ComparedInstruction(name, shape, domain, text=text)
 
 
-def _halves() -> Iterator[Instruction]:
+def _halves() -> Iterator[ComparedInstruction]:
     for how, form in product(("add", "sub", "mul", "fma"), ("f16", "bf16")):
         sources = _ARITY[how]
         tails = [""] + ([".ftz", ".sat", ".ftz.sat"] if form == "f16" else [])
@@ -99,7 +101,7 @@ _FLOAT_LETTER = {"f16": "h", "bf16": "h", "f32": "r", "f64": "l"}
 _WHOLE = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
 
 
-def _conversions() -> Iterator[Instruction]:
+def _conversions() -> Iterator[ComparedInstruction]:
     yield from _between_floats()
     for source, target in product(("f16", "f32", "f64"), _WHOLE):
         for rounding in ("rni", "rzi", "rmi", "rpi"):
@@ -125,7 +127,7 @@ def _includes(wide: str, narrow: str) -> bool:
     return wide[0] == "s" and int(wide[1:]) > int(narrow[1:])
 
 
-def _between_floats() -> Iterator[Instruction]:
+def _between_floats() -> Iterator[ComparedInstruction]:
     for rounding in _MODES:
         yield _exact(f"cvt.{rounding}.f32.f64", "r:l", "f64", "f32")
         yield _exact(f"cvt.{rounding}.ftz.f32.f64", "r:l", "f64", "f32")
@@ -150,7 +152,7 @@ def _between_floats() -> Iterator[Instruction]:
         yield _exact(f"cvt.{rounding}.f16.f16", "h:h", "f16", "f16")
 
 
-def _bytes_of_floats() -> Iterator[Instruction]:
+def _bytes_of_floats() -> Iterator[ComparedInstruction]:
     """Pairs of 8-bit floats; a NaN has one code."""
     for form, relu in product(("e4m3x2", "e5m2x2"), ("", ".relu")):
         yield _exact(f"cvt.rn.satfinite{relu}.{form}.f32", "h:rr", "f32")
@@ -158,7 +160,7 @@ def _bytes_of_floats() -> Iterator[Instruction]:
         yield _exact(f"cvt.rn{relu}.f16x2.{form}", "r:h", "int", "f16")
 
 
-def _integers() -> Iterator[Instruction]:
+def _integers() -> Iterator[ComparedInstruction]:
     for letter, kind in (
         ("h", "u16"),
         ("h", "s16"),
@@ -191,7 +193,7 @@ def _integers() -> Iterator[Instruction]:
     yield from _bits()
 
 
-def _bits() -> Iterator[Instruction]:
+def _bits() -> Iterator[ComparedInstruction]:
     for letter, bits in (("h", 16), ("r", 32), ("l", 64)):
         for how in ("and", "or", "xor"):
             yield _exact(f"{how}.b{bits}", f"{letter}:{letter * 2}", "int")
@@ -210,7 +212,7 @@ def _bits() -> Iterator[Instruction]:
     yield from _bytes()
 
 
-def _bytes() -> Iterator[Instruction]:
+def _bytes() -> Iterator[ComparedInstruction]:
     """Funnel shifts, bytes and halves of words, tables, carries."""
     for way, how in product("lr", ("wrap", "clamp")):
         yield _exact(f"shf.{way}.{how}.b32", "r:rrr", "int")
@@ -234,7 +236,7 @@ def _bytes() -> Iterator[Instruction]:
         yield _exact(f"{how}.cc, {how}c.u32", "r:rrr", "int", text=carry.format(how))
 
 
-def _special() -> Iterator[Instruction]:
+def _special() -> Iterator[ComparedInstruction]:
     """The approximate ones."""
     one = "1 ulp"
     bounds = {
@@ -248,20 +250,20 @@ def _special() -> Iterator[Instruction]:
     }
     for name, bound in bounds.items():
         for tail in ("", ".ftz"):
-            yield Instruction(f"{name}.approx{tail}.f32", "r:r", "f32", "f32", bound)
-    yield Instruction("tanh.approx.f32", "r:r", "f32", "f32", "2^-11 relative")
+            yield ComparedInstruction(f"{name}.approx{tail}.f32", "r:r", "f32", "f32", bound)
+    yield ComparedInstruction("tanh.approx.f32", "r:r", "f32", "f32", "2^-11 relative")
     for tail in ("", ".ftz"):
         near = "2 ulp for |b| in [2^-126, 2^126]"
-        yield Instruction(f"div.approx{tail}.f32", "r:rr", "f32", "f32", near)
-        yield Instruction(f"div.full{tail}.f32", "r:rr", "f32", "f32", "2 ulp")
+        yield ComparedInstruction(f"div.approx{tail}.f32", "r:rr", "f32", "f32", near)
+        yield ComparedInstruction(f"div.full{tail}.f32", "r:rr", "f32", "f32", "2 ulp")
     high = "20 bits of fraction"
-    yield Instruction("rcp.approx.ftz.f64", "l:l", "f64", "f64", high)
-    yield Instruction("rsqrt.approx.ftz.f64", "l:l", "f64", "f64", high)
-    yield Instruction("rsqrt.approx.f64", "l:l", "f64", "f64", "not stated")
+    yield ComparedInstruction("rcp.approx.ftz.f64", "l:l", "f64", "f64", high)
+    yield ComparedInstruction("rsqrt.approx.ftz.f64", "l:l", "f64", "f64", high)
+    yield ComparedInstruction("rsqrt.approx.f64", "l:l", "f64", "f64", "not stated")
     for form, bound in (("f16", "2^-10.987 absolute"), ("bf16", "2^-8 absolute")):
-        yield Instruction(f"tanh.approx.{form}", "h:h", form, form, bound)
-        yield Instruction(f"tanh.approx.{form}x2", "r:r", form, form, bound)
+        yield ComparedInstruction(f"tanh.approx.{form}", "h:h", form, form, bound)
+        yield ComparedInstruction(f"tanh.approx.{form}x2", "r:r", form, form, bound)
     for form, bound in (("f16", "2^-9.9 relative"), ("ftz.bf16", "2^-7 relative")):
         kind = form.removeprefix("ftz.")
-        yield Instruction(f"ex2.approx.{form}", "h:h", kind, kind, bound)
-        yield Instruction(f"ex2.approx.{form}x2", "r:r", kind, kind, bound)
+        yield ComparedInstruction(f"ex2.approx.{form}", "h:h", kind, kind, bound)
+        yield ComparedInstruction(f"ex2.approx.{form}x2", "r:r", kind, kind, bound)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import Instruction
+from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import ComparedInstruction
 from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Fragment, wmma_fragment
 
 _SUMS = "not stated"
@@ -17,7 +17,7 @@ _USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 Shape = tuple[int, int, int]
 
 
-def matrices() -> Iterator[Instruction]:
+def matrices() -> Iterator[ComparedInstruction]:
     yield from _mma()
     yield from _mma_of_doubles()
     for shape, form, sums in _wmma_forms():
@@ -25,7 +25,7 @@ def matrices() -> Iterator[Instruction]:
     yield from _transfers()
 
 
-def _mma() -> Iterator[Instruction]:
+def _mma() -> Iterator[ComparedInstruction]:
     """Shapes: registers of D, and of A, B and C together as the program's loop sees them."""
     forms = (
         ("m16n8k8", "f16", "f16"),
@@ -39,11 +39,11 @@ def _mma() -> Iterator[Instruction]:
     )
     for size, total, form in forms:
         name = f"mma.sync.aligned.{size}.row.col.{total}.{form}.{form}.{total}"
-        yield Instruction(name, mma_shape(size, total, form), form, total, bound=_SUMS)
+        yield ComparedInstruction(name, mma_shape(size, total, form), form, total, bound=_SUMS)
     for size, a, b in product(("m16n8k16", "m16n8k32"), ("s8", "u8"), ("s8", "u8")):
         for tail in ("", ".satfinite"):
             name = f"mma.sync.aligned.{size}.row.col{tail}.s32.{a}.{b}.s32"
-            yield Instruction(name, mma_shape(size, "s32", a), "int")
+            yield ComparedInstruction(name, mma_shape(size, "s32", a), "int")
 
 
 def mma_shape(size: str, total: str, form: str) -> str:
@@ -55,11 +55,11 @@ def mma_shape(size: str, total: str, form: str) -> str:
     return f"{'r' * c}:{'r' * a}|{'r' * b}|{'r' * c}"
 
 
-def _mma_of_doubles() -> Iterator[Instruction]:
+def _mma_of_doubles() -> Iterator[ComparedInstruction]:
     for m, n, k in ((8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)):
         name = f"mma.sync.aligned.m{m}n{n}k{k}.row.col.f64.f64.f64.f64"
         a, b, c = ("l" * (size // 32) for size in (m * k, k * n, m * n))
-        yield Instruction(name, f"{c}:{a}|{b}|{c}", "f64", "f64")
+        yield ComparedInstruction(name, f"{c}:{a}|{b}|{c}", "f64", "f64")
 
 
 def _wmma_forms() -> Iterator[tuple[Shape, str, tuple[str, str]]]:
@@ -74,7 +74,7 @@ def _wmma_forms() -> Iterator[tuple[Shape, str, tuple[str, str]]]:
     yield (8, 8, 4), "f64", ("f64", "f64")
 
 
-def _wmma(shape: Shape, form: str, sums: tuple[str, str]) -> Iterator[Instruction]:
+def _wmma(shape: Shape, form: str, sums: tuple[str, str]) -> Iterator[ComparedInstruction]:
     m, n, k = shape
     d, c = sums
     size = f"m{m}n{n}k{k}"
@@ -97,7 +97,7 @@ def _wmma(shape: Shape, form: str, sums: tuple[str, str]) -> Iterator[Instructio
     tails = ("", ".satfinite") if d == "s32" else ("",)
     for tail in tails:
         name = f"wmma.mma.sync.aligned.row.col.{size}.{types}{tail}"
-        yield Instruction(
+        yield ComparedInstruction(
             name,
             f"{own[0]}:{own[1]}|{own[2]}|{own[3]}",
             "int" if d == "s32" else form,
@@ -112,7 +112,7 @@ def _registers(fragment: Fragment) -> int:
     return fragment.different * BITS[fragment.format] // fragment.word_bits
 
 
-def _transfers() -> Iterator[Instruction]:
+def _transfers() -> Iterator[ComparedInstruction]:
     """Every fragment from a matrix in shared memory, and accumulators back there."""
     forms = [
         *(
@@ -134,7 +134,7 @@ def _transfers() -> Iterator[Instruction]:
         yield _transfer(part, shape, form, order)
 
 
-def _transfer(part: str, shape: Shape, form: str, order: str) -> Instruction:
+def _transfer(part: str, shape: Shape, form: str, order: str) -> ComparedInstruction:
     m, n, k = shape
     rows, columns = {"a": (m, k), "b": (k, n)}.get(part, (m, n))
     fragment = wmma_fragment(form, part, rows, columns)
@@ -156,7 +156,7 @@ def _transfer(part: str, shape: Shape, form: str, order: str) -> Instruction:
         f"mov.u32 l, %%tid.x; shr.u32 w, l, 5; and.b32 l, l, 31; mov.u32 m, all; "
         f"mad.lo.u32 m, w, {128 * words}, m; mad.lo.u32 l, l, {4 * words}, m; {steps} }}"
     )
-    return Instruction(name, f"{results}:{sources}", "int", text=text, few=True)
+    return ComparedInstruction(name, f"{results}:{sources}", "int", text=text, few=True)
 
 
 _WAIT = "bar.warp.sync 0xffffffff;"

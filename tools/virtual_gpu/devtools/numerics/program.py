@@ -14,7 +14,7 @@ import numpy as np
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu.devtools.numerics.inputs import Bits, count, inputs, sample
-from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import WIDTHS, Instruction
+from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import WIDTHS, ComparedInstruction
 from astra_chat.tools.virtual_gpu.programs.run_program import run_program
 from astra_chat.tools.virtual_gpu.types import Engine
 
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
 
 
 def answers(
-    chosen: Sequence[Instruction],
+    chosen: Sequence[ComparedInstruction],
     device: str = "virtual",
     engine: Engine = "numpy",
     *,
@@ -88,7 +88,7 @@ def answers(
 
 
 def _answers(
-    chosen: Sequence[Instruction], device: str, engine: Engine, sampled: bool
+    chosen: Sequence[ComparedInstruction], device: str, engine: Engine, sampled: bool
 ) -> dict[str, Bits]:
     with tempfile.TemporaryDirectory(prefix="astra-numerics-") as name:
         folder = Path(name)
@@ -116,12 +116,12 @@ def _run_natively(source: Path, tool: Path, words: Sequence[str]) -> None:
             raise MissingDependency(f"{Path(command[0]).name} failed: {done.stderr.strip()[:400]}")
 
 
-def _count(instruction: Instruction, sampled: bool) -> int:
+def _count(instruction: ComparedInstruction, sampled: bool) -> int:
     number = count(instruction)
     return sample(number).size if sampled else number
 
 
-def _cut(chosen: Sequence[Instruction], data: bytes, sampled: bool) -> dict[str, Bits]:
+def _cut(chosen: Sequence[ComparedInstruction], data: bytes, sampled: bool) -> dict[str, Bits]:
     results: dict[str, Bits] = {}
     at = 0
     for instruction in chosen:
@@ -135,7 +135,7 @@ def _cut(chosen: Sequence[Instruction], data: bytes, sampled: bool) -> dict[str,
     return results
 
 
-def program(chosen: Sequence[Instruction], *, sampled: bool = False) -> tuple[str, bytes]:
+def program(chosen: Sequence[ComparedInstruction], *, sampled: bool = False) -> tuple[str, bytes]:
     """The program's text, and the file that it reads."""
     places: dict[bytes, int] = {}
     data: list[bytes] = []
@@ -160,7 +160,7 @@ def program(chosen: Sequence[Instruction], *, sampled: bool = False) -> tuple[st
     return _HEAD + "\n".join(kernels) + main, b"".join(data)
 
 
-def _kernel(number: int, instruction: Instruction) -> str:
+def _kernel(number: int, instruction: ComparedInstruction) -> str:
     results = instruction.shape.partition(":")[0]
     sources = instruction.sources.replace("|", "")
     kind = {letter: f"uint{bits}_t" for letter, bits in WIDTHS.items()}
@@ -182,7 +182,7 @@ def _kernel(number: int, instruction: Instruction) -> str:
     )
 
 
-def _assembly(instruction: Instruction) -> str:
+def _assembly(instruction: ComparedInstruction) -> str:
     if instruction.text:
         return instruction.text
     if not instruction.is_matrix:

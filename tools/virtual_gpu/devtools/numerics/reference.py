@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.devtools.numerics.inputs import Bits, sample
-from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import Instruction
+from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import ComparedInstruction
 from astra_chat.tools.virtual_gpu.devtools.numerics.ulps import checksums
 
 KEPT = Path(__file__).parent / "h200.npz"
@@ -46,7 +46,11 @@ def checksum(bits: Bits, kind: str) -> int:
 
 
 def keep(
-    path: Path, device: str, date: str, results: Mapping[str, Bits], chosen: list[Instruction]
+    path: Path,
+    device: str,
+    date: str,
+    results: Mapping[str, Bits],
+    chosen: list[ComparedInstruction],
 ) -> None:
     """found: full answers of the device, by name."""
     few = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.devtools.numerics.inputs import Bits
-from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import Instruction
+from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import ComparedInstruction
 from astra_chat.tools.virtual_gpu.devtools.numerics.instructions import instructions
 from astra_chat.tools.virtual_gpu.devtools.numerics.program import answers
 from astra_chat.tools.virtual_gpu.devtools.numerics.reference import (
@@ -58,7 +58,7 @@ class Row:
         return self.equal / self.elements
 
 
-def compare(instruction: Instruction, ours: Bits, theirs: Bits) -> Row:
+def compare(instruction: ComparedInstruction, ours: Bits, theirs: Bits) -> Row:
     """Compares the raw results of both."""
     kind = instruction.result
     a, b = canonical(ours, kind), canonical(theirs, kind)
@@ -100,7 +100,7 @@ def numerics(
     return sum(not row.bound and row.equal < row.elements for row in rows)
 
 
-def against_kept(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Row], str]:
+def against_kept(chosen: Sequence[ComparedInstruction], engine: Engine) -> tuple[list[Row], str]:
     """Rows, and what they were compared with."""
     held = read()
     ours = answers(chosen, engine=engine, sampled=True)
@@ -115,7 +115,9 @@ def against_kept(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Ro
     return rows, f"{held.device}, {held.date}, few inputs"
 
 
-def against_checksums(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Row], str]:
+def against_checksums(
+    chosen: Sequence[ComparedInstruction], engine: Engine
+) -> tuple[list[Row], str]:
     """Compares checksums over all inputs, for instructions whose results must be bit-equal: exact
     ones and matrix products. Returns the rows, and what they were compared with."""
     held = read()
@@ -132,7 +134,7 @@ def against_checksums(chosen: Sequence[Instruction], engine: Engine) -> tuple[li
 
 
 def _on_gpu(
-    chosen: Sequence[Instruction], engine: Engine, out: Path | None
+    chosen: Sequence[ComparedInstruction], engine: Engine, out: Path | None
 ) -> tuple[list[Row], str]:
     device, date = _device_name(), datetime.date.today().isoformat()
     theirs = answers(chosen, "cuda")
@@ -157,7 +159,10 @@ def _device_name() -> str:
 
 
 def _write_details(
-    out: Path, chosen: Sequence[Instruction], ours: Mapping[str, Bits], theirs: Mapping[str, Bits]
+    out: Path,
+    chosen: Sequence[ComparedInstruction],
+    ours: Mapping[str, Bits],
+    theirs: Mapping[str, Bits],
 ) -> None:
     """The GPU's checksums; where it differs; of floats, by how much: enough to try a mended engine
     against all inputs without the GPU."""

@@ -1,9 +1,10 @@
-"""Seconds to a first judged kernel through each door, for somebody who has just installed Astra:
-`python -m astra_chat.research.measure_doors [PYTHON]`, PYTHON being that of the installation.
+"""Seconds to a first judged kernel through each interface, for somebody who has just installed
+Astra: `python -m astra_chat.research.measure_interfaces [PYTHON]`, PYTHON being that of the
+installation.
 
-Each door is a new process in an empty folder; first nothing is cached, then it is done again. The
-kernel is correct and given at once. In the run with a mailbox the recorded answers of a live run
-are given as they are asked for, so nobody's thinking is in the time.
+Each interface is a new process in an empty folder; first nothing is cached, then it is done again.
+The kernel is correct and given at once. In the run with a mailbox the recorded answers of a live
+run are given as they are asked for, so nobody's thinking is in the time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ WAIT_S = 600.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where a door is tried."""
+    """Where an interface is tried."""
 
     python: str
     folder: Path
@@ -142,24 +143,24 @@ def judged(out: Path) -> str:
     return found[1].outcome.kind if len(found) > 1 else ""
 
 
-DOORS: dict[str, Callable[[Place], str]] = {
+INTERFACES: dict[str, Callable[[Place], str]] = {
     "astra-chat check": check,
     "astra-chat evaluate --json": evaluate,
     "Python: evaluate": python,
     "MCP: evaluate": mcp,
     "run with a mailbox": mailbox,
 }
-"""Functions that try a door, by its name; what each gives back says how the kernel was judged."""
+"""Functions that try an interface, by its name; what each returns says how the kernel was judged."""
 
 
-def seconds(door: Callable[[Place], str], python: str, times: int = 2) -> list[float]:
+def seconds(interface: Callable[[Place], str], python: str, times: int = 2) -> list[float]:
     """Returns the seconds of so many tries in a row with one cache, which is empty at first."""
     found = []
-    with tempfile.TemporaryDirectory(prefix="astra-doors-") as name:
+    with tempfile.TemporaryDirectory(prefix="astra-interfaces-") as name:
         for number in range(times):
             (folder := Path(name) / str(number)).mkdir()
             start = time.perf_counter()
-            said = door(Place(python, folder, Path(name) / "cache"))
+            said = interface(Place(python, folder, Path(name) / "cache"))
             found.append(time.perf_counter() - start)
             if not any(word in said for word in ("correct", "accepted", "timed", "tie")):
                 raise RuntimeError(f"the kernel was not judged as correct: {said[:2000]}")
@@ -168,8 +169,8 @@ def seconds(door: Callable[[Place], str], python: str, times: int = 2) -> list[f
 
 def main(words: list[str]) -> None:
     interpreter = words[0] if words else sys.executable
-    for name, door in DOORS.items():
-        first, again = seconds(door, interpreter)
+    for name, interface in INTERFACES.items():
+        first, again = seconds(interface, interpreter)
         print(f"{name}: {first:.1f} s with nothing cached, {again:.1f} s again", flush=True)
 
 

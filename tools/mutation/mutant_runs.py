@@ -20,7 +20,7 @@ from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw, draw_shared
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
-    Built,
+    BuiltMutant,
     Mutant,
     build_mutants,
     mutants,
@@ -85,7 +85,7 @@ class Scorer:
         self._task, self._oracle, self._source = task, oracle, source
         self.count, self._tell = count, tell
         self._checker = Checker(self._runner, oracle, entropy)
-        self._builds: list[Built] | None = None
+        self._builds: list[BuiltMutant] | None = None
         self._unsupported: set[str] = set()
 
     def score(self, cases: Sequence[Case]) -> CaseScores:
@@ -156,8 +156,11 @@ class Scorer:
         return [name for one in left for name in probes[one.mutant.source]]
 
     def _surviving(
-        self, built: Sequence[Built], cases: Sequence[OracleCase], verdict: Verdict | None = None
-    ) -> list[Built]:
+        self,
+        built: Sequence[BuiltMutant],
+        cases: Sequence[OracleCase],
+        verdict: Verdict | None = None,
+    ) -> list[BuiltMutant]:
         """Mutants that none of the cases kills. They run in waves of cases: most mutants fail the
         smallest cases and need no others."""
         left = list(built)
@@ -178,7 +181,7 @@ class Scorer:
             harmless=tuple(self._harmless(lived)),
         )
 
-    def _harmless(self, lived: Sequence[Built]) -> list[str]:
+    def _harmless(self, lived: Sequence[BuiltMutant]) -> list[str]:
         """Names of the mutants that write what the source writes, byte by byte, on each of many
         drawn cases."""
         itself, rng = self._itself(), random.Random(0)
@@ -213,11 +216,11 @@ class Scorer:
                 digest.update(run.after(arg)[0].tobytes())
         return digest.hexdigest()
 
-    def _itself(self) -> Built | None:
+    def _itself(self) -> BuiltMutant | None:
         """The source, built as its mutants are; None where it cannot be."""
         return next(iter(self._built([ITSELF])), None)
 
-    def _built(self, names: Sequence[str] | None = None) -> list[Built]:
+    def _built(self, names: Sequence[str] | None = None) -> list[BuiltMutant]:
         """The mutants of these names, or all."""
         if self._builds is None:
             self._tell(0, 1, "seeded bugs are built")
@@ -241,7 +244,7 @@ class Scorer:
 
     def _killing(
         self,
-        built: Sequence[Built],
+        built: Sequence[BuiltMutant],
         oracle_cases: Sequence[OracleCase],
         verdict: Verdict | None = None,
         *,
@@ -265,7 +268,7 @@ class Scorer:
         return found
 
     def _kills(
-        self, calls: Sequence[tuple[Built, OracleCase]], verdict: Verdict, every: bool
+        self, calls: Sequence[tuple[BuiltMutant, OracleCase]], verdict: Verdict, every: bool
     ) -> list[tuple[str, Case]]:
         """The mutants and cases of calls that kill; a call that ends its process is followed by
         the next call in another."""

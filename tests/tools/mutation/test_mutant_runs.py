@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.mutation.mutant_runs import Scorer
 from astra_chat.tools.mutation.mutants import Mutant
-from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle
@@ -30,7 +30,7 @@ TOO_LARGE = Case(dims={"rows": 4096, "d": 4096}, dtype="float32")
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read that another version of the operators left."""
-    monkeypatch.setattr("astra_chat.tools.mutation.scoring.cache_folder", lambda kind: tmp_path)
+    monkeypatch.setattr("astra_chat.tools.mutation.mutant_runs.cache_folder", lambda kind: tmp_path)
 
 
 @pytest.mark.in_full
@@ -63,7 +63,7 @@ def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     }
     made = [Mutant(name, 1, "", "", SCALAR.replace(*c)) for name, c in changes.items()]
     assert all(mutant.source != SCALAR for mutant in made)
-    monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    monkeypatch.setattr("astra_chat.tools.mutation.mutant_runs.mutants", lambda *_: made)
     hung, run = [], Runner.run
 
     def counted(self: Runner, *args: Any, **options: Any) -> Iterator[CaseRun | Failure]:
@@ -97,7 +97,7 @@ def test_bugs_that_change_no_result_are_left_out(
     source = source.replace("rows * d)", "rows * d, rows)")
     made = [Mutant(name, 1, "", "", source.replace(*c)) for name, c in changes.items()]
     assert all(mutant.source != source for mutant in made)
-    monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    monkeypatch.setattr("astra_chat.tools.mutation.mutant_runs.mutants", lambda *_: made)
     weak, oracle = task.model_copy(update={"check": (EMPTY_ROW,)}), Oracle(task)
     try:
         scores = Scorer(weak, oracle, source, Stop(), 3).score([EMPTY_ROW])
@@ -132,7 +132,7 @@ def test_bugs_in_code_that_no_legal_case_reaches_are_left_out(
         "same": ("2.0f * in", "in[i] * 2.0f; // "),
     }
     made = [Mutant(name, 1, "", "", source.replace(*c)) for name, c in changes.items()]
-    monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    monkeypatch.setattr("astra_chat.tools.mutation.mutant_runs.mutants", lambda *_: made)
     oracle = Oracle(task)
     try:
         suite = Scorer(task, oracle, source, Stop(), 4).suite()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_chat.tools.virtual_gpu.lowering.block_order import (
+from astra_chat.tools.virtual_gpu.lowering.basic_block_order import (
     shared_latches,
     weak_topological_order,
 )
