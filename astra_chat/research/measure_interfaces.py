@@ -150,7 +150,7 @@ INTERFACES: dict[str, Callable[[Place], str]] = {
     "MCP: evaluate": mcp,
     "run with a mailbox": mailbox,
 }
-"""Functions that try an interface, by its name; what each returns says how the kernel was judged."""
+"""Functions that try an interface, by its name; each returns how the kernel was judged."""
 
 
 def seconds(interface: Callable[[Place], str], python: str, times: int = 2) -> list[float]:
