@@ -83,10 +83,13 @@ class Code(list[Token]):
         super().__init__(tokens)
         self._closing: dict[int, int] = {}
         self._opening: dict[int, int] = {}
+        self._around: dict[int, int] = {}
         self._heads: list[int] = []
         head, open_ones = 0, list[int]()
         for index, token in enumerate(self):
             self._heads.append(head)
+            if open_ones:
+                self._around[index] = open_ones[-1]
             if token.text in (";", "{", "}"):
                 head = index + 1
             if token.kind == "punct" and token.text in ("(", "[", "{"):
@@ -102,6 +105,24 @@ class Code(list[Token]):
     def opening(self, end: int) -> int:
         """Index of the bracket that the one at `end` closes; 0 if it closes none."""
         return self._opening.get(end, 0)
+
+    def around(self, index: int) -> int:
+        """Index of the innermost bracket that is open before `index`; -1 if none is."""
+        return self._around.get(index, -1)
+
+    def arguments(self, start: int, end: int) -> list[list[Token]]:
+        """What the commas divide between a bracket at `start` and `end`; inner brackets stay
+        whole."""
+        found: list[list[Token]] = [[]]
+        index = start + 1
+        while index < end:
+            close = self.closing(index) if self[index].text in ("(", "[", "{") else index
+            if self[index].text == ",":
+                found.append([])
+            else:
+                found[-1] += self[index : close + 1]
+            index = close + 1
+        return found
 
     def head(self, index: int) -> int:
         """Where the statement begins that `index` stands in."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_chat.tools.cpp_tokens import Token, tokens
+from astra_chat.tools.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.system.toolkit import find_compiler
 
 
@@ -95,3 +95,16 @@ def test_every_shipped_kernel_reads_without_a_bad_token() -> None:
     assert sources
     for path in sources:
         assert not [t for t in tokens(path.read_text()) if t.kind == "bad"], path
+
+
+def test_brackets_know_what_stands_in_them() -> None:
+    code = Code(tokens("f(a, g(b, c)[d], {e}) ; h"))
+    texts = [token.text for token in code]
+    outer, inner = texts.index("("), texts.index("g") + 1
+    around = {name: code.around(texts.index(name)) for name in "fabdeh"}
+    square, curly = texts.index("["), texts.index("{")
+    assert around == {"f": -1, "a": outer, "b": inner, "d": square, "e": curly, "h": -1}
+    assert code.around(code.closing(inner)) == inner and code.around(len(code)) == -1
+    arguments = code.arguments(outer, code.closing(outer))
+    assert ["".join(t.text for t in one) for one in arguments] == ["a", "g(b,c)[d]", "{e}"]
+    assert code.arguments(outer, outer) == [[]]

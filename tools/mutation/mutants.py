@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.cpp_tokens import tokens
-from astra_chat.tools.mutation.operators import Code, Fault, faults
+from astra_chat.tools.mutation.operators import EditableCode, Fault, faults
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, sha256_of
@@ -139,8 +139,7 @@ def _together(task: Task, batch: Sequence[Mutant]) -> str:
 
 def _wrapped(task: Task, index: int, source: str) -> str:
     """A mutant in a namespace of its own, line by line where it was."""
-    code = Code(source)
-    for token in reversed(code.tokens):
+    for token in reversed(EditableCode(source)):
         if token.text == task.entry and token.kind == "name":
             end = token.at + len(token.text)
             source = source[: token.at] + _entry(task, index) + source[end:]

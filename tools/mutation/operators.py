@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.cpp_tokens import Token, tokens
-
-Tokens = Sequence[Token]
+from astra_chat.tools.cpp_tokens import Code, Token, tokens
 
 
 @dataclass(frozen=True)
@@ -36,12 +34,12 @@ class Fault:
     edit: Edit
 
 
-class Code:
+class EditableCode(Code):
     """The tokens of a source that are no part of a directive, with what stands round them."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.tokens = [t for t in tokens(source) if not t.directive and self._as_written(t)]
+        super().__init__(t for t in tokens(source) if not t.directive and self._as_written(t))
 
     def _as_written(self, token: Token) -> bool:
         """Not a digraph, a literal or a token that a line splice cuts: those are left alone."""
@@ -50,13 +48,13 @@ class Code:
 
     def text(self, index: int) -> str:
         """Text of the token at `index`; "" outside."""
-        return self.tokens[index].text if 0 <= index < len(self.tokens) else ""
+        return self[index].text if 0 <= index < len(self) else ""
 
     def start(self, index: int) -> int:
-        return self.tokens[index].at
+        return self[index].at
 
     def end(self, index: int) -> int:
-        return self.tokens[index].at + len(self.tokens[index].text)
+        return self[index].at + len(self[index].text)
 
     def replace(self, first: int, last: int, text: str) -> Edit:
         """An edit that replaces tokens `first` to `last`, both included."""
@@ -68,7 +66,7 @@ class Code:
 
     def touches(self, index: int) -> bool:
         """Whether a token and the next one stand together, as the parts of `+=` do."""
-        return index + 1 < len(self.tokens) and self.end(index) == self.start(index + 1)
+        return index + 1 < len(self) and self.end(index) == self.start(index + 1)
 
     def spaced(self, index: int) -> bool:
         """Whether there are blanks on both sides: they distinguish a binary operator from a pointer
@@ -77,24 +75,14 @@ class Code:
         return around.isspace()
 
     def is_operand(self, index: int) -> bool:
-        return 0 <= index < len(self.tokens) and (
-            self.tokens[index].kind in ("name", "number") or self.text(index) in (")", "]")
+        return 0 <= index < len(self) and (
+            self[index].kind in ("name", "number") or self.text(index) in (")", "]")
         )
-
-    def closing(self, index: int) -> int | None:
-        """The bracket that closes the one at `index`."""
-        depth = 0
-        for at in range(index, len(self.tokens)):
-            depth += self.text(at) in ("(", "[", "{")
-            depth -= self.text(at) in (")", "]", "}")
-            if depth == 0:
-                return at
-        return None
 
     def statement_end(self, index: int) -> int | None:
         """The semicolon that ends the statement at `index`; None where a block comes first."""
         depth = 0
-        for at in range(index, len(self.tokens)):
+        for at in range(index, len(self)):
             text = self.text(at)
             if text in ("{", "}"):
                 return None
@@ -110,23 +98,23 @@ class Code:
 
 def faults(source: str, scalars: Sequence[str] = ()) -> list[Fault]:
     """All faults that the operators make of a source; `scalars` are the contract's, such as eps."""
-    code = Code(source)
+    code = EditableCode(source)
     token_faults = [
         Fault(name, edit)
         for name, operator in OPERATORS.items()
-        for index in range(len(code.tokens))
+        for index in range(len(code))
         for edit in operator(code, index)
     ]
     return [*token_faults, *(Fault("scalar", edit) for edit in _scalars(code, scalars))]
 
 
-def _last(code: Code, at: int) -> Iterator[Edit]:
+def _last(code: EditableCode, at: int) -> Iterator[Edit]:
     """The last element, vector or round of a bound is left out: a < b becomes a + 1 < b."""
     if code.text(at) == "<" and code.spaced(at) and code.is_operand(at - 1):
         yield code.replace(at, at, "+ 1 <")
 
 
-def _bound(code: Code, at: int) -> Iterator[Edit]:
+def _bound(code: EditableCode, at: int) -> Iterator[Edit]:
     """One too many, or one too few: < and <=, > and >= for each other."""
     if code.text(at) not in ("<", ">") or not code.is_operand(at - 1):
         return
@@ -136,14 +124,14 @@ def _bound(code: Code, at: int) -> Iterator[Edit]:
         yield code.replace(at, at + 1, code.text(at))
 
 
-def _arithmetic(code: Code, at: int) -> Iterator[Edit]:
+def _arithmetic(code: EditableCode, at: int) -> Iterator[Edit]:
     """Another binary operator."""
     others = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
     if code.text(at) in others and code.spaced(at) and code.is_operand(at - 1):
         yield code.replace(at, at, others[code.text(at)])
 
 
-def _accumulate(code: Code, at: int) -> Iterator[Edit]:
+def _accumulate(code: EditableCode, at: int) -> Iterator[Edit]:
     """A sum that keeps its last term only: += becomes =; not in the head of a loop, which would
     never end."""
     assigns = code.touches(at) and code.text(at + 1) == "="
@@ -158,15 +146,15 @@ EXTREMES = {
 } | {"atomicMax": "atomicMin", "atomicMin": "atomicMax"}
 
 
-def _extreme(code: Code, at: int) -> Iterator[Edit]:
+def _extreme(code: EditableCode, at: int) -> Iterator[Edit]:
     """max for min."""
     if code.text(at) in EXTREMES and code.text(at + 1) == "(":
         yield code.replace(at, at, EXTREMES[code.text(at)])
 
 
-def _constant(code: Code, at: int) -> Iterator[Edit]:
+def _constant(code: EditableCode, at: int) -> Iterator[Edit]:
     """A floating-point constant that is off by one per cent, zero that is not zero."""
-    token = code.tokens[at]
+    token = code[at]
     if token.kind != "number" or token.text[:2].lower() == "0x" or "." not in token.text:
         return
     if not token.text.rstrip("fF").replace(".", "").strip("0"):
@@ -175,33 +163,33 @@ def _constant(code: Code, at: int) -> Iterator[Edit]:
         yield code.replace(at, at, f"({token.text} * 1.01f)")
 
 
-def _number(code: Code, at: int) -> Iterator[Edit]:
+def _number(code: EditableCode, at: int) -> Iterator[Edit]:
     """A whole number in a sum or a comparison that is off by one."""
-    if code.tokens[at].kind == "number" and code.text(at).isdecimal():
+    if code[at].kind == "number" and code.text(at).isdecimal():
         if code.text(at - 1) in ("+", "-", "<", ">") and code.spaced(at - 1):
             yield code.replace(at, at, str(int(code.text(at)) + 1))
         if code.text(at - 1) == "=" and code.text(at - 2) in ("=", "!"):
             yield code.replace(at, at, str(int(code.text(at)) + 1))
 
 
-def _barrier(code: Code, at: int) -> Iterator[Edit]:
+def _barrier(code: EditableCode, at: int) -> Iterator[Edit]:
     """A barrier is missing."""
     if code.text(at) in ("__syncthreads", "__syncwarp") and code.text(at + 1) == "(":
         closing = code.closing(at + 1)
-        if closing is not None:
+        if closing < len(code):
             yield code.replace(at, closing, "")
 
 
 HALF = "__half2float(__float2half_rn({}))"
 
 
-def _precision(code: Code, at: int) -> Iterator[Edit]:
+def _precision(code: EditableCode, at: int) -> Iterator[Edit]:
     """A float is held in half precision on its way."""
     if code.text(at) == "=" and code.text(at - 2) == "float" and not code.touches(at):
         first = at + 1
     elif code.text(at) == "=" and code.text(at - 1) == "+" and code.touches(at - 1):
         end, target = code.statement_end(at), code.text(at - 2)
-        if end is not None and code.tokens[at - 2].kind == "name" and end > at + 1:
+        if end is not None and code[at - 2].kind == "name" and end > at + 1:
             sum_ = f"{target} + ({code.between(at + 1, end - 1)})"
             yield code.replace(at - 1, end - 1, "= " + HALF.format(sum_))
         return
@@ -212,10 +200,10 @@ def _precision(code: Code, at: int) -> Iterator[Edit]:
         yield code.replace(first, end - 1, HALF.format(code.between(first, end - 1)))
 
 
-def _statement(code: Code, at: int) -> Iterator[Edit]:
+def _statement(code: EditableCode, at: int) -> Iterator[Edit]:
     """A store, or the call that stores, is forgotten: whole statements that begin with a name
     that is indexed or called, or with the * of a pointer."""
-    called = code.tokens[at].kind == "name" and code.text(at + 1) in ("[", "(")
+    called = code[at].kind == "name" and code.text(at + 1) in ("[", "(")
     if not code.starts_statement(at) or not (called or code.text(at) == "*"):
         return
     if code.text(at) in (
@@ -230,58 +218,58 @@ def _statement(code: Code, at: int) -> Iterator[Edit]:
     ):
         return
     end = code.statement_end(at)
-    closing = code.closing(at + 1) if called else None
-    if end is None or (closing is not None and code.text(closing + 1) not in (";", "=", "[", ".")):
+    behind = code.closing(at + 1) + 1
+    if end is None or (called and code.text(behind) not in (";", "=", "[", ".")):
         return
     yield code.replace(at, end, ";")
 
 
-def _guard(code: Code, at: int) -> Iterator[Edit]:
+def _guard(code: EditableCode, at: int) -> Iterator[Edit]:
     """A special case is missing: tests for NaN and infinity say no."""
     special = ("isinf", "isnan", "isfinite", "__isinff", "__isnanf", "__hisnan", "__hisinf")
     if code.text(at) in special and code.text(at + 1) == "(":
         closing = code.closing(at + 1)
-        if closing is not None:
+        if closing < len(code):
             value = "true" if code.text(at) == "isfinite" else "false"
             yield code.replace(at, closing, value)
 
 
-def _return(code: Code, at: int) -> Iterator[Edit]:
+def _return(code: EditableCode, at: int) -> Iterator[Edit]:
     """An early way out is missing: `if (index >= count) return;`."""
     if code.text(at) == "if" and code.text(at + 1) == "(":
         closing = code.closing(at + 1)
-        if closing and (code.text(closing + 1), code.text(closing + 2)) == ("return", ";"):
+        if (code.text(closing + 1), code.text(closing + 2)) == ("return", ";"):
             yield code.replace(at, closing + 2, ";")
 
 
-def _subscript(code: Code, at: int) -> Iterator[Edit]:
+def _subscript(code: EditableCode, at: int) -> Iterator[Edit]:
     """The neighbour is read or written: a[i] becomes a[i + 1]."""
-    declared = at > 1 and code.tokens[at - 2].kind == "name" and code.text(at - 2) != "return"
+    declared = at > 1 and code[at - 2].kind == "name" and code.text(at - 2) != "return"
     if code.text(at) == "[" and code.is_operand(at - 1) and not declared:
         closing = code.closing(at)
-        if closing is not None and closing > at + 1:
+        if at + 1 < closing < len(code):
             inner = code.between(at + 1, closing - 1)
             yield code.replace(at + 1, closing - 1, f"({inner}) + 1")
 
 
-def _stride(code: Code, at: int) -> Iterator[Edit]:
+def _stride(code: EditableCode, at: int) -> Iterator[Edit]:
     """One tensor's stride for another's."""
     name = code.text(at)
     if not name.endswith("stride") or code.text(at - 1) not in ("*", "+", "(", ",", "|"):
         return
-    others = {t.text for t in code.tokens if t.text.endswith("stride") and t.text != name}
+    others = {t.text for t in code if t.text.endswith("stride") and t.text != name}
     for other in sorted(others):
         yield code.replace(at, at, other)
 
 
-def _axis(code: Code, at: int) -> Iterator[Edit]:
+def _axis(code: EditableCode, at: int) -> Iterator[Edit]:
     """Another axis, or another index: x for y, thread for block."""
     if code.text(at) in ("threadIdx", "blockIdx") and code.text(at + 1) == ".":
         other = "y" if code.text(at + 2) == "x" else "x"
         yield code.replace(at + 2, at + 2, other)
 
 
-def _narrow(code: Code, at: int) -> Iterator[Edit]:
+def _narrow(code: EditableCode, at: int) -> Iterator[Edit]:
     """An index in too few bits."""
     cast = code.text(at - 1) == "<" and code.text(at - 2) == "static_cast"
     cast &= code.text(at + 3) != "sizeof"
@@ -291,14 +279,14 @@ def _narrow(code: Code, at: int) -> Iterator[Edit]:
         yield code.replace(at, at, "short")
 
 
-def _scalars(code: Code, scalars: Sequence[str]) -> Iterator[Edit]:
+def _scalars(code: EditableCode, scalars: Sequence[str]) -> Iterator[Edit]:
     """A scalar of the contract is twice what it should be, wherever it is used in a sum."""
-    for at, token in enumerate(code.tokens):
+    for at, token in enumerate(code):
         if token.text in scalars and code.text(at - 1) in ("+", "-", "*", "/"):
             yield code.replace(at, at, f"(2 * {token.text})")
 
 
-OPERATORS: dict[str, Callable[[Code, int], Iterator[Edit]]] = {
+OPERATORS: dict[str, Callable[[EditableCode, int], Iterator[Edit]]] = {
     "last": _last,
     "bound": _bound,
     "arithmetic": _arithmetic,

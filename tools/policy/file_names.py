@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_chat.tools.cpp_tokens import Code, Token
+from astra_chat.tools.cpp_tokens import Code
 from astra_chat.tools.types import Finding
 
 PRINTING = frozenset("printf fprintf __assert_fail".split())
@@ -34,20 +34,11 @@ class _Calls:
 
     def __init__(self, code: Code) -> None:
         self._code = code
-        self._around: dict[int, int] = {}
-        open_ones: list[int] = []
-        for index, token in enumerate(code):
-            if token.kind == "punct" and token.text in (")", "]", "}") and open_ones:
-                open_ones.pop()
-            if token.text == "__FILE__" or token.kind == "name":
-                self._around[index] = open_ones[-1] if open_ones else -1
-            if token.kind == "punct" and token.text in ("(", "[", "{"):
-                open_ones.append(index)
 
     def only_printed(self, index: int, depth: int) -> bool:
         """Whether the token at `index` is a whole argument, and is printed."""
         before, after = self._text(index - 1), self._text(index + 1)
-        opening = self._around.get(index, -1)
+        opening = self._code.around(index)
         if before not in ("(", ",") or after not in (")", ",") or self._text(opening) != "(":
             return False
         callee = self._code[opening - 1] if opening > 0 else None
@@ -64,20 +55,7 @@ class _Calls:
 
     def _position(self, opening: int, index: int) -> int:
         """Which argument of the call it is, from 0."""
-        return len(self._arguments(opening, index)) - 1
-
-    def _arguments(self, opening: int, end: int) -> list[list[Token]]:
-        found: list[list[Token]] = [[]]
-        index = opening + 1
-        while index < end:
-            token = self._code[index]
-            close = self._code.closing(index) if token.text in ("(", "[", "{") else index
-            if token.text == ",":
-                found.append([])
-            else:
-                found[-1] += self._code[index : close + 1]
-            index = close + 1
-        return found
+        return len(self._code.arguments(opening, index)) - 1
 
     def _definitions(self, name: str) -> Iterator[tuple[list[str], int, int]]:
         """Yields for every macro and function of that name its parameters, and where its body
@@ -88,7 +66,7 @@ class _Calls:
             close = self._code.closing(index + 1)
             names = [
                 next((t.text for t in reversed(words) if t.kind == "name"), "...")
-                for words in self._arguments(index + 1, close)
+                for words in self._code.arguments(index + 1, close)
             ]
             if self._code[index - 1].kind == "directive" and self._text(index - 1) == "define":
                 end = close

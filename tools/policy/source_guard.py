@@ -193,23 +193,10 @@ def _copies(code: Code) -> Iterator[Finding]:
     for index, token in enumerate(code):
         if token.text == "cudaMemcpyAsync":
             end = code.closing(index + 1) if _texts(code, index + 1, 1) == ["("] else index
-            if _argument(code, index + 1, end, 3) not in (_KIND, ["::", *_KIND]):
+            kind = [t.text for one in code.arguments(index + 1, end)[3:4] for t in one]
+            if kind not in (_KIND, ["::", *_KIND]):
                 what = "cudaMemcpyAsync: only called, and with cudaMemcpyDeviceToDevice"
                 yield Finding(line=token.line, what=what)
-
-
-def _argument(code: Code, opening: int, end: int, which: int) -> list[str]:
-    """The tokens of one argument of a call, between its brackets."""
-    arguments: list[list[str]] = [[]]
-    index = opening + 1
-    while index < end:
-        close = code.closing(index) if code[index].text in ("(", "[", "{") else index
-        if code[index].text == ",":
-            arguments.append([])
-        else:
-            arguments[-1] += [token.text for token in code[index : close + 1]]
-        index = close + 1
-    return arguments[which] if which < len(arguments) else []
 
 
 def _is_statement(code: Code, index: int) -> bool:
