@@ -18,7 +18,6 @@ LAYERS = ("tools/virtual_gpu/", "tools/", "agents/", "astra_chat/")
 LINKS = ("astra_chat/tools/", "astra_chat/agents/", "astra_chat/sglang_kernels/")
 STRUCT = "c_engine/layout.py lays it out for C, and it is written layout.NAME everywhere"
 ENGINES = "the NumPy engine and the C engine mirror each other, and a file uses one of them"
-LEXERS = "two tokenizers of C++ become one; what is left then needs no entry here"
 ALLOWED = {
     "tools/virtual_gpu/": {
         "Buffer": STRUCT,
@@ -30,7 +29,6 @@ ALLOWED = {
         "UninitializedReads": STRUCT,
         "Unit": f"what the instructions of a kernel share: {ENGINES}",
     },
-    "tools/": {"Code": LEXERS, "Piece": LEXERS},
 }
 """For each layer the names that several of its classes may have, and why."""
 

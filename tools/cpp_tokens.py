@@ -31,7 +31,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Piece:
+class WrittenToken:
     """A token as it is written for the compiler, and where it stands in the spliced text."""
 
     kind: Kind
@@ -167,7 +167,7 @@ class Lexer:
         self.fresh_line = True
         self.open_comment: int | None = None
         """Where a comment begins that nothing ends."""
-        self.pieces: list[Piece] = []
+        self.pieces: list[WrittenToken] = []
         """What run() has read so far, "bad" left out; a directive is two pieces, # and its name."""
 
     def run(self) -> Iterator[Token]:
@@ -195,7 +195,7 @@ class Lexer:
 
     def _keep(self, kind: Kind, text: str, start: int) -> None:
         if kind != "bad":
-            self.pieces.append(Piece(kind, text, start, self.at))
+            self.pieces.append(WrittenToken(kind, text, start, self.at))
 
     def _behind_literal(self, literal: Token) -> Iterator[Token]:
         """What is wrong with a literal that is closed."""

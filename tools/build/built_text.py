@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from astra_chat.tools.cpp_tokens import Lexer, Piece
+from astra_chat.tools.cpp_tokens import Lexer, WrittenToken
 
 MOST_SAID = 20
 _GAP = re.compile(r"(?P<blank>[ \t\r]+)|(?P<block>/\*.*?\*/)|//[^\n]*|\n", re.DOTALL)
@@ -62,7 +62,7 @@ class _Writer:
 
     def text(self) -> str:
         written: list[str] = []
-        before: Piece | None = None
+        before: WrittenToken | None = None
         for piece in self._pieces:
             spelt = _spelt(piece)
             written += [self._gap(before, piece), spelt]
@@ -78,7 +78,7 @@ class _Writer:
         """Index in the source behind the last character of a piece that ends at `end`."""
         return self._origin[end - 1] + 1 if end else 0
 
-    def _gap(self, before: Piece | None, after: Piece | None) -> str:
+    def _gap(self, before: WrittenToken | None, after: WrittenToken | None) -> str:
         """Blanks, line ends and, where tokens of one logical line stand on two, splices."""
         start, end = before.end if before else 0, after.start if after else len(self._spliced)
         if start == end:
@@ -99,7 +99,7 @@ class _Writer:
             cursor = reached
         return _TRAILING.sub("\n", "".join(texts)) + self._rest(end, after)
 
-    def _rest(self, end: int, after: Piece | None) -> str:
+    def _rest(self, end: int, after: WrittenToken | None) -> str:
         """The splices right before a piece."""
         if after is None:
             return ""
@@ -117,13 +117,13 @@ def _written(part: re.Match[str], source: str, inside: bool) -> str:
     return "\n" * source.count("\n")
 
 
-def _spelt(piece: Piece) -> str:
+def _spelt(piece: WrittenToken) -> str:
     if piece.kind == "string":
         return piece.text.replace("\r\n", "\n")
     return _NO_MESSAGE.sub(" ", piece.text) if piece.kind == "text" else piece.text
 
 
-def _joins(before: Piece, after: Piece) -> bool:
+def _joins(before: WrittenToken, after: WrittenToken) -> bool:
     """Whether a reader could take two tokens that touch for others."""
     if any(p.kind == "punct" and len(p.text) < p.end - p.start for p in (before, after)):
         return True  # a digraph, which is written as what it stands for

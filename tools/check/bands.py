@@ -17,7 +17,7 @@ import numpy as np
 
 from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
-from astra_chat.tools.check.measured_values import Piece, coded, scale_places
+from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
 from astra_chat.tools.run.band_files import rounded_of, terms_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.precision import FLUSHED
@@ -41,19 +41,19 @@ class Banded:
     """Width of the band on either side of `expected`, in the same units."""
 
 
-def has_band(task: Task, piece: Piece) -> bool:
+def has_band(task: Task, piece: MeasuredPiece) -> bool:
     """Whether anything says which results are near a midpoint. Results of float32 have a band where
     reference.py states the terms."""
     terms = terms_of(piece.oracle_case, piece.arg)
     return terms is not None and (terms[1] or is_narrow(piece))
 
 
-def is_narrow(piece: Piece) -> bool:
+def is_narrow(piece: MeasuredPiece) -> bool:
     """Whether the result has 16 bits or less."""
     return ITEM_BYTES[piece.arg.dtype_of(piece.case)] < 4
 
 
-def off_places(piece: Piece) -> Array:
+def off_places(piece: MeasuredPiece) -> Array:
     """Places in the piece where the result is not the nearest value, and has one."""
     dtype = piece.arg.dtype_of(piece.case)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -62,7 +62,7 @@ def off_places(piece: Piece) -> Array:
         return np.flatnonzero(numbers & (got != rounded(expected, dtype)))
 
 
-def banded(task: Task, piece: Piece, places: Array) -> Banded:
+def banded(task: Task, piece: MeasuredPiece, places: Array) -> Banded:
     """The elements at these places of a piece that has a band."""
     arg, case = piece.arg, piece.case
     terms = terms_of(piece.oracle_case, arg)
@@ -83,7 +83,7 @@ def banded(task: Task, piece: Piece, places: Array) -> Banded:
     return Banded(got, expected, tuple(others), width)
 
 
-def _other_scales(task: Task, piece: Piece, flat: Array) -> list[Array]:
+def _other_scales(task: Task, piece: MeasuredPiece, flat: Array) -> list[Array]:
     """The scales of a kernel that rounds an intermediate over the expected ones, for these codes
     and each of its results."""
     judged = piece.arg.judged
@@ -96,7 +96,7 @@ def _other_scales(task: Task, piece: Piece, flat: Array) -> list[Array]:
     return [scale_ratios(np.asarray(scales[places]), wanted) for scales in found]
 
 
-def in_own_units(piece: Piece, places: Array | slice) -> tuple[Array, Array]:
+def in_own_units(piece: MeasuredPiece, places: Array | slice) -> tuple[Array, Array]:
     """Returns got and expected; for codes the code and what it should be for the kernel's own
     scale."""
     expected = piece.expected[places]
@@ -112,7 +112,7 @@ def _divisors(ratios: Array) -> Array:
     return np.where(ratios == 0, 1.0, ratios)
 
 
-def within(values: Banded, piece: Piece, widening: float = 1.0) -> Array:
+def within(values: Banded, piece: MeasuredPiece, widening: float = 1.0) -> Array:
     """Which of the elements are right."""
     dtype = piece.arg.dtype_of(piece.case)
     width = values.width * widening
@@ -124,7 +124,7 @@ def within(values: Banded, piece: Piece, widening: float = 1.0) -> Array:
     return good
 
 
-def needed(task: Task, piece: Piece) -> float:
+def needed(task: Task, piece: MeasuredPiece) -> float:
     """How many times as wide the band has to be for all of the piece: a half or another power of
     two."""
     places = off_places(piece)
@@ -135,7 +135,7 @@ def needed(task: Task, piece: Piece) -> float:
     return widening
 
 
-def inside_share(task: Task, piece: Piece) -> tuple[int, int]:
+def inside_share(task: Task, piece: MeasuredPiece) -> tuple[int, int]:
     """Returns how many sampled elements of the piece lie inside the band, where either neighbour is
     right, and how many of the sample are finite."""
     step = max(1, len(piece.got) // SAMPLED)
@@ -150,7 +150,7 @@ def inside_share(task: Task, piece: Piece) -> tuple[int, int]:
     return int(inside.sum()), int(numbers.sum())
 
 
-def outside_band(task: Task, piece: Piece, widening: float = 1.0) -> Wrong | None:
+def outside_band(task: Task, piece: MeasuredPiece, widening: float = 1.0) -> Wrong | None:
     """The results that are neither the nearest value nor near a midpoint."""
     places = off_places(piece)
     if not len(places):
@@ -162,7 +162,9 @@ def outside_band(task: Task, piece: Piece, widening: float = 1.0) -> Wrong | Non
     return _wrong(piece, values, places, bad, widening)
 
 
-def _wrong(piece: Piece, values: Banded, places: Array, bad: Array, widening: float) -> Wrong:
+def _wrong(
+    piece: MeasuredPiece, values: Banded, places: Array, bad: Array, widening: float
+) -> Wrong:
     arg, case = piece.arg, piece.case
     dtype, first = arg.dtype_of(case), int(bad[0])
     index = np.unravel_index(int(piece.ran[places[first]]), arg.shape_of(case))
@@ -183,7 +185,7 @@ def _wrong(piece: Piece, values: Banded, places: Array, bad: Array, widening: fl
     )
 
 
-def _note(piece: Piece, distance: float, band: float) -> str:
+def _note(piece: MeasuredPiece, distance: float, band: float) -> str:
     dtype = piece.arg.dtype_of(piece.case)
     if not is_narrow(piece):
         return f"at most {band + 0.5:.3g} ulp away is right here: float32's own roundings"

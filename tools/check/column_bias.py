@@ -18,7 +18,7 @@ import numpy as np
 
 from astra_chat.tools.check.bands import in_own_units, is_narrow
 from astra_chat.tools.check.floats import Array, ulp
-from astra_chat.tools.check.measured_values import Piece
+from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.check.ties import Ties
 from astra_chat.tools.run.band_files import terms_of
 from astra_chat.tools.types import DTypeName, Wrong
@@ -82,9 +82,9 @@ class ColumnBias:
 
     sums: dict[tuple[str, DTypeName], Sums] = field(default_factory=dict)
     ties: Ties = field(default_factory=Ties)
-    _last: dict[tuple[str, DTypeName], Piece] = field(default_factory=dict)
+    _last: dict[tuple[str, DTypeName], MeasuredPiece] = field(default_factory=dict)
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: MeasuredPiece) -> None:
         """Count a piece of results. Of special values errors mean nothing, and where values follow
         a pattern, roundings do: only normal ones are looked at."""
         case = piece.case
@@ -137,7 +137,7 @@ class ColumnBias:
         )
 
 
-def _sums(piece: Piece, width: int) -> Sums:
+def _sums(piece: MeasuredPiece, width: int) -> Sums:
     got, expected = in_own_units(piece, slice(0, PART))
     flat, found = piece.ran[:PART], Sums.none()
     kept = np.isfinite(got) & np.isfinite(expected)
@@ -165,7 +165,7 @@ def _is_ordered(expected: Array, row: Array) -> bool:
     return len(steps) > 0 and bool((steps <= 0).all() or (steps >= 0).all())
 
 
-def _sizes(piece: Piece, flat: Array, magnitude: Array) -> Array:
+def _sizes(piece: MeasuredPiece, flat: Array, magnitude: Array) -> Array:
     """What float32's errors are measured on: cancellation leaves errors of the size of the terms,
     or of the whole where no one states them."""
     terms = terms_of(piece.oracle_case, piece.arg)

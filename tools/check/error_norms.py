@@ -26,7 +26,7 @@ import numpy as np
 from astra_chat.tools.check.bands import has_band, needed, outside_band
 from astra_chat.tools.check.column_bias import ColumnBias
 from astra_chat.tools.check.floats import FRACTION_BITS, Array, ulp
-from astra_chat.tools.check.measured_values import Piece, coded, measured_args, piece
+from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measured_args, piece
 from astra_chat.tools.check.norm import Norm as Norm
 from astra_chat.tools.check.norm import off_nearest
 from astra_chat.tools.evaluation import ErrorNorm
@@ -115,7 +115,7 @@ class BaselineErrors:
         self._own.pop(case.key, None)
 
     def judge(
-        self, run: CaseRun, look: Callable[[Piece], None] = lambda _: None
+        self, run: CaseRun, look: Callable[[MeasuredPiece], None] = lambda _: None
     ) -> ErrorNorm | Wrong | None:
         """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run.
         `look` is called with each argument's results."""
@@ -130,7 +130,7 @@ class BaselineErrors:
                 verdicts.append(verdict)
         return max(verdicts, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
 
-    def judge_pieces(self, pieces: Sequence[Piece]) -> Wrong | None:
+    def judge_pieces(self, pieces: Sequence[MeasuredPiece]) -> Wrong | None:
         """What is wrong with them. A case that no run of the baseline was learned of is held
         against those of its kind."""
         for one in pieces:
@@ -140,7 +140,7 @@ class BaselineErrors:
                     return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
         return None
 
-    def judge_piece(self, one: Piece) -> ErrorNorm | Wrong:
+    def judge_piece(self, one: MeasuredPiece) -> ErrorNorm | Wrong:
         """Results by their place, then as a whole, on a case of a kind that it knows."""
         return self._beside(one) or self.judge_values(
             one.arg,
@@ -151,7 +151,7 @@ class BaselineErrors:
             by_share=not is_stated(one.oracle_case, one.arg),
         )
 
-    def _beside(self, one: Piece) -> Wrong | None:
+    def _beside(self, one: MeasuredPiece) -> Wrong | None:
         """What lies beside the nearest values and not near a midpoint. Where the baseline itself
         needs a wider band, so may a candidate."""
         if not has_band(self._task, one):

@@ -19,7 +19,7 @@ PART = 2**18
 """Elements of a timed result that are looked at: as many tell its errors, and take no time."""
 
 
-class Piece(NamedTuple):
+class MeasuredPiece(NamedTuple):
     """Results of a written argument on a case, or a piece of them, beside what is expected."""
 
     arg: Arg
@@ -49,7 +49,7 @@ def measured_args(task: Task, run: CaseRun) -> list[Arg]:
     return [arg for arg in written if arg.judged_by(case) in MEASURED]
 
 
-def pieces(task: Task, run: CaseRun) -> list[Piece]:
+def pieces(task: Task, run: CaseRun) -> list[MeasuredPiece]:
     """A piece of every such argument, drawn at random like the copy that it is of."""
     copy = run.seed.of("copy").random().randrange(run.copies)
     return [piece(task, arg, run, copy, PART) for arg in measured_args(task, run)]
@@ -63,7 +63,9 @@ def elements(
     return found.got, found.expected, found.ran
 
 
-def piece(task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None) -> Piece:
+def piece(
+    task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
+) -> MeasuredPiece:
     """Results where a block ran; `most` of them in a row, from anywhere."""
     oracle_case, case = run.oracle_case, run.oracle_case.case
     dtype = arg.dtype_of(case)
@@ -81,9 +83,9 @@ def piece(task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = 
         expected = to_code(expected, dtype)
     covered = run.coverage(arg)
     if covered is None:
-        return Piece(arg, case, got, expected, ran, oracle_case, codes, ratio)
+        return MeasuredPiece(arg, case, got, expected, ran, oracle_case, codes, ratio)
     kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
-    return Piece(
+    return MeasuredPiece(
         arg,
         case,
         got[kept],

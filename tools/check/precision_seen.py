@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from astra_chat.tools.check.bands import has_band, inside_share, is_narrow
 from astra_chat.tools.check.column_bias import ColumnBias
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.measured_values import Piece
+from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Wrong
 
@@ -22,7 +22,7 @@ class PrecisionSeen:
     _inside: Counter[str] = field(default_factory=Counter)
     _of: Counter[str] = field(default_factory=Counter)
 
-    def add(self, task: Task, piece: Piece) -> None:
+    def add(self, task: Task, piece: MeasuredPiece) -> None:
         """Count the results of an argument on a case."""
         self.bias.add(piece)
         if is_narrow(piece) and has_band(task, piece):

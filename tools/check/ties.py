@@ -17,7 +17,7 @@ import numpy as np
 
 from astra_chat.tools.check.bands import in_own_units, is_narrow
 from astra_chat.tools.check.floats import rounded, ulp
-from astra_chat.tools.check.measured_values import Piece, coded
+from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.types import DTypeName, Wrong, is_float
 
 ONE_WAY = 0.9
@@ -43,7 +43,7 @@ class Ties:
     """Those of them that went away from zero."""
     _last: dict[tuple[str, DTypeName], Wrong] = field(default_factory=dict)
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: MeasuredPiece) -> None:
         """Count a piece of results."""
         dtype = piece.arg.dtype_of(piece.case)
         if not is_narrow(piece) or not is_float(dtype) or coded(piece.arg):

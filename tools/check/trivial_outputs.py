@@ -23,7 +23,7 @@ from astra_chat.tools.check.floats import (
 )
 from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
 from astra_chat.tools.check.kinds.quantized import to_code
-from astra_chat.tools.check.measured_values import Piece, coded
+from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
@@ -162,7 +162,7 @@ class _Trials:
         if arg.judged_by(case) not in MEASURED:
             return True
         got, places = as_float(content, arg.dtype_of(case)), np.arange(len(expected))
-        one = Piece(arg, case, got, expected, places, self.oracle_case)
+        one = MeasuredPiece(arg, case, got, expected, places, self.oracle_case)
         if coded(arg):
             expected = to_code(expected, arg.dtype_of(case))
             one = one._replace(expected=expected, codes=got, ratio=np.ones(len(got)))

@@ -12,7 +12,7 @@ from typing import Literal
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.measured_values import Piece, pieces
+from astra_chat.tools.check.measured_values import MeasuredPiece, pieces
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -135,7 +135,7 @@ class _Results:
     baseline_errors: BaselineErrors | None
     learn: Callable[[Sequence[OracleCase]], object]
     correct_baseline: bool
-    doubtful: list[tuple[OracleCase, list[Piece]]] = field(default_factory=list)
+    doubtful: list[tuple[OracleCase, list[MeasuredPiece]]] = field(default_factory=list)
 
     def wrong(self, run: CaseRun) -> Wrong | None:
         """What is wrong with a case's results; more may be doubtful."""
