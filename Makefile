@@ -16,7 +16,7 @@ test: $(READY)
 test-all: test
 	$(BIN)/python -m pytest -n auto --dist load --tier second
 
-# All of the virtual GPU's; if they pass, the second tier leaves them out until its files change.
+# Both tiers of the virtual GPU's; if they pass, the second tier leaves them out until its files change.
 test-virtual-gpu: $(READY)
 	$(BIN)/python -m tests.virtual_gpu_suite
 
