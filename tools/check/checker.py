@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from zlib import crc32
 
@@ -35,6 +36,7 @@ from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord
+from astra_chat.tools.known import KnownNumbers
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
@@ -46,6 +48,32 @@ from astra_chat.tools.types import (
 
 Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """One check of one candidate."""
+
+    built: Build
+    seed: Seed
+    rng: random.Random
+    """What the hidden cases and their calls are drawn with, in this order."""
+    tell: Tell
+    confirming: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Drawn:
+    """What is drawn for one check only."""
+
+    cases: list[Case]
+    """The hidden cases."""
+    pairs: list[tuple[Case, Case]]
+    """Those of them that differ in their numbers only, and are called again and again."""
+    numbers: KnownNumbers
+    """What the candidate compares with; some cases are drawn for these."""
+    uncovered: tuple[str, ...]
+    """Combinations that no case has."""
 
 
 class Checker:
@@ -98,36 +126,26 @@ class Checker:
         Raises BadInput where the task's cases cannot tell work from no work.
         """
         seed = seed or self._entropy.evaluation(built.folder.name)
-        rng = seed.of("hidden cases").random()
-        drawn, uncovered = unique(draw(self._task, self._device.kind, rng)), self._uncovered
-        if confirming:
-            more_drawn, uncovered = draw_confirming(self._task, seed)
-            drawn = unique([*drawn, *more_drawn])
-        pairs = [(first, twin(first, rng)) for first in first_of_each_dtype(drawn)]
-        drawn += [second for _, second in pairs]
-        numbers = known_numbers(built)
-        by_heart = cases_by_heart(self._task, numbers, seed, confirming)
-        self._unmeasured |= {case.key for case in by_heart if self._few(case)}
-        drawn = unique([*drawn, *by_heart])
-        extra = unique(extra)
+        asked = _Asked(
+            built=built,
+            seed=seed,
+            rng=seed.of("hidden cases").random(),
+            tell=tell,
+            confirming=confirming,
+        )
+        drawn, extra = self._drawn(asked), unique(extra)
         # One oracle process makes them all.
-        self._oracle_cases([*self._own, *self._shared, *extra, *drawn], tell)
-        hidden, further = self._oracle_cases(drawn, tell), self._oracle_cases(extra, tell)
+        self._oracle_cases([*self._own, *self._shared, *extra, *drawn.cases], tell)
+        hidden, further = self._oracle_cases(drawn.cases, tell), self._oracle_cases(extra, tell)
         sweep = self._begun_sweep(built, seed, confirming) if self._device.kind == "cuda" else None
         try:
             failed = self._learned_with_own([*further, *hidden], tell)
-            hidden += self._instead(hidden, failed, rng, tell)
-            own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
+            hidden += self._instead(hidden, failed, asked.rng, tell)
+            own = self._oracle_cases(self._own, tell)
             more = [t for t in further if t not in own]
-            unknown = [t.case for t in [*more, *hidden] if not self._knows(t)]
-            lost = [*self._left_out, *(one for one in failed if one.case in unknown)]
-            left_out = [*map(str, lost)]
-            calls = [Call(t, turn=place) for place, t in enumerate(own)]
-            calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
-            calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
-            known = [t for t in hidden if self._knows(t)]
-            calls += with_repeats(self._task, known, pairs, self._device.kind, rng, len(own))
-            seen = CheckProgress()
+            lost = self._lost(failed, [*more, *hidden])
+            calls = self._calls(asked, drawn, own, more, hidden)
+            left_out, seen = [*map(str, lost)], CheckProgress(uncovered=drawn.uncovered)
             outcome = check(
                 self._runner.seeded(seed.of("check")),
                 built,
@@ -136,30 +154,93 @@ class Checker:
                 seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )
-            judged = [call.oracle_case.case for call in calls if call.hidden]
-            lacking = below_floor([*self._drawn_shared, *drawn], unique(judged), lost)
-            if sweep and isinstance(outcome, Correct):
-                tell(len(calls), len(calls), "drawn cases compared with the baseline")
-                outcome = self._swept(sweep, built, seen, seed, tell)
-                left_out += sweep.left_out
             if isinstance(outcome, Correct):
-                kernels = Kernels(self._runner.seeded(seed.of("kernels")), built, confirming)
-                compared = [*timed, *(sweep.cases if sweep else ())]
-                outcome = kernels.fault(seen, compared, partial(self._once, tell)) or seen.correct()
+                outcome, beyond = self._beyond_the_oracle(asked, seen, sweep, timed)
+                left_out += beyond
             if isinstance(outcome, Correct):
-                checked = [call.oracle_case.case for call in seen.calls]
-                far = self._far.fault(built, seed.of("far"), checked, confirming=confirming)
-                outcome, left_out = far or outcome, [*left_out, *self._far.left_out]
-            if isinstance(outcome, Correct):
+                judged = unique([call.oracle_case.case for call in calls if call.hidden])
+                lacking = below_floor([*self._drawn_shared, *drawn.cases], judged, lost)
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
-            seen.uncovered = uncovered
-            return outcome, seen.record(self._task, left_out, drawn, numbers)
+            return outcome, seen.record(self._task, left_out, drawn.cases, drawn.numbers)
         finally:
             if sweep:
                 sweep.end()
-            for oracle_case in hidden:
-                self.baseline_errors.forget(oracle_case.case)
-                self._oracle.forget(oracle_case)
+            self._forget(hidden)
+
+    def _drawn(self, asked: _Asked) -> _Drawn:
+        """Draw the hidden cases that no other check has."""
+        cases, uncovered = unique(draw(self._task, self._device.kind, asked.rng)), self._uncovered
+        if asked.confirming:
+            more, uncovered = draw_confirming(self._task, asked.seed)
+            cases = unique([*cases, *more])
+        pairs = [(first, twin(first, asked.rng)) for first in first_of_each_dtype(cases)]
+        numbers = known_numbers(asked.built)
+        by_heart = cases_by_heart(self._task, numbers, asked.seed, asked.confirming)
+        self._unmeasured |= {case.key for case in by_heart if self._few(case)}
+        return _Drawn(
+            cases=unique([*cases, *(second for _, second in pairs), *by_heart]),
+            pairs=pairs,
+            numbers=numbers,
+            uncovered=uncovered,
+        )
+
+    def _lost(self, failed: Sequence[Failed], wanted: Sequence[OracleCase]) -> list[Failed]:
+        """Cases of a check that are not called, since the baseline fails them: shared ones, and
+        some that were wanted for this check."""
+        unknown = [t.case for t in wanted if not self._knows(t)]
+        return [*self._left_out, *(one for one in failed if one.case in unknown)]
+
+    def _calls(
+        self,
+        asked: _Asked,
+        drawn: _Drawn,
+        own: Sequence[OracleCase],
+        more: Sequence[OracleCase],
+        hidden: Sequence[OracleCase],
+    ) -> list[Call]:
+        """The calls of a check: on the task's own cases and `more`, on those that all candidates
+        share, and on the hidden ones with their repeats."""
+        calls = [Call(t, turn=place) for place, t in enumerate(own)]
+        calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
+        shared = self._oracle_cases(self._shared, asked.tell)
+        calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
+        known = [t for t in hidden if self._knows(t)]
+        kind, rng = self._device.kind, asked.rng
+        return [*calls, *with_repeats(self._task, known, drawn.pairs, kind, rng, len(own))]
+
+    def _beyond_the_oracle(
+        self,
+        asked: _Asked,
+        seen: CheckProgress,
+        sweep: RunningSweep | None,
+        timed: Sequence[Case],
+    ) -> tuple[Correct | Wrong | Failure, list[str]]:
+        """What follows where all calls are correct: the sweep's end, calls of kernels that none of
+        them launches, and far calls. The first that is not correct ends it. With the outcome come,
+        as text, the cases that are left out of these."""
+        built, seed, left_out = asked.built, asked.seed, list[str]()
+        if sweep:
+            done = len(seen.calls)
+            asked.tell(done, done, "drawn cases compared with the baseline")
+            swept = self._swept(sweep, built, seen, seed, asked.tell)
+            left_out += sweep.left_out
+            if not isinstance(swept, Correct):
+                return swept, left_out
+        kernels = Kernels(self._runner.seeded(seed.of("kernels")), built, asked.confirming)
+        compared = [*timed, *(sweep.cases if sweep else ())]
+        fault = kernels.fault(seen, compared, partial(self._once, asked.tell))
+        if fault:
+            return fault, left_out
+        correct = seen.correct()
+        checked = [call.oracle_case.case for call in seen.calls]
+        far = self._far.fault(built, seed.of("far"), checked, confirming=asked.confirming)
+        return far or correct, [*left_out, *self._far.left_out]
+
+    def _forget(self, oracle_cases: Sequence[OracleCase]) -> None:
+        """Delete what is known of cases that no other check has."""
+        for oracle_case in oracle_cases:
+            self.baseline_errors.forget(oracle_case.case)
+            self._oracle.forget(oracle_case)
 
     def _begun_sweep(self, built: Build, seed: Seed, confirming: bool) -> RunningSweep:
         """Begin to compare many more cases on the device, to confirm a winner others of its own."""
@@ -206,9 +287,7 @@ class Checker:
         try:
             return self._judged(runner, built, oracle_cases, seen, tell)
         finally:
-            for oracle_case in oracle_cases:
-                self.baseline_errors.forget(oracle_case.case)
-                self._oracle.forget(oracle_case)
+            self._forget(oracle_cases)
 
     def make_ready(self) -> None:
         """Make the cases that all candidates share, and learn the baseline's errors on them, before
