@@ -20,7 +20,7 @@ AUTOGEN_PLACES = (
 )
 CHILD_PROCESSES = ("tools/children/", "astra_chat/research/decode_")
 """Programs of processes of their own: the only files that may load torch."""
-LINES = 95
+LINES = 50
 """Of a function's body, at most."""
 
 
