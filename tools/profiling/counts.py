@@ -218,11 +218,11 @@ class _Totals:
     """Counts of all launches of a call, as if all blocks had run."""
 
     counts: Mapping[str, float]
-    """By the names of whole numbers in Counters."""
+    """Whole numbers of Counters, by their names."""
     instructions: float
-    """In PTX."""
+    """Warp instructions in PTX."""
     machine: float
-    """Of the machine; in PTX where the machine code is not known."""
+    """Warp instructions of the machine; in PTX where the machine code is not known."""
     units: Mapping[str, float]
     """Machine instructions by unit, where the machine code is known."""
 

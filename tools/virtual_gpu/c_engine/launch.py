@@ -136,14 +136,14 @@ class _Results:
     """What C writes about a launch. A request has only addresses of it, too."""
 
     visits: NDArray[np.uint64]
-    """By basic block, of all warps."""
+    """Visits of all warps, by basic block."""
     longest: NDArray[np.uint64]
-    """By basic block, of the warp that ran most instructions."""
+    """Visits of the warp that ran most instructions, by basic block."""
     longest_warp: layout.Longest
     counters: layout.Counters
     fault: layout.Fault
     uninitialized: Any
-    """By memory instruction the first such read; block -1: none."""
+    """The first such read of each memory instruction; block -1: none."""
     printed: ctypes.c_void_p
     printed_bytes: ctypes.c_uint64
 

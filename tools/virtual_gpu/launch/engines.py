@@ -51,7 +51,7 @@ class _Asked:
     launch: Launch
     memory: Memory
     addresses: Mapping[str, int]
-    """By name, those of the module's variables."""
+    """Where the module's variables lie."""
     counters: bool
 
     @property

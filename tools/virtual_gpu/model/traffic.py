@@ -163,9 +163,9 @@ class _LostByL2:
     """Sectors that L2 has lost when they are read again."""
 
     own: float
-    """By the block that has read them before."""
+    """Sectors read again by the same block."""
     drawn: float
-    """By another block, of what blocks draw from one place at random."""
+    """Sectors read again by other blocks, that all draw from one place at random."""
 
 
 def _lost_by_l2(read: _Read, stored: float, at_once: int, blocks: int, spec: GpuSpec) -> _LostByL2:
