@@ -28,6 +28,7 @@ tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
 virtual_gpu/     runs PTX without a GPU
+recordings/      recorded runs and measurements in one compressed archive
 entropy          the source of all random numbers; seeds
 gpu_specs        constants of real GPUs, and the physical limit of a kernel's time
 descriptions     sentences for outcomes, builds and metrics

@@ -31,6 +31,7 @@ measure_regret      the tuner beside an exhaustive measurement
 regret              what it found, and the table
 tuning_spaces       the spaces that it studies
 compare_strategies  search strategies on equal budgets
+recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
 baselines/          SGLang's and FlashInfer's kernels beside ours
 """

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
+from astra_chat.tools.recordings.reading import expanded
 
 
 @contextmanager
@@ -27,4 +28,4 @@ def one_line_errors() -> Iterator[None]:
 @one_line_errors()
 def print_document(made: Callable[[Iterable[Path]], str]) -> None:
     """What is made of the files that the command line names; bad input is one line."""
-    print(made(map(Path, sys.argv[1:])))
+    print(made(expanded(map(Path, sys.argv[1:]))))

@@ -34,6 +34,7 @@ from astra_chat.research.result_tables import table_row
 from astra_chat.research.winners import fastest
 from astra_chat.session.export import export_best
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import find_task
@@ -217,7 +218,7 @@ def measure(paths: Sequence[Path], out: Path, tokens: Sequence[int]) -> None:
 def read_layer(path: Path) -> DecodeLayer:
     """Read what `measure` wrote. Raises BadInput."""
     try:
-        return DecodeLayer.model_validate_json(path.read_bytes())
+        return DecodeLayer.model_validate_json(read_recorded(path))
     except (OSError, ValidationError) as error:
         raise BadInput(f"{path} holds no decode layer: {type(error).__name__}") from None
 

@@ -19,6 +19,7 @@ from astra_chat.research.commands import one_line_errors
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import NO_SEED
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.ranking import estimated_times
@@ -63,7 +64,7 @@ def estimates(task: Task, device: Device) -> Iterator[Estimate]:
 def read(path: Path) -> Estimates:
     """What `main` printed. Raises BadInput."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_recorded(path))
         if found.pop("schema") != SCHEMA:
             raise BadInput(f"{path} has another schema than {SCHEMA}")
         return Estimates.model_validate(found)

@@ -30,6 +30,7 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.system.whole_file import write_whole
@@ -69,7 +70,7 @@ Measured = Mapping[tuple[str, str], Sequence[MeasuredTime]]
 def read_estimates(path: Path) -> LiveEstimates:
     """Read what `estimate` wrote. Raises BadInput."""
     try:
-        return LiveEstimates.model_validate_json(path.read_bytes())
+        return LiveEstimates.model_validate_json(read_recorded(path))
     except (OSError, ValidationError) as error:
         raise BadInput(f"{path} contains no estimates: {type(error).__name__}") from None
 

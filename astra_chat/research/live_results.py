@@ -2,7 +2,7 @@
 `python -m astra_chat.research.live_results FILE... [--paper-method FILE...] > docs/results.md`.
 
 FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
-what research.paper_method printed of them. Run in the repository's root: links are made from docs/.
+what research.paper_method printed of them.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ OPENING = (
     "What the words mean: [judge.md](judge.md).",
 )
 EACH = (
+    "A run's name is that of its transcript in transcripts/recorded.tar.xz, without .jsonl.",
     "Tokens are estimated at four characters each, prompts included. Ratios by round are those of",
     "the best candidate so far, not confirmed. Intervals of estimates are 90 % prediction",
     "intervals, those of measurements 95 %.",
@@ -196,7 +197,7 @@ def _cells(run: LiveRun) -> Iterator[str]:
     summary = run.summary
     attempts = [attempt for one in summary.rounds for attempt in one.attempts]
     right = sum(not attempt.failed for attempt in attempts)
-    yield f"[{summary.task}, {run.arm[1]}](../{run.path.as_posix()})"
+    yield f"{summary.task}, {run.arm[1]}: {run.place}"
     yield f"`{run.arm[0]}`"
     yield str(len(summary.rounds))
     yield f"{len(attempts)}, {right}"

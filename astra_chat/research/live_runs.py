@@ -18,6 +18,7 @@ from astra_chat.research.results import read_evaluation
 from astra_chat.research.winners import fastest, settled
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.recordings.reading import expanded, in_archive
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import read
@@ -40,6 +41,12 @@ class LiveRun:
     @property
     def name(self) -> str:
         return self.path.name.partition(".")[0]
+
+    @property
+    def place(self) -> str:
+        """Where the run lies, as documents tell it: in an archive without its name."""
+        found = in_archive(self.path)
+        return f"`{(found[1] if found else self.path.as_posix()).removesuffix('.jsonl')}`"
 
     @property
     def arm(self) -> tuple[str, str]:
@@ -70,7 +77,7 @@ def load(paths: Iterable[Path]) -> list[LiveRun]:
     a measurement of no run's winner."""
     runs = list[tuple[Path, RunSummary, list[ModelCall]]]()
     measured: dict[str, dict[str, Evaluation]] = defaultdict(dict)
-    for path in paths:
+    for path in expanded(paths):
         if path.name.endswith((".json", ".json.gz")):
             _keep(measured, read_evaluation(path))
             continue

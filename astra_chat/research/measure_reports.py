@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.report.html import report
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript import lines as bounds
 from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.reader import read
 
-EXAMPLE = Path(__file__).parents[2] / "transcripts/examples/h200/fused_add_rmsnorm.jsonl"
+EXAMPLE = (
+    Path(__file__).parents[2] / "transcripts/recorded.tar.xz/examples/h200/fused_add_rmsnorm.jsonl"
+)
 LENGTHS = (50, 1_000, 10_000)
 TURNS = ("message", "proposed", "build", "judged")
 
@@ -33,7 +36,7 @@ Line = dict[str, Any]
 
 def joined(path: Path, turns: int, out: Path) -> Path:
     """Write a transcript of at least so many turns, made of the rounds of a recorded one."""
-    lines = [migrated(json.loads(line)) for line in path.read_text().splitlines()]
+    lines = [migrated(json.loads(line)) for line in read_recorded(path).splitlines()]
     first = next(n for n, one in enumerate(lines) if _kind(one) == "message" and _plans(one))
     begin = next(n for n in range(first, -1, -1) if _kind(lines[n]) == "chosen")
     last = max(n for n, one in enumerate(lines) if _kind(one) in TURNS and not _confirms(one))

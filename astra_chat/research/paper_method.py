@@ -24,6 +24,7 @@ from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import build_all, require_build
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values, prototype
 from astra_chat.tools.types import Case, Device, Value, candidate_id
@@ -143,7 +144,7 @@ def _cold(library: ctypes.CDLL, task: Task, case: Case, device: Device) -> float
 def read(path: Path) -> PaperMethod:
     """What `main` printed. Raises BadInput."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_recorded(path))
         if found.pop("schema") != SCHEMA:
             raise BadInput(f"{path} has another schema than {SCHEMA}")
         return PaperMethod.model_validate(found)
@@ -169,7 +170,7 @@ def main() -> None:
     device = pick_device(asked.device)
     if device.kind != "cuda":
         raise BadInput("event pairs are measured on a GPU: --device cuda")
-    summaries = [(path, summarize(read_transcript(path).records)) for path in asked.runs]
+    summaries = [(path, summarize(read_transcript(path).records)) for path in expanded(asked.runs)]
     live = [(path, one.task, found) for path, one in summaries if (found := fastest(one))]
     times: list[EventTime] = []
     for name in PAPER_SHAPES:

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Value
@@ -126,7 +127,7 @@ class RegretStudy(Value):
 def read(path: Path) -> RegretStudy:
     """Read a study. Raises BadInput."""
     try:
-        return RegretStudy.model_validate_json(path.read_bytes())
+        return RegretStudy.model_validate_json(read_recorded(path))
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from None
     except ValidationError:

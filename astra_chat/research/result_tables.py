@@ -19,6 +19,7 @@ from astra_chat.research.estimates import Estimates
 from astra_chat.research.paper_method import EventTime, PaperMethod
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed, Value
 
@@ -47,7 +48,7 @@ class Published(Value):
 def read_published(path: Path) -> Published:
     """Read the paper's published figures. Raises BadInput."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_recorded(path))
         if found.pop("schema") != PUBLISHED_SCHEMA:
             raise BadInput(f"{path} has another schema than {PUBLISHED_SCHEMA}")
         return Published.model_validate(found)

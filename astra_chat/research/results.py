@@ -26,6 +26,7 @@ from astra_chat.research.result_tables import Published
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
@@ -236,7 +237,7 @@ def _rounds(run: TimedRun) -> Iterator[str]:
 def load(paths: Iterable[Path]) -> Found:
     """What the files hold, each known by the schema that it names. Raises BadInput."""
     found = Found()
-    for path in paths:
+    for path in expanded(paths):
         if path.suffix == ".json":
             _json(path, found)
             continue
@@ -266,7 +267,7 @@ def _json(path: Path, found: Found) -> None:
 
 def _schema(path: Path) -> str:
     try:
-        return str(json.loads(path.read_text())["schema"])
+        return str(json.loads(read_recorded(path))["schema"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path} names no schema: {type(error).__name__}") from None
 
@@ -274,8 +275,7 @@ def _schema(path: Path) -> str:
 def read_evaluation(path: Path) -> Evaluation:
     """The evaluation in a file of `--json`, which may be compressed by gzip."""
     try:
-        content = path.read_bytes()
-        found = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+        found = json.loads(read_recorded(path))
         if found["schema"] != EVALUATION_SCHEMA:
             raise BadInput(f"{path}: schema {found['schema']} is not {EVALUATION_SCHEMA}")
         return Evaluation.model_validate(found["evaluation"])

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from astra_chat.tools.build.proven_object import both_objects
 from astra_chat.tools.errors import AstraError
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
@@ -52,7 +53,9 @@ def _shipped(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
 
 def _of_runs(tasks: dict[str, Task]) -> Iterator[RecordedKernel]:
     folders = (ROOT / "transcripts", ROOT / "sglang_kernels")
-    for path in sorted(p for folder in folders for p in folder.rglob("*.jsonl*")):
+    files = sorted(p for folder in folders for p in folder.rglob("*.jsonl*"))
+    members = expanded([ROOT / "transcripts/recorded.tar.xz"])
+    for path in (*files, *(p for p in members if p.suffix == ".jsonl")):
         for sha, text in texts(read(path).records).items():
             for name, task in tasks.items():
                 if "__global__" in text and re.search(rf'"C"[^;{{]*\b{task.entry}\s*\(', text):

@@ -3,7 +3,7 @@
 
 RUN is what live_runs takes, FILE a file of research.baselines: what launches nothing, what only
 moves the bytes, and what is launched today, measured on a GPU of the same kind in another run. Run
-in the repository's root: links are made from docs/results/.
+in the repository's root: pages name the paths that are given here.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
         guess = f"{speed.ratio:.2f} ({speed.low:.2f} to {speed.high:.2f})" if speed else ""
         estimated = guess if run.summary.device.kind == "virtual" else ""
         yield table_row(
-            f"[{run.name}](../../{run.path.as_posix()})",
+            run.place,
             f"`{run.arm[0]}`",
             f"`{speed.candidate}`" if speed else "none",
             estimated if best or not estimated else f"{estimated}, a tie",

@@ -16,6 +16,7 @@ from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.recordings.reading import in_archive
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
@@ -87,7 +88,11 @@ def past_of(
 
 
 def resumed(path: Path) -> Past:
-    """Resume an interrupted or killed run. Raises BadInput if it cannot be read."""
+    """Resume an interrupted or killed run. Raises BadInput if it cannot be read or appended to."""
+    if in_archive(path):
+        raise BadInput(
+            f"{path} lies in an archive and cannot be appended to: --branch {path} starts a new run"
+        )
     return Past(_whole(path))
 
 

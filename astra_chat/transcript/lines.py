@@ -4,9 +4,8 @@ come from anybody."""
 from __future__ import annotations
 
 import gzip
-import os
+import io
 import re
-import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import in_archive, read_recorded
+from astra_chat.tools.system.regular_file import open_regular
 
 MAX_FILE_BYTES = 2**27
 MAX_LINE_BYTES = 2**22
@@ -69,8 +70,11 @@ def read_lines(path: Path) -> Lines:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """A file, unpacked where its name says that it is compressed. What cannot be read becomes
-    BadInput."""
+    """A file, unpacked where its name says that it is compressed or lies in an archive. What cannot
+    be read becomes BadInput."""
+    if in_archive(path):
+        yield io.BytesIO(read_recorded(path))
+        return
     try:
         with open_regular(path, MAX_FILE_BYTES) as stored:
             yield gzip.GzipFile(fileobj=stored) if path.suffix == ".gz" else stored
@@ -94,16 +98,3 @@ def _marks(line: bytes) -> int:
 def _values(line: bytes) -> int:
     """Returns how many values a line of JSON may hold, texts counted as one each."""
     return _marks(STRING.sub(b"", line))
-
-
-def open_regular(path: Path, most_bytes: int) -> BinaryIO:
-    """Open a file that may be anybody's. Raises OSError, and BadInput for what is no regular file
-    or too large."""
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe blocks nobody
-    state = os.fstat(opened)
-    if stat.S_ISREG(state.st_mode) and state.st_size <= most_bytes:
-        return os.fdopen(opened, "rb")
-    os.close(opened)
-    if not stat.S_ISREG(state.st_mode):
-        raise BadInput(f"cannot read {path}: not a regular file")
-    raise BadInput(f"{path} has {state.st_size:,} bytes: at most {most_bytes:,}")

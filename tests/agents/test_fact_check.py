@@ -25,8 +25,7 @@ from tests.chat_samples import (
     plan,
     timed,
 )
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
+from tests.recorded_files import examples
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ def test_the_model_may_stand_by_it() -> None:
     assert "the anchor is empty" in said and "unchanged if you are sure" in said
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.jsonl")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", examples(), ids=lambda path: path.stem)
 def test_no_plan_of_a_shipped_run_is_a_contradiction(path: Path, context: ChatContext) -> None:
     transcript = read(path)
     turns, stored = turns_of(transcript.records), texts(transcript.records)

@@ -16,6 +16,7 @@ from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.recordings.reading import names_in, read_recorded
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, task_names
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, candidate_id
@@ -23,31 +24,31 @@ from astra_chat.transcript.events import Contradiction, Deviation, RejectedReply
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import turns_of
+from tests.recorded_files import ARCHIVE
+from tests.recorded_files import LIVE as RUNS
 
 ROOT = Path(__file__).parents[2]
 P = TypeVar("P")
-PAPER_TABLE, FURTHER = "transcripts/live/paper-table", "transcripts/live/further"
+PAPER_TABLE, FURTHER = "paper-table", "further"
 LIVE = {
-    task: ROOT / path
+    task: RUNS / path
     for task, path in {
-        "silu_and_mul": "transcripts/live/silu_and_mul.jsonl",
-        "merge_state_v2": f"{PAPER_TABLE}/merge_state_v2-sglang-team-1.jsonl.gz",
-        "fused_add_rmsnorm": f"{PAPER_TABLE}/fused_add_rmsnorm-sglang-single-1.jsonl.gz",
-        "rmsnorm": f"{FURTHER}/rmsnorm-sglang-team-1.jsonl.gz",
-        "gelu_tanh_and_mul": f"{FURTHER}/gelu_tanh_and_mul-sglang-single-1.jsonl.gz",
-        "moe_sum_reduce": f"{FURTHER}/moe_sum_reduce-sglang-team-2.jsonl.gz",
-        "rotary_embedding": f"{FURTHER}/rotary_embedding-sglang-single-1.jsonl.gz",
-        "per_token_quant_fp8": f"{FURTHER}/per_token_quant_fp8-sglang-single-1.jsonl.gz",
-        "per_token_group_quant_fp8": f"{FURTHER}/per_token_group_quant_fp8-sglang-team-2.jsonl.gz",
+        "silu_and_mul": "silu_and_mul.jsonl",
+        "merge_state_v2": f"{PAPER_TABLE}/merge_state_v2-sglang-team-1.jsonl",
+        "fused_add_rmsnorm": f"{PAPER_TABLE}/fused_add_rmsnorm-sglang-single-1.jsonl",
+        "rmsnorm": f"{FURTHER}/rmsnorm-sglang-team-1.jsonl",
+        "gelu_tanh_and_mul": f"{FURTHER}/gelu_tanh_and_mul-sglang-single-1.jsonl",
+        "moe_sum_reduce": f"{FURTHER}/moe_sum_reduce-sglang-team-2.jsonl",
+        "rotary_embedding": f"{FURTHER}/rotary_embedding-sglang-single-1.jsonl",
+        "per_token_quant_fp8": f"{FURTHER}/per_token_quant_fp8-sglang-single-1.jsonl",
+        "per_token_group_quant_fp8": f"{FURTHER}/per_token_group_quant_fp8-sglang-team-2.jsonl",
         "silu_and_mul_group_quant_fp8": f"{FURTHER}/"
-        ""
-        "silu_and_mul_group_quant_fp8-sglang-team-1.jsonl.gz",
-        "fused_add_rmsnorm_quant_fp8": f"{FURTHER}/"
-        "fused_add_rmsnorm_quant_fp8-sglang-team-1.jsonl.gz",
-        "topk_softmax": f"{FURTHER}/topk_softmax-sglang-single-1.jsonl.gz",
-        "moe_align_block_size": f"{FURTHER}/moe_align_block_size-sglang-team-2.jsonl.gz",
-        "qk_rmsnorm_rope": f"{FURTHER}/qk_rmsnorm_rope-sglang-team-1.jsonl.gz",
-        "rope_and_kv_write": f"{FURTHER}/rope_and_kv_write-sglang-team-1.jsonl.gz",
+        "silu_and_mul_group_quant_fp8-sglang-team-1.jsonl",
+        "fused_add_rmsnorm_quant_fp8": f"{FURTHER}/fused_add_rmsnorm_quant_fp8-sglang-team-1.jsonl",
+        "topk_softmax": f"{FURTHER}/topk_softmax-sglang-single-1.jsonl",
+        "moe_align_block_size": f"{FURTHER}/moe_align_block_size-sglang-team-2.jsonl",
+        "qk_rmsnorm_rope": f"{FURTHER}/qk_rmsnorm_rope-sglang-team-1.jsonl",
+        "rope_and_kv_write": f"{FURTHER}/rope_and_kv_write-sglang-team-1.jsonl",
     }.items()
 }
 """The recorded run in a task's folder: on an H200 the fastest over today's baseline that the
@@ -108,9 +109,9 @@ def course(transcript: Transcript) -> list[tuple[str, str]]:
 def test_every_task_has_the_committed_run(task: str) -> None:
     packed, live = BUILTIN / task / TRANSCRIPT, LIVE[task]
     assert sorted(LIVE) == sorted(task_names())
-    content = live.read_bytes()
-    expected = gzip.decompress(content) if live.suffix == ".gz" else content
-    assert gzip.decompress(packed.read_bytes()) == expected
+    name = live.relative_to(ARCHIVE).as_posix()
+    assert names_in(ARCHIVE)[name].default_of == task
+    assert gzip.decompress(packed.read_bytes()) == read_recorded(live)
 
 
 def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +10,16 @@ from astra_chat.agents.run_state import state_of, states
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.replay.show import replay
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import MeasuredTime, Timed
 from astra_chat.transcript.events import VERSION, Chosen
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.turns import finished, turns_of
+from tests.recorded_files import PLAIN, examples
 
-FOLDER = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
 
-
-@pytest.fixture(params=sorted(FOLDER.rglob("*.jsonl")), ids=lambda path: path.stem)
+@pytest.fixture(params=examples(), ids=lambda path: path.stem)
 def example(request: pytest.FixtureRequest) -> Transcript:
     return read(request.param)
 
@@ -33,8 +32,7 @@ def timed(transcript: Transcript) -> list[Timed]:
 
 def test_there_is_one_of_every_format_version() -> None:
     """Old ones prove the migrations. A new version needs a run recorded by it."""
-    files = sorted(FOLDER.rglob("*.jsonl"))
-    versions = {json.loads(path.open().readline())["v"] for path in files}
+    versions = {json.loads(read_recorded(path).partition(b"\n")[0])["v"] for path in examples()}
     assert versions == set(range(1, VERSION + 1))
 
 
@@ -81,7 +79,7 @@ def test_the_best_is_the_best(example: Transcript) -> None:
 
 
 def test_a_measured_run_names_its_gpu_and_clocks() -> None:
-    transcript = read(FOLDER / "silu_and_mul-h200.jsonl")
+    transcript = read(PLAIN / "silu_and_mul-h200.jsonl")
     assert transcript.header.device.name == "NVIDIA H200"
     cases = [case for outcome in timed(transcript) for case in outcome.cases]
     assert cases

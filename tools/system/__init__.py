@@ -14,6 +14,7 @@ gpu_use       how long a judge held that lock and waited for it; NVML about that
 cache_size    what lies in the cache, its limit, and what goes first
 cache         build outputs by content hash, published by one atomic rename
 whole_file    a file that the user asked for, written whole or not at all
+regular_file  opens a file that may be anybody's
 background    work begun before it is needed
 setup_env     makes .venv complete (`make setup`)
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Device, MeasuredTime, Value
 
 SCHEMA = "astra-chat/baselines/1"
@@ -58,7 +59,7 @@ def write(path: Path, evidence: Evidence) -> None:
 def read(path: Path) -> Evidence:
     """Raises BadInput."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_recorded(path))
         if found.pop("schema") != SCHEMA:
             raise BadInput(f"{path} has another schema than {SCHEMA}")
         return Evidence.model_validate(found)

@@ -11,12 +11,11 @@ from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
 from tests.chat_samples import BROKEN, baseline_turns, build, plan, write_transcript
+from tests.recorded_files import EXAMPLES, VIRTUAL
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 
-
-def rows(name: str) -> list[EvaluationRow]:
-    return evaluation_rows(read(EXAMPLES / name))
+def rows(path: Path) -> list[EvaluationRow]:
+    return evaluation_rows(read(path))
 
 
 def test_each_evaluation_is_a_row_with_its_plan() -> None:
@@ -34,14 +33,14 @@ def test_each_evaluation_is_a_row_with_its_plan() -> None:
 
 
 def test_a_fixers_kernel_is_a_change_of_the_one_before() -> None:
-    found = {row.candidate: row for row in rows("h200/merge_state_v2.jsonl")}
+    found = {row.candidate: row for row in rows(EXAMPLES / "h200/merge_state_v2.jsonl")}
     fixed = found["ad659ef757b3"]
     assert (fixed.role, fixed.changed_from, fixed.attempt) == ("fixer", "a1bb21f904b0", 2)
     assert fixed.parent == "4d641df1fd70" and fixed.predicted_ratio == 1.05
 
 
 def test_the_winner_is_marked_and_its_confirmation_is_a_row_of_its_own() -> None:
-    best = [row for row in rows("virtual/silu_and_mul.jsonl") if row.best]
+    best = [row for row in rows(VIRTUAL) if row.best]
     assert [row.confirms for row in best] == [False, True]
     assert all(row.confirmed and row.seed and row.judge_sha256 for row in best)
     assert best[1].basis == "estimated" and best[1].hidden_cases > 200 and not best[1].live
@@ -59,7 +58,7 @@ def test_a_kernel_that_does_not_build_is_a_row_too(tmp_path: Path) -> None:
 
 def test_a_run_is_live_where_its_replies_come_from_no_file(tmp_path: Path) -> None:
     def live(models: str) -> bool:
-        transcript = read(EXAMPLES / "virtual" / "silu_and_mul.jsonl")
+        transcript = read(VIRTUAL)
         path = tmp_path / "t.jsonl"
         path.write_text(
             transcript.path.read_text().replace('"models":"scripted"', f'"models":"{models}"')

@@ -11,8 +11,7 @@ from astra_chat import load_transcript
 from astra_chat.analysis.recorded_run import RecordedRun, frame
 from astra_chat.tools.errors import BadInput
 from tests.chat_samples import baseline_turns, write_transcript
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
+from tests.recorded_files import EXAMPLES, VIRTUAL
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_tables_of_several_runs_are_one_frame(measured: RecordedRun) -> None:
-    virtual = load_transcript(EXAMPLES / "virtual" / "silu_and_mul.jsonl")
+    virtual = load_transcript(VIRTUAL)
     runs = [measured, virtual]
     evaluations = frame(runs, "evaluations")
     assert len(evaluations) == len(measured.evaluations) + len(virtual.evaluations)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from astra_chat import load_transcript
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
+from tests.recorded_files import EXAMPLES, VIRTUAL
 
 
 def test_a_rounds_gain_is_over_the_best_before() -> None:
@@ -21,7 +18,7 @@ def test_a_rounds_gain_is_over_the_best_before() -> None:
 
 
 def test_turns_say_who_spoke_for_how_long() -> None:
-    run = load_transcript(EXAMPLES / "virtual" / "silu_and_mul.jsonl")
+    run = load_transcript(VIRTUAL)
     assert [row.role for row in run.turns[:5]] == [
         "user",
         "tester",

@@ -15,8 +15,9 @@ from astra_chat.export.arrow import parquet_bytes
 from astra_chat.export.chats import chat_examples
 from astra_chat.export.filters import Filter
 from astra_chat.export.writing import json_lines
+from tests.recorded_files import EXAMPLES
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/h200/merge_state_v2.jsonl"
+EXAMPLE = EXAMPLES / "h200/merge_state_v2.jsonl"
 
 
 @pytest.fixture(scope="module")

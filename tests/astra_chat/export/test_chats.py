@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from astra_chat.agents.turns import REPLY_TYPES
 from astra_chat.analysis.recorded_run import RecordedRun, load_transcript
 from astra_chat.export.chats import FAILED, RULE, chat_examples, reward_steps
 from astra_chat.export.filters import Filter
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
+from tests.recorded_files import EXAMPLES
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
 from astra_chat.tools.errors import BadInput
+from tests.recorded_files import EXAMPLES, VIRTUAL
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
-VIRTUAL, H200 = EXAMPLES / "virtual/silu_and_mul.jsonl", EXAMPLES / "h200/merge_state_v2.jsonl"
+H200 = EXAMPLES / "h200/merge_state_v2.jsonl"
 
 
 def export(*words: object) -> Result:

@@ -16,14 +16,14 @@ from astra_chat.tools.build.tvm_ffi_binding import FLAGS, compile_cpp, tvm_ffi_f
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
+from tests.recorded_files import EXAMPLES, VIRTUAL
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
-FILES = ("h200/fused_add_rmsnorm.jsonl", "virtual/silu_and_mul.jsonl")
+FILES = (EXAMPLES / "h200/fused_add_rmsnorm.jsonl", VIRTUAL)
 
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    return data_set([load_transcript(EXAMPLES / name) for name in FILES], Filter(), "Apache-2.0")
+    return data_set([load_transcript(path) for path in FILES], Filter(), "Apache-2.0")
 
 
 def test_what_is_changed_in_place_is_an_output_of_its_own() -> None:

@@ -13,6 +13,7 @@ import pytest
 from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.html import report
 from astra_chat.tools.descriptions import describe
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.types import SourceLine, candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, Event, RejectedReply
 from astra_chat.transcript.reader import read
@@ -32,6 +33,7 @@ from tests.chat_samples import (
     timed,
     write_transcript,
 )
+from tests.recorded_files import EXAMPLES
 
 ROOT = Path(__file__).parents[3]
 EVIL = "<script>alert(1)</script>\u202e"
@@ -92,7 +94,7 @@ def script_is_the_allowed_one(page: str) -> bool:
 
 @pytest.mark.second_tier
 def test_measured_runs_side_by_side() -> None:
-    paths = sorted((ROOT / "transcripts" / "examples" / "h200").glob("*.jsonl"))
+    paths = expanded([EXAMPLES / "h200/*.jsonl"])
     assert len(paths) == 3
     page = report([read(path) for path in paths])
     assert page.lower().count("measured on nvidia h200") >= 4 and "stimated for" not in page

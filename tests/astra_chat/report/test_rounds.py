@@ -23,6 +23,7 @@ from tests.chat_samples import (
     plan,
     timed,
 )
+from tests.recorded_files import EXAMPLES
 
 ROOT = Path(__file__).parents[3]
 FASTER = VECTOR.replace("127) / 128), 128", "255) / 256), 256")
@@ -93,7 +94,7 @@ def test_what_the_human_does() -> None:
 
 
 def test_of_a_recorded_run_the_summary_says_the_same() -> None:
-    transcript = read(ROOT / "transcripts/examples/h200/fused_add_rmsnorm.jsonl")
+    transcript = read(EXAMPLES / "h200/fused_add_rmsnorm.jsonl")
     found = rounds_of(turns_of(transcript.records), baseline_text(transcript))
     summary = summarize(transcript.records)
     assert [(r.number, r.plan.title) for r in found] == [

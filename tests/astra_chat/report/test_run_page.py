@@ -10,13 +10,14 @@ import pytest
 from astra_chat.report.run_page import RunPage, run_page
 from astra_chat.transcript.reader import read
 from tests.chat_samples import write_transcript
+from tests.recorded_files import EXAMPLES
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def measured() -> RunPage:
-    return run_page(read(ROOT / "transcripts/examples/h200/merge_state_v2.jsonl"), "run1")
+    return run_page(read(EXAMPLES / "h200/merge_state_v2.jsonl"), "run1")
 
 
 def test_a_measured_run(measured: RunPage) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from astra_chat.research.between_evaluations import differences, document
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
+from tests.recorded_files import LIVE
 
 ROOT = Path(__file__).resolve().parents[3]
-LIVE = ROOT / "transcripts/live"
-RUN = LIVE / "detached/fused_add_rmsnorm-sglang-team-2.jsonl.gz"
+RUN = LIVE / "detached/fused_add_rmsnorm-sglang-team-2.jsonl"
 
 
 def test_a_kernel_beside_itself_and_beside_another() -> None:
@@ -25,11 +26,11 @@ def test_a_kernel_beside_itself_and_beside_another() -> None:
 
 
 def test_the_pages_figures_are_of_the_recorded_runs() -> None:
-    text = document(sorted(LIVE.glob("detached/*.jsonl.gz")))
+    text = document(expanded([LIVE / "detached/*.jsonl"]))
     page = (ROOT / "docs/research/measurements.md").read_text()
     assert all(line in page for line in text.splitlines())
 
 
 def test_runs_of_estimates_have_none() -> None:
     with pytest.raises(BadInput, match="unchanged"):
-        document([LIVE / "paper-table/silu_and_mul-sglang-single-1.jsonl.gz"])
+        document([LIVE / "paper-table/silu_and_mul-sglang-single-1.jsonl"])

@@ -13,11 +13,13 @@ from astra_chat.research import decode_step
 from astra_chat.research.decode_layer import TASKS, document, read_layer, winners
 from astra_chat.tools.build.tvm_ffi_binding import parameter_names
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.task.folder import find_task
+from tests.recorded_files import LIVE, live_runs
 
 ROOT = Path(__file__).resolve().parents[3]
-RECORDED = sorted((ROOT / "transcripts/live").glob("decode-layer-*.json"))
-RUNS = sorted((ROOT / "transcripts/live").glob("*/*.gz"))
+RECORDED = expanded([LIVE / "decode-layer-*.json"])
+RUNS = live_runs()
 
 
 def plain(name: str) -> Any:

@@ -13,8 +13,9 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import candidate_id
+from tests.recorded_files import EXAMPLES
 
-RECORDED = Path(__file__).resolve().parents[3] / "transcripts/examples/virtual/estimates.json"
+RECORDED = EXAMPLES / "virtual/estimates.json"
 
 
 @pytest.mark.parametrize("name", task_names())

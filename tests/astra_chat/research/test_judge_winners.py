@@ -15,12 +15,11 @@ from astra_chat.research.winners import fastest
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.types import Device, Timed
+from tests.recorded_files import LIVE
 
-ROOT = Path(__file__).resolve().parents[3]
-LIVE = ROOT / "transcripts/live"
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
-RMSNORM = "rmsnorm-71ab7f3a9bf6-h200.json.gz"
+RMSNORM = "rmsnorm-71ab7f3a9bf6-h200.json"
 
 
 def said_of(evaluation: Evaluation, path: Path, confirms: bool) -> Path:
@@ -35,14 +34,14 @@ def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
 ) -> None:
     further = LIVE / "further"
     confirmed, estimated, timed = (
-        further / f"{name}.jsonl.gz"
+        further / f"{name}.jsonl"
         for name in (
             "rmsnorm-sglang-team-1",
             "moe_sum_reduce-sglang-team-2",
             "topk_softmax-sglang-team-1",
         )
     )
-    topk = read_evaluation(further / "topk_softmax-d35cef595bc2-h200.json.gz")
+    topk = read_evaluation(further / "topk_softmax-d35cef595bc2-h200.json")
     said = [further / RMSNORM, said_of(topk, tmp_path / "timed.json", confirms=False)]
     runs = load([confirmed, timed, estimated, *said])
     (first,), (second,) = to_judge(runs, H200)
@@ -53,7 +52,7 @@ def test_who_is_confirmed_there_is_left_out_and_who_was_never_there_comes_first(
 
 
 def test_winners_of_one_task_and_start_stand_together() -> None:
-    found = to_judge(load(sorted((LIVE / "paper-table").glob("merge*.jsonl.gz"))), H200)
+    found = to_judge(load([LIVE / "paper-table/merge*.jsonl"]), H200)
     assert sorted((some[0].tier, len(some)) for some in found) == [("paper", 4), ("sglang", 2)]
     assert all(
         {(one.task, one.tier) for one in some} == {("merge_state_v2", some[0].tier)}
@@ -63,7 +62,7 @@ def test_winners_of_one_task_and_start_stand_together() -> None:
 
 def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
     """A confirmation counts whatever the order of their files."""
-    run, said = "rmsnorm-sglang-team-1.jsonl.gz", LIVE / "further" / RMSNORM
+    run, said = "rmsnorm-sglang-team-1.jsonl", LIVE / "further" / RMSNORM
     found = read_evaluation(said)
     assert found.confirms
     later = said_of(found, tmp_path / "z.json", confirms=False)
@@ -74,7 +73,7 @@ def test_a_confirmation_counts_before_a_time(tmp_path: Path) -> None:
 
 def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Path) -> None:
     """The run was judged on a GPU, and its winner was not confirmed there."""
-    transcript = LIVE / "detached/merge_state_v2-sglang-team-2.jsonl.gz"
+    transcript = LIVE / "detached/merge_state_v2-sglang-team-2.jsonl"
     (run,) = load([transcript])
     own = run.measured["NVIDIA H200"]
     ((winner,),) = to_judge([run], H200)
@@ -89,7 +88,7 @@ def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Pat
 def test_a_winner_is_judged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    transcript = LIVE / "paper-table/silu_and_mul-sglang-single-1.jsonl.gz"
+    transcript = LIVE / "paper-table/silu_and_mul-sglang-single-1.jsonl"
     device = virtual_device("h200")
     arguments = [str(transcript), "-o", str(tmp_path), "--device", "virtual", "--trust"]
     monkeypatch.setattr(sys, "argv", ["judge_winners", *arguments])

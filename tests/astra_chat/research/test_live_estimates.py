@@ -10,16 +10,17 @@ import pytest
 from astra_chat.research import live_estimates
 from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Unsupported
+from tests.recorded_files import LIVE, live_runs
 
 ROOT = Path(__file__).resolve().parents[3]
-LIVE = ROOT / "transcripts" / "live"
 ESTIMATES = LIVE / "estimates.json"
 
 
 @pytest.fixture(scope="module")
 def runs() -> list[LiveRun]:
-    return load(sorted(LIVE.glob("*/*.gz")))
+    return load(live_runs())
 
 
 def test_the_document_has_the_table_of_what_is_recorded(runs: list[LiveRun]) -> None:
@@ -28,7 +29,7 @@ def test_the_document_has_the_table_of_what_is_recorded(runs: list[LiveRun]) -> 
 
 
 def test_every_measured_winner_is_estimated_once(
-    runs: list[LiveRun], monkeypatch: pytest.MonkeyPatch
+    runs: list[LiveRun], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Given its own file again, the command finds none left but those that launch clusters."""
 
@@ -40,8 +41,11 @@ def test_every_measured_winner_is_estimated_once(
 
     left = list[str]()
     monkeypatch.setattr(live_estimates, "estimated_times", only_clusters)
-    live_estimates.estimate(runs, ESTIMATES)
-    found = live_estimates.read_estimates(ESTIMATES).winners
+    kept = tmp_path / ESTIMATES.name
+    kept.write_bytes(read_recorded(ESTIMATES))
+    live_estimates.estimate(runs, kept)
+    found = live_estimates.read_estimates(kept).winners
+    assert found == live_estimates.read_estimates(ESTIMATES).winners
     assert len({(one.candidate, one.gpu) for one in found}) == len(found)
     assert len(found) == len(live_estimates.measured_on_gpus(runs)) - len(left)
 

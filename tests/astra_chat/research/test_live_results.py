@@ -12,19 +12,20 @@ from astra_chat.research.live_results import document
 from astra_chat.research.live_runs import load
 from astra_chat.research.paper_method import read
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
+from tests.recorded_files import EXAMPLES, LIVE, live_runs
 
 ROOT = Path(__file__).resolve().parents[3]
-LIVE = ROOT / "transcripts/live"
 TEAM, SINGLE = LIVE / "silu_and_mul.jsonl", LIVE / "silu_and_mul-single.jsonl"
-MEASURED = ROOT / "transcripts/examples/h200/silu_and_mul-paper.json"
+MEASURED = EXAMPLES / "h200/silu_and_mul-paper.json"
 
 
 def test_the_document_in_the_repository_is_made_from_its_transcripts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    timed = [Path(f"transcripts/examples/{gpu}/paper-method.json") for gpu in ("h200", "h100")]
-    runs = load(sorted(Path("transcripts/live").glob("*/*.gz")))
+    timed = [EXAMPLES / gpu / "paper-method.json" for gpu in ("h200", "h100")]
+    runs = load(live_runs())
     text = document(runs, [read(path) for path in timed])
     assert Path("docs/results.md").read_text().strip() == text.strip()
 
@@ -39,8 +40,8 @@ def test_each_arm_stands_beside_the_papers() -> None:
     arms = [f"from `{start}`, {arm}" for start in ("paper", "sglang") for arm in ("team", "single")]
     assert rows[0][3:] == arms
     assert rows[2] == ["silu_and_mul", "1.46", "1.48", "", "", "1.51", "1.52"]
-    each = {row[0].partition("]")[0]: row for row in rows[5:]}
-    team = each["[silu_and_mul, team"]
+    each = {row[0].partition(":")[0]: row for row in rows[5:]}
+    team = each["silu_and_mul, team"]
     assert team[1:6] == ["`sglang`", "4", "4, 4", "13, 0", "6"]
     assert team[8:] == [
         "1.46, 1.50, 1.50, 1.51",
@@ -48,12 +49,12 @@ def test_each_arm_stands_beside_the_papers() -> None:
         "",
         "the profiler",
     ]
-    assert each["[silu_and_mul, single"][2] == "3"
+    assert each["silu_and_mul, single"][2] == "3"
 
 
 def test_repeats_of_an_arm_have_median_and_range(tmp_path: Path) -> None:
     again = tmp_path / "again.jsonl"
-    again.write_bytes(TEAM.read_bytes())
+    again.write_bytes(read_recorded(TEAM))
     rows = rows_of(document(load([TEAM, again])))
     assert rows[2][5] == "1.51 (1.51 to 1.51, 2 runs)"
 
@@ -61,7 +62,7 @@ def test_repeats_of_an_arm_have_median_and_range(tmp_path: Path) -> None:
 def test_a_winner_measured_later_stands_in_a_table_of_its_own(tmp_path: Path) -> None:
     winner = load([TEAM])[0].summary.best
     assert winner is not None
-    found = json.loads(MEASURED.read_text())
+    found = json.loads(read_recorded(MEASURED))
     found["evaluation"]["candidate"] = winner.candidate
     file = tmp_path / "winner.json"
     file.write_text(json.dumps(found))
@@ -86,13 +87,13 @@ def test_the_papers_timing_has_a_table_of_its_own() -> None:
     runs = load([TEAM, SINGLE])
     winner = runs[0].summary.best
     assert winner is not None
-    recorded = read(ROOT / "transcripts/examples/h200/paper-method.json")
-    mine = [one for one in recorded.times if one.task == "silu_and_mul"]
+    method = read(EXAMPLES / "h200/paper-method.json")
+    mine = [one for one in method.times if one.task == "silu_and_mul"]
     times = [
         one.model_copy(update={"content": winner.candidate}) if one.kernel == "best" else one
         for one in mine
     ]
-    text = document(runs, [recorded.model_copy(update={"times": tuple(times)})])
+    text = document(runs, [method.model_copy(update={"times": tuple(times)})])
     _, found = text.split("## By the paper's timing, on NVIDIA H200")
     paper, best = ([t.mean_us for t in mine if t.kernel == name] for name in ("paper", "best"))
     ratio = geometric_mean(start / end for start, end in zip(paper, best, strict=True))

@@ -11,9 +11,9 @@ from astra_chat.research.live_runs import load
 from astra_chat.research.over_today import document, fastest_today, over_today
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import candidate_id
+from tests.recorded_files import EXAMPLES, live_runs
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = ROOT / "transcripts" / "examples"
 FILES = (
     "h200/baselines.json",
     "h200/baselines-decode.json",
@@ -28,7 +28,7 @@ def evidence() -> list[Evidence]:
 
 
 def test_the_page_is_what_the_command_makes_of_the_records(evidence: list[Evidence]) -> None:
-    runs = load(sorted((ROOT / "transcripts" / "live").glob("*/*.gz")))
+    runs = load(live_runs())
     page = (ROOT / "docs" / "research" / "over-today.md").read_text()
     assert document(runs, evidence) + "\n" == page
     (gelu,) = (one for one in over_today(runs, evidence, "NVIDIA H200") if "gelu" in one.task)

@@ -20,8 +20,7 @@ from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts/examples"
+from tests.recorded_files import EXAMPLES
 
 
 @pytest.mark.parametrize("name", PAPER_SHAPES)

@@ -26,8 +26,9 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Correct, EstimatedTime, MeasuredTime, Profile, Timed
+from tests.recorded_files import EXAMPLES
 
-H200 = Path(__file__).resolve().parents[3] / "transcripts/examples/h200"
+H200 = EXAMPLES / "h200"
 TASK = find_task("silu_and_mul")
 SMALL = Case(dims={"tokens": 1, "d": 14336}, dtype="bfloat16")
 LARGE = Case(dims={"tokens": 8192, "d": 14336}, dtype="bfloat16")

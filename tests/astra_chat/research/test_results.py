@@ -11,11 +11,12 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.research.results import document, load
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from tests.recorded_files import EXAMPLES, PLAIN, ROOT
 
-FOLDER = Path(__file__).resolve().parents[3] / "transcripts/examples"
-EXAMPLE = FOLDER / "silu_and_mul-h200.jsonl"
+EXAMPLE = PLAIN / "silu_and_mul-h200.jsonl"
 
 
 def test_every_case_and_every_candidate_stands_in_it() -> None:
@@ -44,12 +45,10 @@ def test_another_kernel_beside_the_winner(tmp_path: Path) -> None:
 
 
 def test_the_document_in_the_repository_is_made_from_its_evidence() -> None:
-    committed = (FOLDER.parents[1] / "docs/research/results.md").read_text()
+    committed = (ROOT / "docs/research/results.md").read_text()
     named = re.findall(r"candidate `[0-9a-f]{12}` of ([\w.-]+\.jsonl)", committed)
-    runs = [FOLDER / "h200" / name for name in named]
-    evidence = [
-        path for place in ("h200", "virtual") for path in sorted(FOLDER.glob(f"{place}/*.json"))
-    ]
+    runs = [EXAMPLES / "h200" / name for name in named]
+    evidence = expanded(EXAMPLES / place / "*.json" for place in ("h200", "virtual"))
     assert document(load([*runs, *evidence])).strip() == committed.strip()
 
 

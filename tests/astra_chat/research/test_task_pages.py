@@ -11,9 +11,10 @@ from astra_chat.research.baselines.evidence import read as read_evidence
 from astra_chat.research.live_runs import LiveRun, load
 from astra_chat.research.task_pages import floors, page
 from astra_chat.tools.task.folder import find_task, task_names
+from tests.recorded_files import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES, PAGES = ROOT / "transcripts/examples", ROOT / "docs/results"
+PAGES = ROOT / "docs/results"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def evidence() -> list[Evidence]:
 def runs() -> list[LiveRun]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        return load(sorted(Path("transcripts/live").glob("*/*.gz")))
+        return load([Path("transcripts/recorded.tar.xz/live/*/*")])
 
 
 def test_the_pages_in_the_repository_are_made_from_its_files(

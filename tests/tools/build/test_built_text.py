@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.cpp_tokens import tokens
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
+from tests.recorded_files import ARCHIVE
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNELS = ("sglang_kernels", "tests/attacks")
@@ -110,7 +112,8 @@ def recorded_sources() -> dict[str, str]:
     """Every kernel of a transcript, every attack, honest kernel and baseline, by name."""
     found: dict[str, str] = {}
     runs = [*(ROOT / "transcripts").rglob("*.jsonl*"), *(ROOT / "sglang_kernels").rglob("*.jsonl*")]
-    for path in runs:
+    members = (path for path in expanded([ARCHIVE]) if path.suffix == ".jsonl")
+    for path in (*runs, *members):
         for sha, text in texts(read(path).records).items():
             if "__global__" in text and 'extern "C"' in text:
                 found[sha] = text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,11 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device, Timed
+from tests.recorded_files import LIVE
 
 TASK = find_task("silu_and_mul")
 DEVICE = Device(kind="cuda", index=0, name="NVIDIA H200", arch="sm_90", spec="h200")
-LIVE = Path(__file__).parents[3] / "transcripts/live"
-MEASURED = LIVE / "detached/fused_add_rmsnorm-217e1cbd205a-h200.json.gz"
+MEASURED = LIVE / "detached/fused_add_rmsnorm-217e1cbd205a-h200.json"
 """It launches clusters, which the virtual GPU does not count."""
 
 

@@ -11,7 +11,7 @@ from astra_chat.tools.virtual_gpu.devtools.validation.points import HERE, read_p
 from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 
-TIMES, COUNTERS = "h200.jsonl", "counters.jsonl"
+TIMES, COUNTERS = "h200.jsonl", "counters.jsonl.xz"
 
 
 def validate(device: str, folder: Path | None, out: Path | None, *, again: bool) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from astra_chat.research.baselines.document import WITHIN, document, mean_ratio
 from astra_chat.research.baselines.evidence import Comparison, Kernel, read
+from tests.recorded_files import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[4]
-RECORDED = ROOT / "transcripts/examples/h200/baselines.json"
-DECODE = ROOT / "transcripts/examples/h200/baselines-decode.json"
-ON_H100 = ROOT / "transcripts/examples/h100/baselines-h100.json"
+RECORDED = EXAMPLES / "h200/baselines.json"
+DECODE = EXAMPLES / "h200/baselines-decode.json"
+ON_H100 = EXAMPLES / "h100/baselines-h100.json"
 
 
 def test_our_baselines_are_within_5_percent_of_the_real_kernels_with_the_same_flags() -> None:

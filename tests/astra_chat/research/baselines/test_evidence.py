@@ -9,8 +9,9 @@ import pytest
 
 from astra_chat.research.baselines.evidence import SCHEMA, of_task, read, write
 from astra_chat.tools.errors import BadInput
+from tests.recorded_files import EXAMPLES
 
-RECORDED = Path(__file__).resolve().parents[4] / "transcripts/examples/h200/baselines.json"
+RECORDED = EXAMPLES / "h200/baselines.json"
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

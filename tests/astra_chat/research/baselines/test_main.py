@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.research.baselines.__main__ import main
+from tests.recorded_files import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -30,7 +31,7 @@ def test_it_shows_what_was_recorded(
         "h100/baselines-h100.json",
         "h100/baselines-decode-h100.json",
     )
-    paths = [str(ROOT / "transcripts/examples" / name) for name in files]
+    paths = [str(EXAMPLES / name) for name in files]
     assert run(monkeypatch, "show", *paths) == 0
     document = (ROOT / "docs/research/baselines.md").read_text()
     assert capsys.readouterr().out.strip() == document.strip()
@@ -39,7 +40,7 @@ def test_it_shows_what_was_recorded(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "{tmp}/none.json"], "contains no comparisons"),
+        (["show", "{tmp}/none.json"], "none.json: No such file"),
         (["extract", "{tmp}/none.so", "-o", "{tmp}/out"], "does not exist"),
         (["measure", "-o", "{tmp}/a.json", "--flashinfer", "{tmp}/none"], "does not exist"),
         (["measure", "-o", "{tmp}/a.json", "--device", "virtual"], "--device cuda"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from pathlib import Path
 
@@ -14,10 +13,12 @@ from astra_chat.research.baselines.evidence import Comparison, read
 from astra_chat.research.baselines.foreign import Places
 from astra_chat.research.baselines.measuring import BaselineMeasuring
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import cuda_device, wanted_device
 from astra_chat.tools.task.folder import find_task
+from tests.recorded_files import EXAMPLES
 
-RECORDED = Path(__file__).resolve().parents[4] / "transcripts/examples/h200/baselines.json"
+RECORDED = EXAMPLES / "h200/baselines.json"
 DEVICE = wanted_device("cuda", "h200")
 TASKS = [find_task(name) for name in ("moe_sum_reduce", "moe_align_block_size")]
 
@@ -72,7 +73,8 @@ def test_nothing_begins_that_would_end_too_late(tmp_path: Path) -> None:
 
 
 def test_a_file_is_continued_on_its_own_device_alone(tmp_path: Path) -> None:
-    out = Path(shutil.copy(RECORDED, tmp_path))
+    out = tmp_path / RECORDED.name
+    out.write_bytes(read_recorded(RECORDED))
     recorded = read(RECORDED)
     continued = BaselineMeasuring(out, recorded.device, math.inf)
     assert tuple(continued.in_order()) == recorded.comparisons

@@ -7,14 +7,15 @@ Six sets, none of which is the validation set: kernels.cu with the two files of 
 (h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3, the
 task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the form
 of the validation set, measured and counted by `validate --set`. general/, varied/, mixed/, served/
-were the validation set, in this order, until their results had been looked at. counters.jsonl holds
-what the virtual GPU counts.
+were the validation set, in this order, until their results had been looked at. counters.jsonl.xz
+holds what the virtual GPU counts.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import lzma
 import math
 import os
 import sys
@@ -29,11 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.virtual_gpu.devtools.validate import COUNTERS
 from astra_chat.tools.virtual_gpu.devtools.validation.counted import count as count_set
 from astra_chat.tools.virtual_gpu.devtools.validation.counted import (
     pick,
     read_counts,
     read_report,
+    read_rows,
     stored,
     write_counts,
 )
@@ -95,8 +98,7 @@ def measured() -> list[dict[str, Any]]:
 
 def points() -> list[Point]:
     """Every measured point with its stored counters."""
-    lines = (HERE / "counters.jsonl").read_text().splitlines()
-    counted = {tuple(row[k] for k in KEY): row for row in map(json.loads, lines)}
+    counted = {tuple(row[k] for k in KEY): row for row in read_rows(HERE / COUNTERS)}
     return [
         Point(
             key={k: row[k] for k in KEY},
@@ -115,7 +117,7 @@ def points() -> list[Point]:
 def of_set(folder: Path) -> list[Point]:
     """Every point of a set in the form of the validation set."""
     times = read_times(folder / "h200.jsonl")
-    counts = read_counts(folder / "counters.jsonl")
+    counts = read_counts(folder / COUNTERS)
     return [
         Point(
             {},
@@ -135,7 +137,7 @@ def every_point() -> list[Point]:
 
 
 def count(wanted: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Counters of these points, in the form of counters.jsonl."""
+    """Counters of these points, in the form of counters.jsonl.xz."""
     by_source = defaultdict(list)
     for row in wanted:
         by_source[row["source"]].append(row)
@@ -263,11 +265,11 @@ def scored(chosen: list[Point], constants: Constants, *, warm: bool = False) -> 
 def main(what: str) -> None:
     if what == "count":
         os.environ[block_races.SWITCH] = "off"  # blocks of a scatter write where others do
-        with (HERE / "counters.jsonl").open("w") as out:
+        with lzma.open(HERE / COUNTERS, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
             for row in count(measured()):
-                print(json.dumps(row), file=out, flush=True)
+                print(json.dumps(row), file=out)
         for folder in SETS:
-            write_counts(count_set(read_points(folder), spec("h200")), folder / "counters.jsonl")
+            write_counts(count_set(read_points(folder), spec("h200")), folder / COUNTERS)
         return
     every = every_point()
     constants = fit(every)

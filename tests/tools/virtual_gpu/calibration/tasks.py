@@ -3,14 +3,15 @@
     python tests/tools/virtual_gpu/calibration/tasks.py count   # counters of every point, anew
     python tests/tools/virtual_gpu/calibration/tasks.py         # estimates and their order
 
-A point is a candidate that was timed in transcripts/examples, the paper's start among them, and a
-case of at most MAX_ELEMENTS. judged.jsonl beside this file holds what was measured, of candidate
+A point is a candidate that was timed in a scripted run, the paper's start among them, and a case of
+at most MAX_ELEMENTS. judged.jsonl.xz beside this file holds what was measured, of candidate
 and baseline side by side, and what the virtual GPU counts of both.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
@@ -32,6 +34,7 @@ from astra_chat.tools.types import Case, candidate_id
 from astra_chat.tools.virtual_gpu.devtools.validation.counted import (
     Counted,
     read_report,
+    read_rows,
     stored,
 )
 from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
@@ -40,13 +43,13 @@ from astra_chat.tools.virtual_gpu.model.ratio_interval import JUDGED_LAUNCH_US, 
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch, LaunchReport
 
 ROOT = Path(__file__).parents[4]
-JUDGED = Path(__file__).parent / "judged.jsonl"
+JUDGED = Path(__file__).parent / "judged.jsonl.xz"
 MAX_ELEMENTS = 2**22
-EXAMPLES = ROOT / "transcripts" / "examples"
+EXAMPLES = ROOT / "transcripts/recorded.tar.xz/examples"
 RUNS = {
-    "silu_and_mul": "silu_and_mul-h200.jsonl",
-    "fused_add_rmsnorm": "h200/fused_add_rmsnorm.jsonl",
-    "merge_state_v2": "h200/merge_state_v2.jsonl",
+    "silu_and_mul": ROOT / "transcripts/examples/silu_and_mul-h200.jsonl",
+    "fused_add_rmsnorm": EXAMPLES / "h200/fused_add_rmsnorm.jsonl",
+    "merge_state_v2": EXAMPLES / "h200/merge_state_v2.jsonl",
 }
 
 Calls = dict[str, dict[str, Any]]
@@ -89,14 +92,14 @@ class JudgedPoint:
 @cache
 def _start(task: str) -> dict[str, Any]:
     """The evaluation of the paper's start on the H200."""
-    found = json.loads((EXAMPLES / "h200" / f"{task}-paper.json").read_text())
+    found = json.loads(read_recorded(EXAMPLES / "h200" / f"{task}-paper.json"))
     return dict(found["evaluation"])
 
 
 def recorded(task: Task) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Source and timed cases of every candidate, each once, but for the baseline itself."""
-    path = EXAMPLES / RUNS[task.name]
-    events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+    path = RUNS[task.name]
+    events = [json.loads(line)["event"] for line in read_recorded(path).splitlines()]
     texts = {e["sha256"][:12]: e["text"] for e in events if e["kind"] == "blob"}
     paper = (task.folder / "paper.cu").read_text()
     texts[candidate_id(paper)] = paper
@@ -109,7 +112,7 @@ def recorded(task: Task) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def count(name: str) -> Iterator[dict[str, Any]]:
-    """The lines of judged.jsonl of one task."""
+    """The rows of judged.jsonl.xz of one task."""
     task = find_task(name)
     oracle, runner = Oracle(task), Runner(task, pick_device("virtual", "h200"))
     baselines: Calls = {}
@@ -162,7 +165,7 @@ def _counted(runner: Runner, oracle: Oracle, source: str, cases: Sequence[Case])
 
 def judged_points() -> list[JudgedPoint]:
     """Every point on file."""
-    rows = map(json.loads, JUDGED.read_text().splitlines())
+    rows = read_rows(JUDGED)
     return [
         JudgedPoint(
             **{
@@ -201,10 +204,10 @@ def scored(points: Sequence[JudgedPoint]) -> list[Scored]:
 
 def main(what: str = "") -> None:
     if what == "count":
-        with JUDGED.open("w") as out:
+        with lzma.open(JUDGED, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
             for name in RUNS:
                 for row in count(name):
-                    print(json.dumps(row), file=out, flush=True)
+                    print(json.dumps(row), file=out)
     for name in RUNS:
         found = scored([point for point in judged_points() if point.task == name])
         for each in found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
+import lzma
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,8 +82,8 @@ def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...
 
 
 def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
-    """A JSON object a line."""
-    with path.open("w") as out:
+    """A JSON object a line, all of them compressed by xz."""
+    with lzma.open(path, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
         for point, counted in counts:
             row = {
                 "variant": point.variant,
@@ -91,11 +92,21 @@ def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
                 "resources": counted.resources,
                 "reports": [stored(r) for r in counted.reports],
             }
-            print(json.dumps(row), file=out, flush=True)
+            print(json.dumps(row), file=out)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """JSON objects, one a line, compressed by xz. Raises BadInput."""
+    try:
+        with lzma.open(path, "rt") as file:
+            return [json.loads(line) for line in file]
+    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        raise BadInput(f"cannot read {path}: {error}") from None
 
 
 def read_counts(path: Path) -> Counts:
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    """What `write_counts` wrote. Raises BadInput."""
+    rows = read_rows(path)
     return {
         (row["variant"], row["a"], row["b"]): Counted(
             tuple(read_report(r) for r in row["reports"]),

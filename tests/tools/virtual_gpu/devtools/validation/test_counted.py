@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.virtual_gpu.devtools.validate import COUNTERS
 from astra_chat.tools.virtual_gpu.devtools.validation.counted import (
     count,
     read_counts,
@@ -19,9 +20,9 @@ WANTED = {"row_offsets_quads", "long_sum_then_scan"}
 
 @pytest.mark.parametrize("folder", [HERE, CALIBRATED / "served"], ids=lambda f: f.name)
 def test_every_point_of_a_set_was_counted(folder: Path) -> None:
-    if folder == HERE and not (HERE / "counters.jsonl").is_file():
+    if folder == HERE and not (HERE / COUNTERS).is_file():
         pytest.skip("the set is listed and not counted yet")
-    assert read_counts(folder / "counters.jsonl").keys() == {p.key for p in read_points(folder)}
+    assert read_counts(folder / COUNTERS).keys() == {p.key for p in read_points(folder)}
 
 
 @pytest.mark.second_tier
@@ -29,8 +30,8 @@ def test_the_counters_on_file_are_what_is_counted_and_can_be_kept(tmp_path: Path
     mixed = CALIBRATED / "mixed"
     points = [p for p in read_points(mixed) if p.variant in WANTED and p.a in (32, 64)]
     counted = list(count(points, spec("h200")))
-    write_counts(counted, tmp_path / "c.jsonl")
-    kept, on_file = read_counts(tmp_path / "c.jsonl"), read_counts(mixed / "counters.jsonl")
+    write_counts(counted, tmp_path / "c.jsonl.xz")
+    kept, on_file = read_counts(tmp_path / "c.jsonl.xz"), read_counts(mixed / COUNTERS)
     assert kept.keys() == {p.key for p in points} and len(points) == 2
     for key, found in kept.items():
         known = [as_on_file(r.counters) for r in found.reports]

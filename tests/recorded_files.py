@@ -1,0 +1,24 @@
+"""Where recorded runs lie, for tests: examples as plain files, all others in the archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astra_chat.tools.recordings.reading import expanded
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN = ROOT / "transcripts/examples"
+ARCHIVE = ROOT / "transcripts/recorded.tar.xz"
+EXAMPLES, LIVE = ARCHIVE / "examples", ARCHIVE / "live"
+VIRTUAL = PLAIN / "virtual/silu_and_mul.jsonl"
+
+
+def examples() -> list[Path]:
+    """The transcripts of all scripted runs."""
+    members = (path for path in expanded([EXAMPLES]) if path.suffix == ".jsonl")
+    return [*sorted(PLAIN.rglob("*.jsonl")), *members]
+
+
+def live_runs() -> list[Path]:
+    """All live runs of docs/results.md, and what GPUs said of their winners."""
+    return expanded([LIVE / "*/*"])

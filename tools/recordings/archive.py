@@ -1,0 +1,170 @@
+"""Many recorded files as one archive: a tar, compressed as a whole by xz.
+
+The tar does not hold the files themselves but what they are made of, so that hundreds of alike
+files take little: pieces of text, numbers, samples. index.json says what each file is made of,
+and its sha256. Equal files make an equal archive: names are sorted, times and owners are 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from astra_chat.tools.recordings.columns import Cursor, Streams
+from astra_chat.tools.recordings.pieces import Cutter, Pieces
+from astra_chat.tools.recordings.samples import counted, packed_again
+
+SCHEMA: Literal["astra-chat/recordings/1"] = "astra-chat/recordings/1"
+MOST_BYTES = 2**28
+"""Bytes that an archive unpacks to, at most."""
+MOST_MEMORY = 2**28
+"""Bytes that the decompressor takes, at most."""
+README = b"""Recorded runs and measurements of Astra, in pieces. In Astra's repository:
+python -m astra_chat.research.recordings unpack ARCHIVE.tar.xz FOLDER
+"""
+SAMPLES = re.compile(rb'"(e[A-Za-z0-9+/]{40,}={0,2})"')
+"""A text that may be a case's packed samples."""
+MARK = b"\x04"
+"""Before and after what they become. No JSON has such a byte."""
+MARKED = re.compile(rb'"\x04([^\x04]*)\x04"')
+XZ = b"\xfd7zXZ\0"
+TAR_END = b"\0" * 1024
+GROUPS: Sequence[tuple[Sequence[str], dict[str, int]]] = (
+    (("README", "index.json", "pieces", "numbers"), {"lc": 4, "lp": 0, "pb": 0}),
+    (("order",), {"lc": 0, "lp": 2, "pb": 2}),
+    (("doubles",), {"lc": 0, "lp": 3, "pb": 3}),
+    ((), {"lc": 0, "lp": 0, "pb": 0}),
+)
+"""Streams that are compressed together, and how many bits of context and place predict a byte of
+them (xz(1)). The last has all others."""
+
+
+class Member(BaseModel):
+    """A file of an archive."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sha256: str
+    default_of: str | None = None
+    """The task whose default run it is: the file lies in the task's folder, not here."""
+    pieces: tuple[int, int] = (0, 0)
+    streams: dict[str, int] = {}
+    """Where its samples begin in each."""
+
+
+class ArchiveIndex(BaseModel):
+    """What an archive holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_: Literal["astra-chat/recordings/1"] = Field(alias="schema")
+    members: dict[str, Member]
+
+
+class Archive:
+    """An archive in memory; its files are put together when they are asked for."""
+
+    def __init__(self, content: bytes) -> None:
+        """Raises ValueError, KeyError, EOFError, lzma.LZMAError or tarfile.TarError for what is no
+        archive, or a part of one."""
+        streams = _untarred(_unpacked(content))
+        self.index = ArchiveIndex.model_validate_json(streams.pop("index.json"))
+        self._pieces = Pieces(streams)
+        self._streams = streams
+
+    def read(self, name: str) -> bytes:
+        """A file that is stored here. Raises KeyError where there is none of this name, and
+        ValueError or IndexError where the archive is damaged."""
+        member = self.index.members[name]
+        cursor = Cursor(self._streams, dict(member.streams))
+        text = self._pieces.text(*member.pieces)
+        return MARKED.sub(lambda found: b'"' + packed_again(found[1], cursor) + b'"', text)
+
+
+def packed(files: Mapping[str, bytes], defaults: Mapping[str, bytes]) -> bytes:
+    """An archive of these files by name. `defaults`: default runs by task; a file that equals one
+    is not stored a second time. Raises ValueError for a file that is not text."""
+    tasks = {sha256(content): task for task, content in defaults.items()}
+    cutter, samples, members = Cutter(), Streams(), dict[str, Member]()
+    for name in sorted(files):
+        content = files[name]
+        if task := tasks.get(sha256(content)):
+            members[name] = Member(sha256=sha256(content), default_of=task)
+            continue
+        if MARK in content:
+            raise ValueError(f"{name} is no text")
+        starts = samples.ends()
+        text = SAMPLES.sub(partial(_counted, streams=samples), content)
+        members[name] = Member(
+            sha256=sha256(content), pieces=cutter.add(text), streams=starts if MARK in text else {}
+        )
+    index = ArchiveIndex(schema=SCHEMA, members=members).model_dump_json(
+        by_alias=True, exclude_defaults=True
+    )
+    parts = {"README": README, "index.json": index.encode(), **cutter.streams()}
+    return _packed({**parts, **{n: bytes(c) for n, c in samples.content.items()}})
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _counted(found: re.Match[bytes], *, streams: Streams) -> bytes:
+    head = counted(found[1], streams)
+    return found[0] if head is None else b'"' + MARK + head + MARK + b'"'
+
+
+def _packed(streams: Mapping[str, bytes]) -> bytes:
+    """One xz stream a group, one after another, as xz(1) reads them, too."""
+    named = {name for names, _ in GROUPS for name in names}
+    parts = []
+    for names, bits in GROUPS:
+        tar = b"".join(_tarred(name, streams[name]) for name in names)
+        if not names:
+            tar = b"".join(_tarred(name, streams[name]) for name in sorted(streams.keys() - named))
+            tar += TAR_END
+        filters = [
+            {
+                "id": lzma.FILTER_LZMA2,
+                "preset": 9 | lzma.PRESET_EXTREME,
+                "dict_size": 2**26,
+                **bits,
+            }
+        ]
+        parts.append(lzma.compress(tar, filters=filters))
+    return b"".join(parts)
+
+
+def _tarred(name: str, content: bytes) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    return info.tobuf(tarfile.USTAR_FORMAT) + content + b"\0" * (-len(content) % 512)
+
+
+def _untarred(content: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
+        found = ((info.name, tar.extractfile(info)) for info in tar)
+        return {name: file.read() for name, file in found if file}
+
+
+def _unpacked(content: bytes) -> bytes:
+    """Raises EOFError where the last xz stream is cut off, and ValueError for too much."""
+    if not content.startswith(XZ):
+        raise ValueError("no xz data")
+    parts, left = list[bytes](), MOST_BYTES
+    while content:
+        stream = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
+        parts.append(stream.decompress(content, left))
+        left -= len(parts[-1])
+        if not stream.eof:
+            raise ValueError("too large") if left <= 0 else EOFError("cut off")
+        content = stream.unused_data
+    return b"".join(parts)
