@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_VALUES = 2**22
+"""Of one member: an archive may come from anybody. A run has some 50,000."""
 Whole = NDArray[np.int64]
 Column = list[int]
 """Its length, its middle, and how many streams it takes."""
@@ -42,12 +44,13 @@ class Cursor:
 
     content: dict[str, bytes]
     places: dict[str, int]
+    left: int = MOST_VALUES
 
     def bytes(self, name: str, count: int) -> bytes:
         """Raises ValueError where the stream has fewer."""
         start = self.places.get(name, 0)
         found = self.content.get(name, b"")[start : start + count]
-        if start < 0 or count < 0 or len(found) < count:
+        if start < 0 or len(found) < count:
             raise ValueError(f"stream {name} is too short")
         self.places[name] = start + count
         return found
@@ -57,6 +60,9 @@ class Cursor:
         count, middle, planes = column
         if not 0 <= planes <= 7:
             raise ValueError(f"{planes} streams of a column")
+        if not 0 <= count <= self.left:
+            raise ValueError(f"{count} values in a column")
+        self.left -= count
         folded = np.zeros(count, np.int64)
         for plane in range(planes):
             part = np.frombuffer(self.bytes(f"{name}.{plane}", count), np.uint8)

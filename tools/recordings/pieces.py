@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 NUMBER = re.compile(rb'(?<=[ :\[,])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?=[,\]}])|(?<=")[0-9a-f]{64}(?=")')
 """The numbers of a text; a sha256 counts as one."""
+MOST_BYTES = 2**27
+"""Bytes of a text, at most: an archive may come from anybody, and a piece of it may repeat."""
 SHORT = 12
 """A float of fewer characters takes no fewer bytes as a double."""
 DOUBLE, SHA256 = b"d", b"h"
@@ -100,10 +102,12 @@ class Pieces:
         """The text of these pieces. Raises ValueError or IndexError."""
         if not 0 <= first <= first + count <= len(self._order):
             raise ValueError("pieces are missing")
-        parts = list[bytes]()
+        parts, size = list[bytes](), 0
         for place in range(first, first + count):
-            parts.append(self._pieces[self._order[place]])
-            parts.append(self._number(int(self._columns[place])))
+            piece = self._pieces[self._order[place]]
+            parts += piece, self._number(int(self._columns[place]))
+            if (size := size + len(piece)) > MOST_BYTES:
+                raise ValueError(f"more than {MOST_BYTES:,} bytes")
         return b"".join(parts)
 
     def _number(self, place: int) -> bytes:

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 SUFFIX = ".tar.xz"
 MOST_BYTES = 2**27
 """Bytes of a file, at most."""
+DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
+"""What reading an archive may raise that we did not write."""
 PATTERN = frozenset("*?[")
 
 
@@ -89,7 +98,7 @@ def _member(path: Path, name: str) -> bytes:
         return _default_run(path / name, member.default_of, member.sha256)
     try:
         return archive.read(name)
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+    except DAMAGE as error:
         raise BadInput(f"{path} is damaged: {name}: {type(error).__name__}") from None
 
 
@@ -122,7 +131,7 @@ def _opened(path: Path) -> Archive:
         raise BadInput(f"cannot unpack {path}: it is cut off") from None
     except lzma.LZMAError as error:
         raise BadInput(f"cannot unpack {path}: {str(error).lower()}") from None
-    except (ValueError, KeyError, tarfile.TarError, AttributeError) as error:
+    except (*DAMAGE, tarfile.TarError) as error:
         first = str(error).partition("\n")[0]
         raise BadInput(f"{path} is no archive of recordings: {first}") from None
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_chat.tools.recordings import pieces
 from astra_chat.tools.recordings.pieces import Cutter, Pieces
 
 TEXTS = (
@@ -20,8 +21,8 @@ TEXTS = (
 def read_again(texts: tuple[bytes, ...]) -> list[bytes]:
     cutter = Cutter()
     places = [cutter.add(text) for text in texts]
-    pieces = Pieces(cutter.streams())
-    return [pieces.text(*place) for place in places]
+    found = Pieces(cutter.streams())
+    return [found.text(*place) for place in places]
 
 
 def test_texts_come_back() -> None:
@@ -53,6 +54,14 @@ def test_pieces_that_are_not_there_are_an_error() -> None:
             Pieces(streams).text(*place)
     with pytest.raises(ValueError, match="missing"):
         Pieces({**streams, "numbers": b"1\n"})
+
+
+def test_a_piece_that_repeats_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    cutter = Cutter()
+    place = cutter.add(b"[1, " + b"1" * 10 + b"]" + b'["a very long text", 1]' * 100)
+    monkeypatch.setattr(pieces, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="more than 1,000 bytes"):
+        Pieces(cutter.streams()).text(*place)
 
 
 def test_no_text_is_refused() -> None:

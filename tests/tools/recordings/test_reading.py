@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.recordings.archive import packed, sha256
+from astra_chat.tools.recordings.archive import SCHEMA, Index, Member, packed, sha256
+from astra_chat.tools.recordings.pieces import Cutter
 from astra_chat.tools.recordings.reading import (
     default_runs,
     expanded,
@@ -90,6 +93,23 @@ def test_what_is_no_archive_is_refused_in_one_line(archive: Path, how: str, word
         with pytest.raises(BadInput, match=words) as told:
             read_recorded(asked)
         assert "\n" not in str(told.value) and "some.tar.xz" in str(told.value)
+
+
+@pytest.mark.parametrize("head", ["[]", "{}", "9", "[" * 5000, '{"spent": [9, [1, 0, 0], 3]}'])
+def test_samples_that_no_archive_holds_are_refused(tmp_path: Path, head: str) -> None:
+    """As somebody may write them."""
+    made = Cutter()
+    place = made.add(f'{{"raw": "\x04{head}\x04"}}'.encode())
+    member = Member(sha256="", pieces=place)
+    index = Index(schema=SCHEMA, members={"x": member}).model_dump_json(by_alias=True)
+    path = tmp_path / "forged.tar.xz"
+    with tarfile.open(path, "w:xz") as tar:
+        for name, part in {"index.json": index.encode(), **made.streams()}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(part)
+            tar.addfile(info, io.BytesIO(part))
+    with pytest.raises(BadInput, match="is damaged: x: "):
+        read_recorded(path / "x")
 
 
 def test_a_member_that_is_not_there(archive: Path, tmp_path: Path) -> None:
