@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_VALUES = 2**22
-"""Of one member: an archive may come from anybody. A run has some 50,000."""
+"""Values of one member, at most: an archive may come from anybody. A run has some 50,000."""
 Whole = NDArray[np.int64]
 Column = list[int]
 """Its length, its middle, and how many streams it takes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.recordings.archive import SCHEMA, Index, Member, packed, sha256
+from astra_chat.tools.recordings.archive import SCHEMA, ArchiveIndex, Member, packed, sha256
 from astra_chat.tools.recordings.pieces import Cutter
 from astra_chat.tools.recordings.reading import (
     default_runs,
@@ -97,11 +97,11 @@ def test_what_is_no_archive_is_refused_in_one_line(archive: Path, how: str, word
 
 @pytest.mark.parametrize("head", ["[]", "{}", "9", "[" * 5000, '{"spent": [9, [1, 0, 0], 3]}'])
 def test_samples_that_no_archive_holds_are_refused(tmp_path: Path, head: str) -> None:
-    """As somebody may write them."""
+    """Somebody may write such samples."""
     made = Cutter()
     place = made.add(f'{{"raw": "\x04{head}\x04"}}'.encode())
     member = Member(sha256="", pieces=place)
-    index = Index(schema=SCHEMA, members={"x": member}).model_dump_json(by_alias=True)
+    index = ArchiveIndex(schema=SCHEMA, members={"x": member}).model_dump_json(by_alias=True)
     path = tmp_path / "forged.tar.xz"
     with tarfile.open(path, "w:xz") as tar:
         for name, part in {"index.json": index.encode(), **made.streams()}.items():
