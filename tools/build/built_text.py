@@ -71,7 +71,7 @@ class _Writer:
                 lines = self._source.count("\n", start, end) - spelt.count("\n")
                 written.append(_SPLICED * lines)
             before = piece
-        written.append(self._gap(before, None))
+        written.append(self._gap(before, None).rstrip())
         return "".join(written).rstrip("\n") + "\n"
 
     def _behind(self, end: int) -> int:
