@@ -21,7 +21,7 @@ Tier = Literal["first", "second"]
 MARK = "second_tier"
 SAMPLED = "sampled"
 IN_FULL = "in_full"
-MOST = 3
+MOST = 2
 """Parameters of a test in the second tier."""
 
 

@@ -69,7 +69,7 @@ def named(pairs: list[tuple[object, str]]) -> list[str]:
     return [f"{attack.id}-{gate}" for attack, gate in pairs]  # type: ignore[attr-defined]
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("attack", "gate"), STATIC, ids=named(STATIC))
 def test_an_attack_is_caught_before_it_runs(
     bench: Benches, attack: gates.Attack, gate: str
@@ -78,7 +78,7 @@ def test_an_attack_is_caught_before_it_runs(
     assert found.caught, found.words
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("attack", "gate"), RUNNING, ids=named(RUNNING))
 def test_an_attack_is_caught_when_it_runs(
     bench: Benches, device: Device, attack: gates.Attack, gate: str
@@ -89,7 +89,7 @@ def test_an_attack_is_caught_when_it_runs(
     assert found.caught, found.words
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("task", "file"), gates.honest(), ids=[f for _, f in gates.honest()])
 def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
     said = gates.honest_words(bench(task), gates.honest_source(file))
