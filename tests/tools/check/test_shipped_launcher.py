@@ -60,7 +60,9 @@ def compared(task: Task, source: str) -> Failure | None:
 def test_shipped_kernels_launch_what_their_plans_say(name: str) -> None:
     task = find_task(name)
     assert compared(task, task.baseline) is None
-    assert compared(task, (task.folder / "script" / "fitted.cu").read_text()) is None
+    fitted = task.folder / "script" / "fitted.cu"
+    if fitted.is_file():  # three tasks have a script
+        assert compared(task, fitted.read_text()) is None
 
 
 @pytest.mark.parametrize(
