@@ -26,6 +26,7 @@ from astra_chat.session.final_message import ended
 from astra_chat.tools.evaluation import (
     BuildReport,
     Built,
+    CheckRecord,
     Evaluation,
     Step,
 )
@@ -280,6 +281,12 @@ def timed(ratio: float, verdict: str = "accepted", requests: float = 100.0) -> T
         why="outside the noise",
         profile=profile,
     )
+
+
+def check_record(**changes: Any) -> CheckRecord:
+    """A check of one call that found nothing."""
+    plain = {"visible": (), "hidden": (), "calls": 1, "how": {}, "elements": 1, "guard_bytes": 0}
+    return CheckRecord.model_validate({**plain, "read_bytes": 0, "repeats": 0, **changes})
 
 
 def evaluation(source: str, outcome: Outcome) -> Evaluation:

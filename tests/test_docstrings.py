@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.sources import sources
+
 FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests")
-LINKS = ("astra_chat/agents/", "astra_chat/tools/", "astra_chat/sglang_kernels/")
 OPENINGS = re.compile(r"(?:Of|By|As|And|The same)\b")
 """Words that lean on what stands before."""
 
@@ -23,14 +22,10 @@ def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def offenders() -> Iterator[str]:
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if name.startswith(LINKS):
-                continue
-            for line, text in texts(ast.parse(path.read_text())):
-                if OPENINGS.match(text):
-                    yield f"{name}:{line}: {text.splitlines()[0]}"
+    for name, source in sources(FOLDERS).items():
+        for line, text in texts(ast.parse(source)):
+            if OPENINGS.match(text):
+                yield f"{name}:{line}: {text.splitlines()[0]}"
 
 
 def test_docstrings_have_a_subject() -> None:

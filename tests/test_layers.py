@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.sources import ROOT, sources
+
 FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2}
 AUTOGEN = ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "pyautogen")
 AUTOGEN_PLACES = (
@@ -24,15 +25,7 @@ LINES = 50
 """Most lines of a function's body."""
 
 
-def sources() -> dict[str, ast.Module]:
-    """Every source file by its path in the repository; the links are not followed."""
-    paths = [p for floor in FLOORS for p in sorted((ROOT / floor).rglob("*.py"))]
-    named = {p.relative_to(ROOT).as_posix(): p for p in paths}
-    linked = ("astra_chat/agents/", "astra_chat/tools/", "astra_chat/sglang_kernels/")
-    return {n: ast.parse(p.read_text()) for n, p in named.items() if not n.startswith(linked)}
-
-
-SOURCES = sources()
+SOURCES = {path: ast.parse(text) for path, text in sources(FLOORS).items()}
 
 
 def module_name(path: str) -> str:

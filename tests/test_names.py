@@ -8,14 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.sources import sources
+
 LAYERS = ("tools/virtual_gpu/", "tools/", "agents/", "astra_chat/")
 """A file belongs to the first that its path begins with."""
-LINKS = ("astra_chat/tools/", "astra_chat/agents/", "astra_chat/sglang_kernels/")
 STRUCT = "c_engine/layout.py lays it out for C, and it is written layout.NAME everywhere"
 ENGINES = "the NumPy engine and the C engine mirror each other, and a file uses one of them"
 ALLOWED = {
@@ -31,13 +30,6 @@ ALLOWED = {
     },
 }
 """For each layer the names that several of its classes may have, and why."""
-
-
-def sources() -> dict[str, str]:
-    """Every source file by its path in the repository; the links are not followed."""
-    paths = [path for top in LAYERS[1:] for path in sorted((ROOT / top).rglob("*.py"))]
-    named = {path.relative_to(ROOT).as_posix(): path for path in paths}
-    return {name: path.read_text() for name, path in named.items() if not name.startswith(LINKS)}
 
 
 def layer_of(path: str) -> str:
@@ -64,7 +56,7 @@ def shared_names(files: dict[str, str]) -> dict[tuple[str, str], list[str]]:
 
 @cache
 def shared_by_us() -> dict[tuple[str, str], list[str]]:
-    return shared_names(sources())
+    return shared_names(sources(LAYERS[1:]))
 
 
 def test_no_two_classes_of_a_layer_are_called_alike() -> None:

@@ -13,7 +13,6 @@ from astra_chat.agents.results_text import (
 )
 from astra_chat.tools.evaluation import (
     CaseLaunches,
-    CheckRecord,
     ErrorNorm,
     Evaluation,
     Evidence,
@@ -38,7 +37,7 @@ from astra_chat.tools.profiling.metrics import (
     split_metrics,
 )
 from astra_chat.tools.types import Metric, Timed
-from tests.chat_samples import CASE, VECTOR, WRONG_OUTCOME, evaluation, timed
+from tests.chat_samples import CASE, VECTOR, WRONG_OUTCOME, check_record, evaluation, timed
 
 OTHER = CASE.model_copy(update={"dims": {"rows": 1, "d": 128}})
 PARTS_US = {"fixed": 0.5, "block_start": 0.1, "waits": 0.3, "instructions": 0.2, "bytes": 0.4}
@@ -170,17 +169,7 @@ def test_precision_is_told_beside_what_is_tolerated() -> None:
     error = ErrorNorm(
         case=CASE, argument="out", candidate_ulps=0.3, baseline_ulps=0.5, limit_ulps=1.0
     )
-    check = CheckRecord(
-        visible=(),
-        hidden=(),
-        calls=1,
-        how={},
-        elements=1,
-        guard_bytes=0,
-        read_bytes=0,
-        repeats=0,
-        worst_error=error,
-    )
+    check = check_record(worst_error=error)
     told = judge_report(found.model_copy(update={"check": check}))
     assert "tolerance, rms error at 30% of its limit (the baseline's at 50%)\n" in told
 

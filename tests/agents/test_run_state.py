@@ -10,7 +10,6 @@ from astra_chat.agents.run_state import RunState, state_of, states
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turn_order import Ask, Stop, next_step
 from astra_chat.agents.turns import Approval, Kernel, Pass, Position, Turn
-from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.types import Timed, candidate_id
@@ -25,6 +24,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    check_record,
     evaluation,
     plan,
     run_request,
@@ -115,16 +115,7 @@ def test_extra_cases_are_collected_once_each() -> None:
 def test_a_drawn_case_that_met_a_fault_is_one_of_every_later_check() -> None:
     """That of the winner's confirmation, too: its own draw may have spared the best candidate."""
     drawn = WRONG_OUTCOME.case.model_copy(update={"dims": {"rows": 3, "d": 252}, "seed": 7})
-    check = CheckRecord(
-        visible=(),
-        hidden=(),
-        calls=1,
-        how={},
-        elements=1,
-        guard_bytes=0,
-        read_bytes=0,
-        repeats=0,
-    )
+    check = check_record()
     own = evaluation(WRONG, WRONG_OUTCOME).model_copy(update={"check": check})
     met = own.model_copy(update={"check": check.model_copy(update={"failed": drawn})})
     begun = [*baseline_turns(), Turn("planner", plan()), kernel("coder", WRONG)]
