@@ -153,7 +153,7 @@ class RayClient:
     limit_s: float = LIMIT_S
 
     def judged(self, packed: bytes) -> bytes:
-        """Returns the results of the first attempt that comes to its end.
+        """Returns the results of the first attempt that ends.
 
         Raises AstraError when ATTEMPTS are lost, BadInput when the last such GPU is, NobodyWaits.
         """

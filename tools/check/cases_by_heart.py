@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from astra_chat.tools.case import SEED_BITS
-from astra_chat.tools.check.drawn_dims import BYTE_US, ROW_US, Dims, least, legal_near, odd, rows_of
+from astra_chat.tools.check.drawn_dims import Dims, estimated_us, least, legal_near, odd
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.drawn_totals import at_totals
@@ -70,7 +70,7 @@ def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> It
         start = (number + wishes.round) % len(task.combinations)
         kinds = [*task.combinations[start:], *task.combinations[:start]]
         kind, dims = wishes.next_dims(kinds, long=long < MOST_LONG[long_us > LONG_TOTAL_US])
-        us = _us(task, kind, dims)
+        us = estimated_us(task, kind, dims)
         if us > SHORT_US:
             long, long_us = long + 1, long_us + us
         case = wishes.with_scalars(wishes.with_strides(kind.case(dims)))
@@ -99,16 +99,9 @@ def _above_least(task: Task, kind: Combination, steps: Mapping[str, int]) -> Dim
     return legal_near(task, kind, dims) or least(task, kind)
 
 
-def _us(task: Task, kind: Combination, dims: Mapping[str, int]) -> float:
-    """What a call takes the virtual GPU, estimated."""
-    try:
-        return ROW_US * rows_of(task, kind, dict(dims)) + BYTE_US * task.size_bytes(kind.case(dims))
-    except ZeroDivisionError:
-        return float("inf")
-
-
 class _Wishes:
-    """What is still to be tried, of each dim, stride and scalar, for the so manieth time."""
+    """What one round has still to try, of each dim, stride and scalar; later rounds try the same
+    numbers beside other extents."""
 
     def __init__(self, task: Task, known: KnownNumbers, rng: random.Random, round: int = 0) -> None:
         self._task, self._rng, self.round = task, rng, round
@@ -176,7 +169,7 @@ class _Wishes:
                     continue
                 if not self._task.is_small(kind.case(found)):
                     continue
-                if _us(self._task, kind, found) <= min(
+                if estimated_us(self._task, kind, found) <= min(
                     most_us, FEW_US if others is dims else most_us
                 ):
                     self._extents[name].remove(extent)

@@ -142,7 +142,8 @@ def _sums(piece: MeasuredPiece, width: int) -> Sums:
     flat, found = piece.ran[:PART], Sums.none()
     kept = np.isfinite(got) & np.isfinite(expected)
     got, expected, flat = got[kept], expected[kept], flat[kept]
-    if not len(got):
+    row, column = flat // width, flat % width
+    if not len(got) or _is_ordered(expected, row):
         return found
     dtype = piece.arg.dtype_of(piece.case)
     scale = np.abs(expected)
@@ -150,10 +151,7 @@ def _sums(piece: MeasuredPiece, width: int) -> Sums:
         scale = np.maximum(scale, _sizes(piece, flat, scale))
     error = (got - expected) / ulp(scale, dtype)
     error = np.clip(error, -4, 4)
-    row, column = flat // width, flat % width
     row -= row[0]
-    if _is_ordered(expected, row):
-        return found
     for direction, signed in enumerate((error, error * np.sign(expected))):
         _by_remainder(found, direction, signed, row, column)
     return found

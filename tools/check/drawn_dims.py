@@ -217,11 +217,7 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
     low = max(1, dims[name] // task.dims[name].step(kind.dtype))
 
     def short(dims: Dims) -> bool:
-        try:
-            bytes_us = BYTE_US * task.size_bytes(kind.case(dims))
-            return ROW_US * rows_of(task, kind, dims) + bytes_us <= SHORT_US
-        except ZeroDivisionError:
-            return False
+        return estimated_us(task, kind, dims) <= SHORT_US
 
     return low, most_units(task, kind, dims, name, short)
 
@@ -231,6 +227,16 @@ def rows_of(task: Task, kind: Combination, dims: Dims) -> int:
     but its last."""
     case = kind.case(dims)
     return max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
+
+
+def estimated_us(task: Task, kind: Combination, dims: Mapping[str, int]) -> float:
+    """Returns about what a call takes the virtual GPU, in us; infinity where an extent divides by
+    zero."""
+    try:
+        rows, size = rows_of(task, kind, dict(dims)), task.size_bytes(kind.case(dims))
+    except ZeroDivisionError:
+        return math.inf
+    return ROW_US * rows + BYTE_US * size
 
 
 def most_units(

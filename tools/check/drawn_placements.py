@@ -34,10 +34,8 @@ def lying(
         kinds = _kinds(task, case, rng)
         tries = (kind for kind in kinds for _ in range(TRIES if keep_alignment else 1))
         drawn = (placed(task, case, kind, rng) for kind in tries)
-        level = alignment_of(task, case)
-        kept = (
-            one for one in drawn if one and (not keep_alignment or alignment_of(task, one) == level)
-        )
+        level = alignment_of(task, case) if keep_alignment else None
+        kept = (one for one in drawn if one and level in (None, alignment_of(task, one)))
         yield next(kept, case)
 
 

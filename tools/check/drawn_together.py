@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from astra_chat.tools.check.drawn_dims import (
-    BYTE_US,
-    ROW_US,
     Dims,
+    estimated_us,
     least,
     legal_near,
     most_units,
-    rows_of,
     within_bytes,
 )
 from astra_chat.tools.task.domain import Combination
@@ -219,13 +217,7 @@ def _fitting(
     within = within_bytes(task, kind, most)
 
     def fits(dims: Dims) -> bool:
-        try:
-            if not within(dims):
-                return False
-            rows_us = ROW_US * rows_of(task, kind, dims)
-            return rows_us + BYTE_US * task.size_bytes(kind.case(dims)) <= most_us
-        except ZeroDivisionError:
-            return False
+        return within(dims) and estimated_us(task, kind, dims) <= most_us
 
     return fits
 

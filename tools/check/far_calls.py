@@ -31,7 +31,6 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.buffer_layout import buffer_bytes
@@ -62,10 +61,7 @@ class FarCalls:
     def __init__(self, runner: Runner) -> None:
         self._of_gpu = runner.device.kind == "cuda"
         """Candidates are built for a real GPU, and are built again."""
-        if self._of_gpu:
-            device = virtual_device(runner.device.spec)
-            runner = Runner(runner.task, device, runner.stop, seed=runner.seed)
-        self._runner = runner
+        self._runner = runner.on_virtual_gpu() if self._of_gpu else runner
         self._known: list[Case] | None = None
         self._passes = dict[str, bool]()
         """Whether the baseline keeps to its arguments, by a call's text."""
@@ -109,16 +105,15 @@ class FarCalls:
             for name in _kernels(plan) - launched:
                 near.setdefault(name, case)
         wanted = runner.seed.of("kernels of far calls").random().sample(sorted(near), len(near))
-        tries = dict[str, list[Case]]()
+        tries = list[Case]()
         for name in wanted[: MOST_KERNELS[confirming]]:
             far = unique([one for one in _beyond_like(task, near[name]) if _is_possible(task, one)])
             far.sort(key=lambda case: _row(task, case))
             plans = zip(far, runner.record(built, far), strict=True)
-            tries[name] = [case for case, plan in plans if name in _kernels(plan)]
-            del tries[name][1 + confirming :]
-        self._learn([case for cases in tries.values() for case in cases])
-        found = [case for cases in tries.values() for case in cases]
-        return unique([case for case in found if self._passes.get(case.key)])
+            tries += [case for case, plan in plans if name in _kernels(plan)][: 1 + confirming]
+        tries = unique(tries)
+        self._learn(tries)
+        return [case for case in tries if self._passes.get(case.key)]
 
     def _learn(self, cases: Sequence[Case]) -> None:
         """Run the baseline on those of these calls that it has not run."""
@@ -148,9 +143,9 @@ class FarCalls:
         return self._known
 
 
-def _kernels(plan: object) -> set[str]:
+def _kernels(plan: object) -> frozenset[str]:
     """Mangled names of what a call launches; none of a call that was not recorded."""
-    return {node.kernel for node in plan.kernels} if isinstance(plan, LaunchPlan) else set()
+    return plan.kernel_names if isinstance(plan, LaunchPlan) else frozenset()
 
 
 def far_calls(task: Task) -> list[Case]:

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.calls import CheckProgress
 from astra_chat.tools.check.drawn_dims import (
-    BYTE_US,
-    ROW_US,
     Dims,
+    estimated_us,
     least,
     legal_near,
     most_units,
-    rows_of,
     within_bytes,
 )
 from astra_chat.tools.check.drawn_together import most_varied
@@ -95,7 +93,7 @@ class CheckedKernels:
         """These calls were executed and compared. Their plans are known."""
         for plan in self.runner.record(self.built, cases) if cases else ():
             if isinstance(plan, LaunchPlan):
-                self.launched |= {node.kernel for node in plan.kernels}
+                self.launched |= plan.kernel_names
         self.calls += len(cases)
 
     def _sought(self) -> tuple[Case, ...]:
@@ -122,8 +120,8 @@ class CheckedKernels:
         plans = zip(cases, self.runner.record(self.built, cases), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
-                for node in plan.kernels:
-                    shortest.setdefault(node.kernel, case)
+                for name in plan.kernel_names:
+                    shortest.setdefault(name, case)
             elif isinstance(plan, Crashed) and plan.case == case:
                 crashes.append(case)
 
@@ -159,9 +157,8 @@ def _words(mangled: str) -> str:
 
 
 def _us(task: Task, case: Case) -> float:
-    """About what a call takes the virtual GPU."""
-    rows = rows_of(task, Combination.of(case), dict(case.dims))
-    return ROW_US * rows + BYTE_US * task.size_bytes(case)
+    """About what a call takes the virtual GPU, in us."""
+    return estimated_us(task, Combination.of(case), case.dims)
 
 
 def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> Iterator[Case]:

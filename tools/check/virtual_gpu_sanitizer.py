@@ -15,7 +15,6 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Refused, Unsafe
 
@@ -44,9 +43,8 @@ def sanitize_virtual(
     in their order, or what it watched: all up to one that it could not run. Raises Cancelled."""
     small = [case for case in check if runner.task.least_bytes(case) <= MAX_BYTES]
     small += _together(runner.task, reaching)
-    device = virtual_device(runner.device.spec)
-    other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
-    built = build(runner.task, candidate.source, device, runner.stop)
+    other = runner.on_virtual_gpu()
+    built = build(runner.task, candidate.source, other.device, runner.stop)
     if not isinstance(built, Build):
         return Watched(frozenset())
     seen = set[str]()

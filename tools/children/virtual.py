@@ -60,7 +60,7 @@ def main() -> None:
     )
     gpu.memory.descending = request.descending
     lock(reporter.pipe)
-    kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
+    kernels = {name for call in request.calls for name in call.launches.kernel_names}
     try:
         replayer = VirtualReplayer(gpu, ptx, request.resources, kernels)
     except (PtxUnsupported, PtxSyntaxError) as lack:

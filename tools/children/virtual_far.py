@@ -57,7 +57,7 @@ def main() -> None:
     )
     gpu.memory.track_writes(False)
     lock(reporter.pipe)
-    kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
+    kernels = {name for call in request.calls for name in call.launches.kernel_names}
     replayer = VirtualReplayer(gpu, request.ptx, request.resources, kernels)
     for index, call in enumerate(request.calls):
         reporter.send("start", index=index)

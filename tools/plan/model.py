@@ -231,6 +231,11 @@ class LaunchPlan(PlanValue):
         return tuple(node for node in self.nodes if isinstance(node, KernelNode))
 
     @property
+    def kernel_names(self) -> frozenset[str]:
+        """Mangled names of the kernels that it launches."""
+        return frozenset(node.kernel for node in self.kernels)
+
+    @property
     def sha256(self) -> str:
         """Hash of case and nodes: two plans with equal hashes launch the same."""
         return sha256_of(self.model_dump_json(exclude={"facts"}))

@@ -96,15 +96,16 @@ def packed(files: Mapping[str, bytes], defaults: Mapping[str, bytes]) -> bytes:
     cutter, samples, members = Cutter(), Streams(), dict[str, Member]()
     for name in sorted(files):
         content = files[name]
-        if task := tasks.get(sha256(content)):
-            members[name] = Member(sha256=sha256(content), default_of=task)
+        hashed = sha256(content)
+        if task := tasks.get(hashed):
+            members[name] = Member(sha256=hashed, default_of=task)
             continue
         if MARK in content:
             raise ValueError(f"{name} is no text")
         starts = samples.ends()
         text = SAMPLES.sub(partial(_counted, streams=samples), content)
         members[name] = Member(
-            sha256=sha256(content), pieces=cutter.add(text), streams=starts if MARK in text else {}
+            sha256=hashed, pieces=cutter.add(text), streams=starts if MARK in text else {}
         )
     index = ArchiveIndex(schema=SCHEMA, members=members).model_dump_json(
         by_alias=True, exclude_defaults=True

@@ -39,7 +39,7 @@ from astra_chat.tools.run.protocol import (
 from astra_chat.tools.run.virtual_requests import VirtualRequests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
-from astra_chat.tools.system.devices import gpu_uuid
+from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
 from astra_chat.tools.system.memory_watch import StepMemory
@@ -84,6 +84,11 @@ class Runner:
     def seeded(self, seed: Seed) -> Runner:
         """Returns this runner, with its processes and libraries, whose runs draw from `seed`."""
         return replace(self, seed=seed)
+
+    def on_virtual_gpu(self) -> Runner:
+        """Returns a runner of the same task on the virtual GPU that stands for this device."""
+        device = virtual_device(self.device.spec)
+        return Runner(self.task, device, self.stop, self.engine, seed=self.seed)
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1, child: str = "") -> None:
         """Start processes of runs to come, until `count` wait with their libraries loaded; of

@@ -85,7 +85,7 @@ def test_judged_elsewhere_it_comes_to_the_same_end(task: Task, tmp_path: Path) -
 
 @pytest.mark.second_tier
 def test_killed_anywhere_it_comes_to_the_same_end(task: Task, tmp_path: Path) -> None:
-    """A killed run comes to the same end, and nothing is judged twice."""
+    """A killed run ends the same way, and nothing is judged twice."""
     to_the_end(task, tmp_path / "whole")
     with Events() as events:
         hold(task, tmp_path / "counted")

@@ -142,7 +142,7 @@ def test_a_default_run_lies_in_its_tasks_folder() -> None:
 
 @pytest.mark.parametrize("task", ["rmsnorm", "../tests", "no_such_task"])
 def test_no_other_run_stands_in_for_a_default_run(tmp_path: Path, task: str) -> None:
-    """Nor does an archive name a file outside the tasks' folders."""
+    """An archive names no file outside the tasks' folders."""
     path = tmp_path / "old.tar.xz"
     path.write_bytes(packed(FILES, {task: FILES["live/a.jsonl"]}))
     assert names_in(path)["live/a.jsonl"].sha256 == sha256(FILES["live/a.jsonl"])
