@@ -143,11 +143,11 @@ def work(kernels: Sequence[Honest], before: Counter[str], wanted: int) -> Iterat
         times.update(kernel.name for kernel in due)
 
 
-def judged(kernels: Sequence[Honest], folder: Path) -> Iterator[Judgement]:
+def judged(kernels: Sequence[Honest], folder: Path, device: str) -> Iterator[Judgement]:
     """Check kernels of one task with a judge of their own; those rejected lie in the folder."""
     task = kernels[0].load()
     entropy = Entropy(os.urandom(16).hex())  # whatever ASTRA_SEED says
-    with Judge(task, pick_device("virtual"), trust=True, entropy=entropy) as judge:
+    with Judge(task, pick_device(device), trust=True, entropy=entropy) as judge:
         for kernel in kernels:
             evaluation = judge.check(kernel.source)
             words = ""
@@ -158,7 +158,7 @@ def judged(kernels: Sequence[Honest], folder: Path) -> Iterator[Judgement]:
                     evaluation,
                     str(task.folder),
                     str(file),
-                    ("--device", "virtual"),
+                    ("--device", device),
                     scalars=task.scalars,
                 )
                 words = f"{describe(evaluation.outcome)}\n{again}"
@@ -177,7 +177,7 @@ def read(path: Path) -> list[Judgement]:
     return made
 
 
-def soak(path: Path, wanted: int, workers: int) -> list[Judgement]:
+def soak(path: Path, wanted: int, workers: int, device: str = "virtual") -> list[Judgement]:
     """Judge until `wanted` judgements stand in the file; all of them."""
     made, kernels = read(path), honest_kernels()
     unsupported = {one.kernel for one in made if not one.counts}
@@ -188,7 +188,8 @@ def soak(path: Path, wanted: int, workers: int) -> list[Judgement]:
         if made and not path.read_text().endswith("\n"):
             file.write("\n")  # after a line that was cut off
         turns = [
-            pool.submit(_noted, some, path.parent, file) for some in work(kernels, before, wanted)
+            pool.submit(_noted, some, path.parent, file, device)
+            for some in work(kernels, before, wanted)
         ]
         try:
             for turn in as_completed(turns):
@@ -200,9 +201,9 @@ def soak(path: Path, wanted: int, workers: int) -> list[Judgement]:
     return made
 
 
-def _noted(kernels: Sequence[Honest], folder: Path, file: TextIO) -> list[Judgement]:
+def _noted(kernels: Sequence[Honest], folder: Path, file: TextIO, device: str) -> list[Judgement]:
     made = []
-    for one in judged(kernels, folder):
+    for one in judged(kernels, folder, device):
         made.append(one)
         print(json.dumps(asdict(one)), file=file, flush=True)
     return made
@@ -239,10 +240,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--judgements", type=int, default=1000, help="in all, with earlier ones")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="judges at once")
+    parser.add_argument("--device", default="virtual", help="virtual, or a GPU: cuda:0")
     parser.add_argument("--file", type=Path, default=Path(".soak/judgements.jsonl"))
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args()
-    made = soak(asked.file, asked.judgements, asked.workers or 1)
+    made = soak(asked.file, asked.judgements, asked.workers or 1, asked.device)
     print(json.dumps(figures(made), indent=2) if asked.json else "\n".join(lines(made)))
     sys.exit(any(one.rejected for one in made))
 
