@@ -94,6 +94,7 @@ def _register_others() -> None:
         "cli.advance",
         "cli.campaign",
         "cli.tune",
+        "cli.capture",
         "cli.new",
         "cli.models",
         "cli.mailbox",

@@ -1,0 +1,67 @@
+"""`astra-chat capture`: the calls of an operator in the user's own program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.display.notes import note
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Capture the calls of an operator in your own program.")(capture)
+
+
+def capture(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- PROGRAM ...", help="The program, as you start it yourself."),
+    ],
+    op: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="module:function, module:Class.method or torch.ops.space.name; repeat it for"
+            " several.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE", help="The file of the calls.")
+    ] = Path("calls.json"),
+    contents: Annotated[
+        bool,
+        typer.Option(
+            "--contents", help="Keep the tensors of the first of equal calls, in FILE.contents/."
+        ),
+    ] = False,
+) -> None:
+    """Run PROGRAM, and write which calls of an operator it makes: shapes, strides, dtypes, views of
+    one buffer, ranges of values, and how often. `new --calls` and `tasks update --calls` make cases
+    of them."""
+    from astra_chat.tools.capture.calls import calls_text
+    from astra_chat.tools.capture.findings import contradictions, summary, unseen, views
+    from astra_chat.tools.capture.program import capture as captured
+    from astra_chat.tools.capture.program import operator_name
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.system.whole_file import write_whole
+
+    if not out.parent.is_dir():
+        raise BadInput(f"there is no folder {out.parent}: nothing was run")
+    folder = out.with_name(f"{out.name}.contents") if contents else None
+    calls = captured(command, list(dict.fromkeys(map(operator_name, op))), folder)
+    write_whole(out, calls_text(calls).encode())
+    for line in summary(calls):
+        print(line)
+    for operator in calls.operators:
+        for line in views(operator):
+            print(f"  {line}")
+        for line in contradictions(operator):
+            note(line)
+    for line in unseen(calls):
+        note(line)
+    print(f"wrote {out}")
+    if calls.ended != "exit code 0":
+        raise typer.Exit(CHECK_FAILED)

@@ -1,0 +1,129 @@
+"""What captured calls say, in lines: how often, views of one buffer, contradictions, and what could
+not be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator, SeenTensor
+
+SHOWN = 5
+"""Calls in the summary."""
+
+
+def summary(calls: Calls) -> Iterator[str]:
+    """What was captured, for a reader."""
+    for operator in calls.operators:
+        different = len(operator.calls)
+        yield f"{operator.name}: {operator.count:,} calls, {different:,} different"
+        for call in operator.calls[:SHOWN]:
+            yield f"  {call.count:,} x {call_text(call)}"
+        if different > SHOWN:
+            yield f"  and {different - SHOWN:,} more"
+
+
+def call_text(call: SeenCall) -> str:
+    """The tensors of a call in a line: x bfloat16 [16, 4096]."""
+    tensors = [_tensor_text(name, tensor) for name, tensor in call.tensors.items()]
+    return ", ".join(tensors) or "no tensors"
+
+
+def _tensor_text(name: str, tensor: SeenTensor) -> str:
+    dense = 1
+    contiguous = True
+    for extent, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+        contiguous = contiguous and (stride == dense or extent == 1)
+        dense *= extent
+    strides = "" if contiguous else f" strides {list(tensor.strides)}"
+    return f"{name} {tensor.dtype} {list(tensor.shape)}{strides}"
+
+
+def unseen(calls: Calls) -> Iterator[str]:
+    """What is not in the counts, a line each."""
+    for one in calls.operators:
+        if not one.count:
+            yield f"{one.name} was never called"
+        if one.traced:
+            yield (
+                f"{one.name}: torch.compile took it into a graph {one.traced} times: calls in"
+                " compiled code may be missing (TORCH_COMPILE_DISABLE=1 captures them all)"
+            )
+        if one.in_graphs:
+            yield (
+                f"{one.name}: {one.in_graphs} calls were captured into CUDA graphs, which were"
+                f" replayed {calls.graph_replays:,} times: replays are not seen, and the values of"
+                " these calls are not known"
+            )
+        if one.beyond:
+            yield f"{one.name}: {one.beyond:,} calls differ from the first {len(one.calls):,} kinds"
+        if one.unreadable:
+            yield f"{one.name}: {one.unreadable:,} calls could not be read: {one.trouble}"
+    if not calls.whole:
+        yield "a process of the program did not end by itself: its last second may be missing"
+    if calls.ended != "exit code 0":
+        yield f"the program ended with {calls.ended}: what it did until then is kept"
+
+
+def contradictions(operator: SeenOperator) -> Iterator[str]:
+    """Where calls contradict what an operator of torch.ops declares, a line each."""
+    if "::" not in operator.name or not operator.declared:
+        return
+    mutable = mutable_names(operator.declared)
+    written = {n for call in operator.calls for n, t in call.tensors.items() if t.written}
+    for name in sorted(written - mutable):
+        yield (
+            f"{operator.name} writes '{name}', and its schema says that it does not:"
+            f" {operator.declared}"
+        )
+    aliases = {pair for call in operator.calls for pair in aliases_of(call)}
+    views = returns_views(operator.declared)
+    for result, name in sorted(aliases):
+        if not views:
+            yield (
+                f"{operator.name} returns memory of '{name}' as {result}, and its schema says that"
+                f" it does not: {operator.declared}"
+            )
+
+
+def mutable_names(schema: str) -> set[str]:
+    """Arguments that an operator's schema declares as written: Tensor(a!) out."""
+    inside = schema.partition("(")[2].rpartition("->")[0]
+    return set(re.findall(r"Tensor\([^()]*!\)(?:\[\])?\??\s+(\w+)", inside))
+
+
+def returns_views(schema: str) -> bool:
+    """Whether results are declared as views of arguments: -> Tensor(a)."""
+    return "Tensor(" in schema.rpartition("->")[2]
+
+
+def aliases_of(call: SeenCall) -> Iterator[tuple[str, str]]:
+    """Results that are views of an argument, with the argument."""
+    for result, tensor in call.results.items():
+        for name, argument in call.tensors.items():
+            if argument.buffer == tensor.buffer and tensor.shape != (0,):
+                yield result, name
+                break
+
+
+def views(operator: SeenOperator) -> Iterator[str]:
+    """Arguments that were views of one buffer, a line for each combination."""
+    counts: dict[tuple[str, ...], int] = {}
+    for call in operator.calls:
+        for group in groups_of(call):
+            counts[group] = counts.get(group, 0) + call.count
+    for group, count in counts.items():
+        yield f"{' and '.join(group)} were views of one buffer in {count:,} calls"
+
+
+def groups_of(call: SeenCall) -> list[tuple[str, ...]]:
+    """Arguments with elements that share a buffer, in the order in which they lie."""
+    buffers: dict[int, list[str]] = {}
+    for name, tensor in call.tensors.items():
+        if 0 not in tensor.shape:
+            buffers.setdefault(tensor.buffer, []).append(name)
+    return [
+        tuple(sorted(names, key=lambda name: call.tensors[name].offset_bytes))
+        for names in buffers.values()
+        if len(names) > 1
+    ]
