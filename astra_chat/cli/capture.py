@@ -42,7 +42,13 @@ def capture(
     one buffer, ranges of values, and how often. `new --calls` and `tasks update --calls` make cases
     of them."""
     from astra_chat.tools.capture.calls import calls_text
-    from astra_chat.tools.capture.findings import contradictions, summary, unseen, views
+    from astra_chat.tools.capture.findings import (
+        contradictions,
+        integer_ranges,
+        summary,
+        unseen,
+        views,
+    )
     from astra_chat.tools.capture.program import capture as captured
     from astra_chat.tools.capture.program import operator_name
     from astra_chat.tools.errors import BadInput
@@ -53,10 +59,10 @@ def capture(
     folder = out.with_name(f"{out.name}.contents") if contents else None
     calls = captured(command, list(dict.fromkeys(map(operator_name, op))), folder)
     write_whole(out, calls_text(calls).encode())
-    for line in summary(calls):
-        print(line)
     for operator in calls.operators:
-        for line in views(operator):
+        for line in summary(operator):
+            print(line)
+        for line in (*views(operator), *integer_ranges(operator)):
             print(f"  {line}")
         for line in contradictions(operator):
             note(line)

@@ -6,27 +6,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator, SeenTensor
+from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator, SeenTensor, SeenValues
 
 SHOWN = 5
 """Calls in the summary."""
 
 
-def summary(calls: Calls) -> Iterator[str]:
+def summary(operator: SeenOperator) -> Iterator[str]:
     """What was captured, for a reader."""
-    for operator in calls.operators:
-        different = len(operator.calls)
-        yield f"{operator.name}: {operator.count:,} calls, {different:,} different"
-        for call in operator.calls[:SHOWN]:
-            yield f"  {call.count:,} x {call_text(call)}"
-        if different > SHOWN:
-            yield f"  and {different - SHOWN:,} more"
+    different = len(operator.calls)
+    yield f"{operator.name}: {operator.count:,} calls, {different:,} different"
+    for call in operator.calls[:SHOWN]:
+        yield f"  {call.count:,}: {call_text(call)}"
+    if different > SHOWN:
+        yield f"  and {different - SHOWN:,} more"
 
 
 def call_text(call: SeenCall) -> str:
-    """The tensors of a call in a line: x bfloat16 [16, 4096]."""
+    """A call in a line: x bfloat16 [16, 4096], causal = True."""
     tensors = [_tensor_text(name, tensor) for name, tensor in call.tensors.items()]
-    return ", ".join(tensors) or "no tensors"
+    shown = {name: seen.value for name, seen in call.values.items() if seen.value is not None}
+    return ", ".join([*tensors, *(f"{name} = {value}" for name, value in shown.items())])
 
 
 def _tensor_text(name: str, tensor: SeenTensor) -> str:
@@ -114,6 +114,47 @@ def views(operator: SeenOperator) -> Iterator[str]:
             counts[group] = counts.get(group, 0) + call.count
     for group, count in counts.items():
         yield f"{' and '.join(group)} were views of one buffer in {count:,} calls"
+
+
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+
+
+def integer_ranges(operator: SeenOperator) -> Iterator[str]:
+    """Of each tensor of integers its least and greatest number, its order, and which extents are
+    above all of its numbers, a line each."""
+    names = {
+        name: None
+        for call in operator.calls
+        for name, tensor in call.tensors.items()
+        if tensor.dtype in INTEGERS and tensor.values
+    }
+    for name in names:
+        pairs = [
+            (call, values)
+            for call in operator.calls
+            if (tensor := call.tensors.get(name)) and (values := tensor.values)
+        ]
+        least = min(v.least for _, v in pairs if v.least is not None)
+        greatest = max(v.greatest for _, v in pairs if v.greatest is not None)
+        kinds = [
+            kind
+            for kind in ("sorted", "permutation", "unique")
+            if all(getattr(values, kind) for _, values in pairs)
+        ]
+        above = set.intersection(*(_above(call, name, v) for call, v in pairs))
+        words = [f"{name} holds {least:g} to {greatest:g}", *kinds]
+        words += [f"below {', '.join(sorted(above))}"] if above else []
+        yield ", ".join(words)
+
+
+def _above(call: SeenCall, name: str, values: SeenValues) -> set[str]:
+    """Extents of the call's other tensors that are above these values."""
+    return {
+        f"{other}.shape[{axis}]"
+        for other, tensor in call.tensors.items()
+        for axis, extent in enumerate(tensor.shape)
+        if other != name and extent > (values.greatest or 0)
+    }
 
 
 def groups_of(call: SeenCall) -> list[tuple[str, ...]]:

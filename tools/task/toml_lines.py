@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 
 Path = tuple[str | int, ...]
+Span = tuple[int, int]
+"""First character, and the one behind the last."""
 _KEY = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[A-Za-z0-9_-]+")
 _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.S
@@ -27,6 +29,14 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
     return lines.get(place)
 
 
+def spans_of(text: str) -> tuple[dict[Path, Span], list[tuple[Path, Span]]]:
+    """Where each pair `key = value` stands, by its place; and all tables under a header, with what
+    belongs to them up to their last value. Raises ValueError where the text is no TOML."""
+    reader = _Reader(text)
+    reader.lines()
+    return reader.pairs, reader.tables
+
+
 class _Reader:
     """Reads text that tomllib has read: what is not TOML is not looked for."""
 
@@ -34,18 +44,25 @@ class _Reader:
         self._text, self._at = text, 0
         self._lines: dict[Path, int] = {}
         self._counts: dict[Path, int] = {}
+        self.pairs: dict[Path, Span] = {}
+        self.tables: list[tuple[Path, Span]] = []
 
     def lines(self) -> dict[Path, int]:
         """Returns the line of each value, from 1, by its place. Raises ValueError where the text is
         no TOML."""
         table: Path = ()
         while self._skip():
-            if self._text.startswith("[[", self._at):
+            start = self._at
+            if self._text.startswith("[[", start):
                 table = self._header("]]", repeated=True)
-            elif self._text[self._at] == "[":
+            elif self._text[start] == "[":
                 table = self._header("]", repeated=False)
             else:
                 self._pair(table)
+                if self.tables:
+                    self.tables[-1] = table, (self.tables[-1][1][0], self._at)
+                continue
+            self.tables.append((table, (start, self._at)))
         return self._lines
 
     def _skip(self) -> bool:
@@ -110,6 +127,7 @@ class _Reader:
             self._at = here
         self._expect("=")
         self._value(path)
+        self.pairs[path] = start, self._at
 
     def _value(self, path: Path) -> None:
         self._skip()

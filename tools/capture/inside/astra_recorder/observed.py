@@ -78,9 +78,7 @@ def copy_of(tensor: torch.Tensor) -> torch.Tensor | None:
     return tensor.detach().clone() if size <= MOST_BYTES else None
 
 
-def changed(
-    tensor: torch.Tensor, version: int | None, before: torch.Tensor | None
-) -> bool | None:
+def changed(tensor: torch.Tensor, version: int | None, before: torch.Tensor | None) -> bool | None:
     """Whether the call wrote to it: torch counted it, or bits differ. None: nobody knows."""
     if version is not None and tensor._version != version:
         return True

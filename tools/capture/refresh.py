@@ -1,0 +1,120 @@
+"""A task.toml with the cases of captured calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from astra_chat.tools.capture.calls import Calls, SeenOperator
+from astra_chat.tools.capture.case_lists import (
+    FittedCalls,
+    bench_cases,
+    check_cases,
+    demo_cases,
+    dim_of,
+    fitted,
+    rows,
+)
+from astra_chat.tools.capture.mapping import mapped, parse_map
+from astra_chat.tools.capture.toml_edits import loaded, with_dim, with_rows
+from astra_chat.tools.errors import BadInput, reading
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.task.case_text import case_text
+from astra_chat.tools.task.domain import Domain
+from astra_chat.tools.task.folder import load_task
+from astra_chat.tools.task.task_file import problem_lines, problems_of, task_fields
+
+ANY_EXTENT = {"min": 0, "max": 2**62}
+FIELDS = ("args", "scalars", "dims", "types", "require", "packed", "same", "flops", "least_bytes")
+"""What of task.toml says which calls are legal."""
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What became of the captured calls."""
+
+    cases: int
+    share: float
+    """Of the calls, those that the timed cases stand for."""
+    lines: tuple[str, ...]
+    """What else has to be said."""
+
+
+def refresh(
+    folder: Path,
+    calls: Calls,
+    op: str | None = None,
+    map_texts: Sequence[str] = (),
+    *,
+    source: str = "captured calls",
+    domain_too: bool = False,
+) -> Refreshed:
+    """Write the bench list of a task anew from captured calls; with `domain_too` its check and demo
+    cases and the ranges of its dims as well. Raises BadInput; the task.toml stays as it was then.
+    """
+    path, operator = folder / "task.toml", calls.operator(op)
+    with reading(path):
+        before = path.read_text()
+    domain, raw = _domain(path, before, any_extent=domain_too)
+    names = mapped(domain, operator, parse_map(map_texts), _binding(raw))
+    found = fitted(domain, names, operator)
+    text = _with_cases(before, domain, found, operator, source, domain_too)
+    if domain_too:
+        for name, drafted in raw.get("dims", {}).items():
+            text = with_dim(text, name, dim_of(name, found, drafted))
+    write_whole(path, text.encode())
+    try:
+        load_task(folder)
+    except BadInput:
+        write_whole(path, before.encode())
+        raise
+    timed = bench_cases(found)
+    share = sum(count for _, count in timed) / operator.count
+    return Refreshed(len(timed), share, tuple(found.lines()))
+
+
+def _domain(path: Path, text: str, *, any_extent: bool) -> tuple[Domain, dict[str, Any]]:
+    """The legal domain of a task.toml, of which cases may be wrong; and its tables."""
+    try:
+        raw = loaded(text)
+        fields = {key: value for key, value in task_fields(raw).items() if key in FIELDS}
+        if any_extent:
+            fields["dims"] = {name: ANY_EXTENT for name in raw.get("dims", {})}
+            fields.pop("require", None)
+        return Domain.model_validate(fields), raw
+    except ValidationError as error:
+        raise BadInput(problem_lines(path, text, problems_of(error))) from None
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def _binding(raw: dict[str, Any]) -> list[str | None]:
+    """Which tensor of the contract the task's launcher passes for each tensor of the operator, where
+    it says so."""
+    table = raw.get("binding", {})
+    tensors = {arg["name"] for arg in raw.get("args", [])}
+    return [name for name in (*table.get("args", ()), *table.get("returns", ())) if name in tensors]
+
+
+def _with_cases(
+    text: str,
+    domain: Domain,
+    found: FittedCalls,
+    operator: SeenOperator,
+    source: str,
+    domain_too: bool,
+) -> str:
+    timed = bench_cases(found)
+    count = sum(count for _, count in timed)
+    comment = f"{source}: {count:,} of {operator.count:,} calls of {operator.name}; weight = calls"
+    text = with_rows(text, "bench", rows(timed, domain.scalars), comment)
+    if domain_too:
+        checked = [case_text(case, domain.scalars) for case in check_cases(domain, found)]
+        text = with_rows(text, "check", checked, f"{source}: small calls, of each kind one")
+        least = rows(demo_cases(domain, found), domain.scalars)
+        text = with_rows(text, "demo", least, f"{source}: the smallest of the timed calls")
+    return text
