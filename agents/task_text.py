@@ -50,7 +50,7 @@ def launcher_text(task: Task) -> str:
 def inputs_text(task: Task) -> str:
     """`make_inputs` of reference.py with what it names of the file: which arguments a value family
     fills. "" where that is longer than MOST_INPUTS characters."""
-    source = (task.folder / "reference.py").read_text()
+    source = task.reference_text
     named = {name: node for node in ast.parse(source).body for name in _defined(node)}
     wanted, seen = ["make_inputs"], set[str]()
     while wanted:

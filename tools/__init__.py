@@ -26,6 +26,7 @@ sandbox/         isolation: bubblewrap, Landlock, seccomp
 mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
+capture/         `astra-chat capture`: calls of a user's program, and cases of them
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
 virtual_gpu/     runs PTX without a GPU
 recordings/      recorded runs and measurements in one compressed archive

@@ -12,6 +12,7 @@ mailbox  the questions of runs with a mailbox, and their answers
 skill    a SKILL.md for coding agents
 mcp      a server for MCP clients
 new      draft a task from a kernel
+capture  the calls of an operator in the user's own program
 replay   a recorded run shown, judged or run again
 tasks    list, show and check tasks
 doctor   what this machine can do

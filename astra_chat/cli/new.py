@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.cli.tasks import MapOption, OperatorOption, with_calls
+
 if TYPE_CHECKING:
+    from astra_chat.tools.new.reference_module import ReferenceFunction
     from astra_chat.tools.task.folder import Task
     from astra_chat.tools.types import Device
 
@@ -54,18 +57,53 @@ def new(
         list[str] | None,
         typer.Option(metavar="TENSOR=DTYPE", help="Of its tensors that have not the case's dtype."),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A function of PyTorch's that computes the same: it becomes the reference, run in"
+            " float64; or FILE.py:FUNCTION.",
+        ),
+    ] = None,
+    calls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
+        ),
+    ] = None,
+    op: OperatorOption = None,
+    map_: MapOption = None,
 ) -> None:
     """Create a task folder from a kernel of your own, to be completed."""
+    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
 
+    function_of_pytorch = _reference_function(reference)
     launch = launch_of(grid, constant or (), warps, stages)
     folder, origin = new_task(name, sources, function, launch, dtypes_of(dtype or ()))
-    print(f"created {folder}/ from {origin}. Complete these places, in this order:")
-    for place in marks(folder):
+    if function_of_pytorch:
+        function_of_pytorch.put_into(folder)
+    print(f"created {folder}/ from {origin}")
+    if calls:
+        try:
+            with_calls(folder, calls, op, map_ or (), domain_too=True)
+        except BadInput as error:
+            again = f"astra-chat tasks update {folder} --calls {calls} --domain"
+            raise BadInput(f"{error}; {folder}/ is there without them: {again}") from None
+    if left := marks(folder):
+        print("Complete these places, in this order:")
+    for place in left:
         print(f"  {folder}/{place}")
     print(f"then: astra-chat tasks check {folder}")
+
+
+def _reference_function(text: str | None) -> ReferenceFunction | None:
+    """Raises BadInput before anything is written."""
+    from astra_chat.tools.new.reference_module import ReferenceFunction
+
+    return ReferenceFunction(text) if text else None
 
 
 def complete_task(name: str, device: Device, trust: bool = False) -> Task:

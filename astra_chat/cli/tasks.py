@@ -145,7 +145,8 @@ def update(
 def with_calls(
     folder: Path, file: Path, op: str | None, map_texts: Sequence[str], *, domain_too: bool
 ) -> None:
-    """Put the captured calls of a file into a task, and say what became of them. Raises BadInput."""
+    """Put the captured calls of a file into a task, and say what became of them. Raises
+    BadInput."""
     from astra_chat.tools.capture.fused_op_trace import read_any
     from astra_chat.tools.capture.refresh import refresh
 

@@ -136,9 +136,10 @@ def _reference(task: Task) -> str:
         if arg.written
     )
     passed = ", ".join(f'"{name}": {name}' for name in given)
-    text = (task.folder / "reference.py").read_text()
+    if not task.reference_text:
+        raise BadInput(f"{task.name} has no reference.py, which a Definition holds")
     return (
-        f"{text}\n\ndef run({', '.join(given)}):\n"
+        f"{task.reference_text}\n\ndef run({', '.join(given)}):\n"
         f"    found = reference({{{passed}}})\n    return {results}\n"
     )
 

@@ -8,7 +8,6 @@ findings        what the calls say: views of one buffer, contradictions, what wa
 mapping         which argument of a contract is which parameter of an operator
 fitting         a captured call as a case of a contract
 case_lists      bench, check and demo cases of captured calls, and the domain round them
-toml_edits      values replaced in the text of a task.toml; all other text stays
 refresh         a task.toml with the cases of captured calls
 inside/         what the captured program's Python loads: the recorder
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,27 @@ def rows(cases: Sequence[tuple[Case, int]], scalars: Sequence[Scalar]) -> list[s
         case_text(case, scalars).removesuffix(" }") + f", weight = {count} }}"
         for case, count in cases
     ]
+
+
+def scalar_of(scalar: Scalar, parameter: str, operator: SeenOperator) -> dict[str, Any]:
+    """The values of a scalar in the captured calls: the most frequent is the usual one."""
+    counts: Counter[float] = Counter()
+    for call in operator.calls:
+        seen = call.values.get(parameter)
+        if seen and seen.counts:
+            counts.update(dict(seen.counts))
+        elif seen and isinstance(seen.value, int):
+            counts[seen.value] += call.count
+    order = [_as(scalar, value) for value, _ in counts.most_common()]
+    if not order:
+        return {}
+    others = {"values": order} if scalar.type == "bool" else {"others": order[1:]}
+    return {"value": order[0], **(others if len(order) > 1 else {})}
+
+
+def _as(scalar: Scalar, value: float) -> float:
+    kinds: dict[str, type[float]] = {"float": float, "bool": bool, "int64_t": int}
+    return kinds[scalar.type](value)
 
 
 def dim_of(name: str, found: FittedCalls, drafted: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,8 +98,14 @@ class CallFit:
                 value = max(seen.counts, key=lambda pair: pair[1])[0]
             if not isinstance(value, int | float):
                 raise ValueError(f"'{scalar.name}' is {value!r}, the contract says {scalar.type}")
-            if float(value) != scalar.value and not _equal_in_float(value, scalar.value):
-                found[scalar.name] = float(value)
+            if _equal_in_float(value, scalar.value):
+                continue
+            if not scalar.varies:
+                raise ValueError(
+                    f"'{scalar.name}' is {value:g}, and the contract has {scalar.value:g} alone:"
+                    f" others = [{value:g}]"
+                )
+            found[scalar.name] = float(value)
         return found
 
     def _known_dims(self) -> dict[str, int]:
@@ -258,7 +264,8 @@ def _value_remarks(arg: Arg, tensor: SeenTensor, names: Mapping[str, int]) -> It
             yield f"'{arg.name}' is not {arg.index.kind}, as the contract says"
         return
     if not (arg.may_hold(seen.least) and arg.may_hold(seen.greatest)):
-        yield f"'{arg.name}' holds {seen.least:g} to {seen.greatest:g}, outside the contract's range"
+        held = f"'{arg.name}' holds {seen.least:g} to {seen.greatest:g}"
+        yield f"{held}, outside the contract's range"
     legal = {"any": 3, "no_nan": 2, "minus_inf": 1, "finite": 0}[arg.value_domain]
     if (
         (seen.nan and legal < 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,23 @@ from astra_chat.tools.capture.case_lists import (
     dim_of,
     fitted,
     rows,
+    scalar_of,
 )
 from astra_chat.tools.capture.mapping import mapped, parse_map
-from astra_chat.tools.capture.toml_edits import loaded, with_dim, with_rows
 from astra_chat.tools.errors import BadInput, reading
+from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.case_text import case_text
 from astra_chat.tools.task.domain import Domain
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.task.task_file import problem_lines, problems_of, task_fields
+from astra_chat.tools.task.toml_edits import (
+    loaded,
+    with_dim,
+    with_fields,
+    with_rows,
+    without_comments,
+)
 
 ANY_EXTENT = {"min": 0, "max": 2**62}
 FIELDS = ("args", "scalars", "dims", "types", "require", "packed", "same", "flops", "least_bytes")
@@ -61,11 +69,14 @@ def refresh(
         before = path.read_text()
     domain, raw = _domain(path, before, any_extent=domain_too)
     names = mapped(domain, operator, parse_map(map_texts), _binding(raw))
-    found = fitted(domain, names, operator)
-    text = _with_cases(before, domain, found, operator, source, domain_too)
+    text = before
     if domain_too:
-        for name, drafted in raw.get("dims", {}).items():
-            text = with_dim(text, name, dim_of(name, found, drafted))
+        text = _with_scalars(before, domain, names, operator)
+        domain, raw = _domain(path, text, any_extent=True)
+    found = fitted(domain, names, operator)
+    text = _with_cases(text, domain, found, operator, source, domain_too)
+    if domain_too:
+        text = _with_dims(text, raw, found)
     write_whole(path, text.encode())
     try:
         load_task(folder)
@@ -92,9 +103,26 @@ def _domain(path: Path, text: str, *, any_extent: bool) -> tuple[Domain, dict[st
         raise BadInput(f"{path}: {error}") from None
 
 
+def _with_scalars(
+    text: str, domain: Domain, names: Mapping[str, str], operator: SeenOperator
+) -> str:
+    for at, scalar in enumerate(domain.scalars):
+        if fields := scalar_of(scalar, names.get(scalar.name, ""), operator):
+            text = with_fields(text, ("scalars", at), fields)
+            text = without_comments(text, ("scalars", at), MARK)
+    return text
+
+
+def _with_dims(text: str, raw: dict[str, Any], found: FittedCalls) -> str:
+    for name, drafted in raw.get("dims", {}).items():
+        text = with_dim(text, name, dim_of(name, found, drafted))
+        text = without_comments(text, ("dims", name), MARK)
+    return text
+
+
 def _binding(raw: dict[str, Any]) -> list[str | None]:
-    """Which tensor of the contract the task's launcher passes for each tensor of the operator, where
-    it says so."""
+    """Which tensor of the contract the task's launcher passes for each tensor of the operator,
+    where it says so."""
     table = raw.get("binding", {})
     tensors = {arg["name"] for arg in raw.get("args", [])}
     return [name for name in (*table.get("args", ()), *table.get("returns", ())) if name in tensors]
@@ -111,8 +139,10 @@ def _with_cases(
     timed = bench_cases(found)
     count = sum(count for _, count in timed)
     comment = f"{source}: {count:,} of {operator.count:,} calls of {operator.name}; weight = calls"
+    text = without_comments(text, ("bench",), MARK)
     text = with_rows(text, "bench", rows(timed, domain.scalars), comment)
     if domain_too:
+        text = without_comments(text, ("check",), MARK)
         checked = [case_text(case, domain.scalars) for case in check_cases(domain, found)]
         text = with_rows(text, "check", checked, f"{source}: small calls, of each kind one")
         least = rows(demo_cases(domain, found), domain.scalars)

@@ -1,6 +1,8 @@
 """Programs of child processes: the two runners, the oracle, the PTX translator. torch only here.
 
 oracle          inputs and float64 results from a task's reference.py
+references      reference.py, or the function of PyTorch's that task.toml names
+float64         a function of PyTorch's run in float64
 answers         reference.py's results as the contract says; what accept and canonical say
 bands           the sums of terms that a case's bands rest on
 soundness       what is wrong with a reference.py itself, before anything is built

@@ -7,7 +7,6 @@ Outputs are a candidate's, so they may hold anything that their dtypes can.
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -22,9 +21,7 @@ Tensors = dict[str, torch.Tensor | None]
 MAX_SUM_ERROR = 1e-9
 
 
-def answer(
-    task: Task, reference: ModuleType, case: Case, inputs: Tensors, folder: Path
-) -> dict[str, Any]:
+def answer(task: Task, reference: Any, case: Case, inputs: Tensors, folder: Path) -> dict[str, Any]:
     """Returns what accept of reference.py says of the outputs <arg>.out in the folder; writes
     <arg>.canonical beside them where there is a canonical form."""
     written = [arg for arg in task.args if arg.written]
@@ -45,9 +42,7 @@ def answer(
     return said
 
 
-def in_canonical_form(
-    reference: ModuleType, expected: Tensors, inputs: Tensors
-) -> tuple[Tensors, bool]:
+def in_canonical_form(reference: Any, expected: Tensors, inputs: Tensors) -> tuple[Tensors, bool]:
     """The expected outputs, and whether the task has a canonical form."""
     canonical = getattr(reference, "canonical", None)
     if canonical is None:

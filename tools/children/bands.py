@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -31,7 +31,7 @@ DERIVED_BYTES = 2**21
 
 
 def write_bands(
-    task: Task, reference: ModuleType, case: Case, inputs: Tensors, expected: Tensors, folder: Path
+    task: Task, reference: Any, case: Case, inputs: Tensors, expected: Tensors, folder: Path
 ) -> None:
     """Write the files above beside the expected results of a case.
 
@@ -67,7 +67,7 @@ def has_band(arg: Arg, case: Case) -> bool:
 
 def derived(
     task: Task,
-    reference: ModuleType,
+    reference: Any,
     case: Case,
     inputs: Tensors,
     expected: Tensors,

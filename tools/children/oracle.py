@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import traceback
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,6 +23,7 @@ from astra_chat.tools.children.answers import (
 from astra_chat.tools.children.bands import write_bands
 from astra_chat.tools.children.indices import draw_indices
 from astra_chat.tools.children.planting import planted
+from astra_chat.tools.children.references import last_line, load_reference
 from astra_chat.tools.children.soundness import fault
 from astra_chat.tools.children.value_domains import legal
 from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
@@ -67,7 +65,7 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
     for index, item in enumerate(items):
         case = Case.model_validate(item["case"])
         try:
-            reference, more = _load(task.folder / "reference.py"), dict[str, Any]()
+            reference, more = load_reference(task), dict[str, Any]()
             if "outputs" in item:
                 inputs = _inputs(task, reference, case, Path(item["inputs"]))
                 outputs = Path(item["outputs"])
@@ -79,26 +77,14 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
                 _write_case(task, reference, case, *folders, given=item["given"])
         except Exception as error:  # the reference is the user's code: the judge words the failure
             message = f"{type(error).__name__}: {error}"
-            reporter.send("failed", index=index, message=message, line=_line(task, error))
+            reporter.send("failed", index=index, message=message, line=last_line(task, error))
             return
         reporter.send("case", index=index, **more)
 
 
-def _line(task: Task, error: Exception) -> int:
-    """The last line of reference.py that led to it, or that of its function `reference`, whose
-    results are not as they should be; 0 where there is none."""
-    path = task.folder / "reference.py"
-    frames = traceback.extract_tb(error.__traceback__)
-    if own := [f.lineno or 0 for f in frames if f.filename == str(path)]:
-        return own[-1]
-    lines = path.read_text().splitlines()
-    starts = (n for n, line in enumerate(lines, 1) if line.startswith("def reference("))
-    return next(starts, 0)
-
-
 def _write_case(
     task: Task,
-    reference: ModuleType,
+    reference: Any,
     case: Case,
     folder: Path,
     inputs_folder: Path,
@@ -122,7 +108,7 @@ def _write_case(
         (folder / CANONICAL).touch()
 
 
-def _inputs(task: Task, reference: ModuleType, case: Case, given: Path | None = None) -> Tensors:
+def _inputs(task: Task, reference: Any, case: Case, given: Path | None = None) -> Tensors:
     """What the launcher reads: drawn, or as it is in this folder."""
     size = sum(arg.bytes_of(case) for arg in task.args)
     torch.set_num_threads(1 if size < ALONE_BYTES else THREADS)
@@ -187,15 +173,6 @@ def generator_seed(seed: int) -> int:
         return seed
     mixed = int.from_bytes(blake2b(str(seed >> 2).encode(), digest_size=4).digest())
     return mixed & ~3 | seed & 3
-
-
-@cache
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("astra_task_reference", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

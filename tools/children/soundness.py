@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from astra_chat.tools.children.answers import Tensors, answered, copies, named_values, results
+from astra_chat.tools.children.references import line_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
 
 
-def fault(
-    task: Task, reference: ModuleType, case: Case, inputs: Callable[[], Tensors]
-) -> dict[str, Any]:
+def fault(task: Task, reference: Any, case: Case, inputs: Callable[[], Tensors]) -> dict[str, Any]:
     """The first fault and the line of its function; no words where there is none. `inputs` draws
     the case's inputs."""
     name, words = next(_faults(task, reference, case, inputs), ("", ""))
-    line = inspect.getsourcelines(getattr(reference, name))[1] if name else 0
+    line = line_of(reference, name) if name else 0
     return {"fault": words, "line": line}
 
 
 def _faults(
-    task: Task, reference: ModuleType, case: Case, inputs: Callable[[], Tensors]
+    task: Task, reference: Any, case: Case, inputs: Callable[[], Tensors]
 ) -> Iterator[tuple[str, str]]:
     drawn = inputs()
     if other := _different(drawn, inputs()):

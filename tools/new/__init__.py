@@ -28,5 +28,6 @@ translation      a framework's words in those of a launcher
 guesses          what the source leaves open: sizes of cases, ranges of indices, scales
 task_files       task.toml and baseline.cu as text
 reference_file   reference.py as text
+reference_module  a function of PyTorch's as the reference
 unfinished       places that the user still has to fill in
 """

@@ -242,13 +242,13 @@ class Oracle:
                 if report["kind"] == "failed":
                     raise self._failed(case, report)
                 if report["fault"]:
-                    where = f"{self._task.folder / 'reference.py'}, line {report['line']}"
+                    where = f"{self._task.reference_place}, line {report['line']}"
                     raise BadInput(f"{where}: {report['fault']} (case {case.label})")
             self._sound = True
 
     def _failed(self, case: Case, report: Mapping[str, Any]) -> BadInput:
         line = f", line {report['line']}," if report["line"] else ""
-        place = f"{self._task.folder / 'reference.py'}{line}"
+        place = f"{self._task.reference_place}{line}"
         return BadInput(f"{place} failed on {case.label}: {report['message']}")
 
     def _complete(
@@ -322,7 +322,7 @@ class Oracle:
                 yield report
         except (StepTimeout, StepMemory) as limit:
             took = f"{limit_s:.0f} s" if isinstance(limit, StepTimeout) else HALF
-            raise BadInput(f"{self._task.folder / 'reference.py'} took more than {took}") from None
+            raise BadInput(f"{self._task.reference_place} took more than {took}") from None
         end = self._worker.finish()
         raise AstraError(
             f"the oracle process of {self._task.name} ended early "

@@ -10,6 +10,7 @@ relations      relations between dims, and extents that meet them
 contradictions what a contract says that cannot be
 task_file      task.toml as fields, and its problems with their lines
 toml_lines     where in a TOML file a value stands
+toml_edits     values of a task.toml replaced; its other text stays
 tiers          tiers of baseline: whose kernel a candidate is held against
 contract_text  a contract as text, for models and people
 case_text      a case as a line of TOML, and back

@@ -173,4 +173,4 @@ def precision_text(task: Task) -> str:
 
 def states_terms(task: Task) -> bool:
     """Whether reference.py gives the absolute sums of terms."""
-    return "\ndef terms(" in (task.folder / "reference.py").read_text()
+    return "\ndef terms(" in task.reference_text

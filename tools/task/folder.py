@@ -7,7 +7,7 @@ script/ and transcript.jsonl.gz.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,7 +33,9 @@ TRANSCRIPT = "transcript.jsonl.gz"
 """A recorded run about the task. It says nothing about how a kernel is judged, so it is no part of
 the task's id."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
+"""The last not where task.toml names a reference."""
 
+REFERENCE = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 HEADER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$"
 HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 
@@ -53,6 +55,9 @@ class Task(Domain):
     oracle_ratio: float = Field(default=2.0, ge=1)
     """A candidate's error norm, and its share of 16-bit results off the nearest value, may be this
     many times the baseline's own (tools/check/error_norms.py)."""
+    reference: Annotated[str, Field(pattern=REFERENCE)] | None = None
+    """The function of PyTorch's that says what is right, "module:function": of a file of the
+    folder, or of an installed module. None: reference.py does."""
     precision: Precision = Field(default_factory=Precision)
     """How near a midpoint an exact result has to be for either neighbour to be right."""
     tensor_float32: bool = False
@@ -125,6 +130,20 @@ class Task(Domain):
     def baseline(self) -> str:
         return (self.folder / "baseline.cu").read_text()
 
+    @property
+    def reference_text(self) -> str:
+        """Text of reference.py; "" where there is none."""
+        path = self.folder / "reference.py"
+        return path.read_text() if path.is_file() else ""
+
+    @property
+    def reference_place(self) -> str:
+        """The file of the function that says what is right; its name, where the folder has none."""
+        if self.reference is None:
+            return str(self.folder / "reference.py")
+        path = self.folder / (self.reference.partition(":")[0].replace(".", "/") + ".py")
+        return str(path) if path.is_file() else self.reference
+
     def header_texts(self) -> dict[str, str]:
         """Text of every header, by name."""
         return {name: (self.folder / name).read_text() for name in self.headers}
@@ -155,19 +174,25 @@ def find_task(name_or_folder: str) -> Task:
 
 def load_task(folder: Path) -> Task:
     """Read a task folder. Raises BadInput naming file, line and field of what is wrong."""
-    for name in REQUIRED_FILES:
-        if not (folder / name).is_file():
-            raise BadInput(f"{folder} is not a task folder: {name} is missing")
+    _require_files(folder, REQUIRED_FILES[:2])
     path = folder / "task.toml"
     text = path.read_text()
     try:
         fields = task_fields(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}") from None
+    if "reference" not in fields:
+        _require_files(folder, REQUIRED_FILES)
     try:
         return Task.model_validate({**fields, "folder": folder.resolve()})
     except ValidationError as error:
         raise BadInput(problem_lines(path, text, problems_of(error))) from None
+
+
+def _require_files(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            raise BadInput(f"{folder} is not a task folder: {name} is missing")
 
 
 __all__ = [

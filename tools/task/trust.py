@@ -19,8 +19,9 @@ def require_trust(trust: bool, *texts: str) -> None:
 
 def acting_files(task: Task) -> list[str]:
     """Texts of what acts in every judging of a task: flags for nvcc, the oracle, headers."""
-    names = ("task.toml", "reference.py", *task.headers)
-    return [(task.folder / name).read_text() for name in names]
+    python = sorted(path for path in task.folder.rglob("*.py") if path.is_file())
+    names = (task.folder / name for name in ("task.toml", *task.headers))
+    return [path.read_text() for path in (*names, *python)]
 
 
 @cache

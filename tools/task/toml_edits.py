@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from astra_chat.tools.task.toml_lines import spans_of
+from astra_chat.tools.task.toml_lines import Path, line_of, spans_of
 
 
 def with_rows(text: str, key: str, rows: Sequence[str], comment: str) -> str:
@@ -40,7 +40,7 @@ def _before_tables(text: str, new: str) -> str:
 
 def with_dim(text: str, name: str, dim: Mapping[str, Any]) -> str:
     """The text in which a dim has these fields: `[dims.name]`, or a line of `[dims]`."""
-    pairs, tables = spans_of(text)
+    pairs, _ = spans_of(text)
     fields = [f"{key} = {json.dumps(value)}" for key, value in dim.items()]
     inline = f"{name} = {{ {', '.join(fields)} }}"
     if ("dims", name) in pairs:
@@ -51,6 +51,47 @@ def with_dim(text: str, name: str, dim: Mapping[str, Any]) -> str:
         start, end = min(s for s, _ in own), max(e for _, e in own)
         return text[:start] + "\n".join(fields) + text[end:]
     raise KeyError(name)
+
+
+def with_fields(text: str, place: Path, fields: Mapping[str, Any]) -> str:
+    """The text in which the inline table at a place has these values: they replace its own."""
+    pairs, _ = spans_of(text)
+    for name in ("values", "others", "value"):
+        if (*place, name) in pairs and name in fields:
+            start, end = pairs[(*place, name)]
+            text = f"{text[:start]}{name} = {json.dumps(fields[name])}{text[end:]}"
+    pairs, _ = spans_of(text)
+    for name, value in fields.items():
+        if (*place, name) not in pairs:
+            end = pairs[(*place, "value")][1]
+            text = f"{text[:end]}, {name} = {json.dumps(value)}{text[end:]}"
+            pairs, _ = spans_of(text)
+    return text
+
+
+def without_comments(text: str, place: Path, mark: str) -> str:
+    """The text without the comments with this mark above a value, or behind it on its line."""
+    lines = text.splitlines(keepends=True)
+    at = (line_of(text, place) or 1) - 1
+    code, found, comment = lines[at].partition("#")
+    if found and mark in comment:
+        lines[at] = f"{code.rstrip()}\n"
+    while at and lines[at - 1].lstrip().startswith("#"):
+        at -= 1
+        if mark in lines[at]:
+            del lines[at]
+    return "".join(lines)
+
+
+def with_pair(text: str, key: str, value: str, after: str) -> str:
+    """The text with another pair at its top level, behind the line of one that is there."""
+    pairs, _ = spans_of(text)
+    start, end = pairs.get((key,), (0, 0))
+    pair = f"{key} = {json.dumps(value)}"
+    if end:
+        return text[:start] + pair + text[end:]
+    at = text.index("\n", pairs[(after,)][1]) + 1
+    return f"{text[:at]}{pair}\n{text[at:]}"
 
 
 def loaded(text: str) -> dict[str, Any]:
