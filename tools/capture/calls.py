@@ -38,6 +38,24 @@ class SeenValues(Value):
     negative_share: float = 0.0
     """Integers: the largest share of numbers below 0 in a call."""
 
+    def also(self, other: SeenValues) -> SeenValues:
+        """What holds of the numbers of both."""
+        ends = {
+            "least": [v for v in (self.least, other.least) if v is not None],
+            "greatest": [v for v in (self.greatest, other.greatest) if v is not None],
+        }
+        return SeenValues(
+            least=min(ends["least"], default=None),
+            greatest=max(ends["greatest"], default=None),
+            nan=self.nan or other.nan,
+            infinity=self.infinity or other.infinity,
+            minus_infinity=self.minus_infinity or other.minus_infinity,
+            sorted=self.sorted and other.sorted,
+            unique=self.unique and other.unique,
+            permutation=self.permutation and other.permutation,
+            negative_share=max(self.negative_share, other.negative_share),
+        )
+
 
 class SeenTensor(Value):
     """A tensor of a call."""

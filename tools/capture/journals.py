@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,8 +112,32 @@ def _add(calls: dict[str, SeenCall], call: SeenCall) -> None:
     """Calls that several processes made, or that reached one operator in two ways, are one."""
     key = json.dumps([dict(_shapes(call)), {n: v.value for n, v in call.values.items()}])
     if key in calls:
-        call = calls[key].model_copy(update={"count": calls[key].count + call.count})
+        call = _together(calls[key], call)
     calls[key] = call
+
+
+def _together(one: SeenCall, other: SeenCall) -> SeenCall:
+    """What holds of the calls of both."""
+    tensors = {n: _both_tensors(t, other.tensors[n]) for n, t in one.tensors.items()}
+    values = {}
+    for name, value in one.values.items():
+        counts = Counter(dict(value.counts))
+        counts.update(dict(other.values[name].counts))
+        values[name] = value.model_copy(update={"counts": tuple(counts.most_common())})
+    added = {"count": one.count + other.count, "looked": one.looked + other.looked}
+    return one.model_copy(update={**added, "tensors": tensors, "values": values})
+
+
+def _both_tensors(one: SeenTensor, other: SeenTensor) -> SeenTensor:
+    seen = [tensor.values for tensor in (one, other) if tensor.values]
+    known = [tensor.written for tensor in (one, other) if tensor.written is not None]
+    return one.model_copy(
+        update={
+            "values": seen[0].also(seen[-1]) if seen else None,
+            "written": any(known) if known else None,
+            "alignment_bytes": min(one.alignment_bytes, other.alignment_bytes),
+        }
+    )
 
 
 def _shapes(call: SeenCall) -> Iterator[tuple[str, Any]]:

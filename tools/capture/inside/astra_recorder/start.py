@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -42,12 +43,14 @@ class Process:
         """Wrap what is named, at once or when it is imported."""
         self._open()
         os.register_at_fork(after_in_child=self._forked)
-        atexit.register(self._end)
+        weakref.finalize(self, int)  # it registers its own end, which ours is to come before:
+        atexit.register(self._end)  # torch.library takes operators away there
         hook = ImportHook()
         sys.meta_path.insert(0, hook)
         for name in self._functions:
             module, _, path = name.partition(":")
             hook.when_imported(module, functools.partial(self._wrap, name, path))
+        hook.when_imported("multiprocessing.util", self._end_with_worker)
         if self._torch_ops:
             hook.when_imported(
                 "torch._ops", functools.partial(wrap_torch_ops, called=self._torch_op)
@@ -59,6 +62,14 @@ class Process:
     def _open(self) -> None:
         self._journal = Journal(self._folder)
         self._journal.line("start", python=platform.python_version(), argv=sys.orig_argv)
+
+    def _end_with_worker(self, module: ModuleType) -> None:
+        """A worker of multiprocessing that was forked ends without atexit."""
+
+        def finalized(process: Process) -> None:
+            module.Finalize(process, process._end, exitpriority=0)
+
+        module.register_after_fork(self, finalized)
 
     def _forked(self) -> None:
         """A forked process begins with nothing: what it copied is the other's."""
