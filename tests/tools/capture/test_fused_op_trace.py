@@ -1,0 +1,53 @@
+"""SGLang's trace of fused operators, in the form of its records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.capture.fused_op_trace import read_any
+from astra_chat.tools.errors import BadInput
+
+RECORD = {
+    "op": "activation.silu_and_mul",
+    "backend": "jit",
+    "tensor_args": ["torch.bfloat16[16, 8192]", "torch.bfloat16[16, 4096]"],
+}
+OTHER = {"op": "layernorm.rmsnorm", "backend": "aot", "tensor_args": ["torch.float16[3]"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([RECORD, OTHER, RECORD]),
+        "\n".join(map(json.dumps, (RECORD, OTHER, RECORD))) + "\n",
+    ],
+)
+def test_equal_records_are_one_call(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    calls = read_any(path)
+    assert [one.name for one in calls.operators] == [RECORD["op"], OTHER["op"]]
+    (call,) = calls.operators[0].calls
+    assert call.count == 2
+    assert call.tensors["arg1"].shape == (16, 4096) and call.tensors["arg1"].strides == (4096, 1)
+    assert call.tensors["arg0"].dtype == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "has no record"),
+        (json.dumps([{**OTHER, "tensor_args": ["half[3]"]}]), "'half[3]' is no tensor"),
+        ('{"schema": "astra-chat/calls/2"}', "is no file of captured calls"),
+        ("what", "is no file of captured calls"),
+    ],
+)
+def test_another_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    with pytest.raises(BadInput) as error:
+        read_any(path)
+    assert said in str(error.value) and "\n" not in str(error.value)
