@@ -120,6 +120,9 @@ class SeenOperator(Value):
     trouble: str = ""
     """Why calls could not be read."""
 
+    shapes_only: bool = False
+    """From a trace that has no results, values and strides."""
+
     @property
     def count(self) -> int:
         return sum(call.count for call in self.calls)
@@ -180,7 +183,7 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
         yield whole
         return
     inner, is_table = indent + "  ", isinstance(value, dict)
-    pairs = list(value.items()) if is_table else [("", one) for one in value]
+    pairs = list(value.items()) if isinstance(value, dict) else [("", one) for one in value]
     yield "{" if is_table else "["
     for at, (name, one) in enumerate(pairs):
         first, *rest = _lines(one, inner)

@@ -52,7 +52,7 @@ def fitted(domain: Domain, names: Mapping[str, str], operator: SeenOperator) -> 
     found = FittedCalls()
     for call in operator.calls:
         try:
-            fit = CallFit(domain, names, call)
+            fit = CallFit(domain, names, call, shapes_only=operator.shapes_only)
             case = fit.case()
             domain.require_legal(case)
         except ValueError as error:

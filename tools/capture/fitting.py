@@ -20,10 +20,19 @@ WAYS: tuple[Packed, ...] = ("", "same", "rows", "tensors", "apart")
 
 
 class CallFit:
-    """One captured call beside a contract; `names` are the parameters by the contract's names."""
+    """One captured call beside a contract; `names` are the parameters by the contract's names. Of
+    `shapes_only` nobody knows the results."""
 
-    def __init__(self, domain: Domain, names: Mapping[str, str], call: SeenCall) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        names: Mapping[str, str],
+        call: SeenCall,
+        *,
+        shapes_only: bool = False,
+    ) -> None:
         self._domain, self._names, self._call = domain, names, call
+        self._shapes_only = shapes_only
         seen = {**call.results, **call.tensors}
         self.tensors = {
             arg.name: flattened(arg, seen[names[arg.name]])
@@ -62,6 +71,7 @@ class CallFit:
             arg
             for arg in self._domain.args
             if arg.access != "workspace" and arg.name not in self.tensors
+            if not (self._shapes_only and arg.access == "write")
         ]
         if lacking := next((arg.name for arg in missing if not arg.optional), None):
             raise ValueError(f"it passes no tensor for '{lacking}'")

@@ -61,6 +61,7 @@ def calls_of(path: Path, records: tuple[TraceRecord, ...]) -> Calls:
     operators = tuple(
         SeenOperator(
             name=name,
+            shapes_only=True,
             calls=tuple(
                 SeenCall(count=count, tensors=_tensors(path, args), values={})
                 for args, count in found.most_common()

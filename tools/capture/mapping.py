@@ -67,6 +67,9 @@ def mapped(
             found[name] = name
     left = [n for n in tensors if n not in found]
     free = [name for name in names.tensors if name not in found.values()]
+    if operator.shapes_only and len(left) > len(free):
+        written = {arg.name for arg in domain.args if arg.access == "write"}
+        left = [name for name in left if name not in written]
     if binding and len(binding) == len(names.tensors):
         pairs = zip(binding, names.tensors, strict=True)
         found |= {name: p for name, p in pairs if name in left and p in free}

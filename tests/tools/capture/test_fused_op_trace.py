@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.capture.fused_op_trace import read_any
+from astra_chat.tools.capture.refresh import refresh
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import BUILTIN, load_task
 
 RECORD = {
     "op": "activation.silu_and_mul",
@@ -51,3 +54,13 @@ def test_another_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(BadInput) as error:
         read_any(path)
     assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_trace_gives_a_bench_list(tmp_path: Path) -> None:
+    path, folder = tmp_path / "trace.json", tmp_path / "silu"
+    record = {**RECORD, "tensor_args": RECORD["tensor_args"][:1]}
+    path.write_text(json.dumps([record, record]))
+    shutil.copytree(BUILTIN / "silu_and_mul", folder, ignore=shutil.ignore_patterns("*.gz"))
+    refresh(folder, read_any(path))
+    ((case, weight),) = load_task(folder).bench
+    assert (case.dims, weight) == ({"tokens": 16, "d": 4096}, 2)

@@ -23,15 +23,15 @@ def values_of(tensor: torch.Tensor) -> dict[str, Any] | None:
 def _integers(tensor: torch.Tensor) -> dict[str, Any]:
     wide = tensor.long()
     rows = wide.reshape(-1, wide.shape[-1]) if wide.dim() else wide.reshape(1, 1)
-    entries = rows[rows >= 0]
+    entries = rows[rows >= 0].sort().values
     ordered = rows.sort(dim=-1).values
     counted = ordered[:, :1] + torch.arange(rows.shape[1], device=rows.device)
     return {
         "least": int(wide.min()),
         "greatest": int(wide.max()),
         "sorted": torch.equal(rows, ordered),
-        "unique": entries.unique().numel() == entries.numel(),
-        "permutation": torch.equal(ordered, counted) and int(ordered[:, 0].unique().numel()) == 1,
+        "unique": not bool((entries[1:] == entries[:-1]).any()),
+        "permutation": torch.equal(ordered, counted) and bool((ordered == ordered[:1]).all()),
         "negative_share": float((rows < 0).double().mean()),
     }
 
