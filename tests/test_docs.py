@@ -124,7 +124,7 @@ def names_of_tests() -> set[str]:
 
 def refusal(line: str) -> str:
     """What the program says against the command, its options and their number; nothing is run."""
-    words = shlex.split(line.split(" > ")[0].split(" || ")[0], comments=True)[1:]
+    words = shlex.split(re.split(" > | [|][|] | -- ", line)[0], comments=True)[1:]
     arguments = [word.split("|")[0].rstrip(".") for word in words]
     arguments = ["run" if word == "COMMAND" else word for word in arguments if word]
     result = CliRunner().invoke(app, [*arguments, "--help"])

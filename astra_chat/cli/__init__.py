@@ -13,6 +13,7 @@ skill    a SKILL.md for coding agents
 mcp      a server for MCP clients
 new      draft a task from a kernel
 capture  the calls of an operator in the user's own program
+captured_calls  options of commands that take captured calls
 replay   a recorded run shown, judged or run again
 tasks    list, show and check tasks
 doctor   what this machine can do

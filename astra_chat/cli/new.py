@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from astra_chat.cli.tasks import MapOption, OperatorOption, with_calls
+from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 
 if TYPE_CHECKING:
     from astra_chat.tools.new.reference_module import ReferenceFunction

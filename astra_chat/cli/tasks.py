@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.cli.captured_calls import CallsOption, MapOption, OperatorOption, with_calls
 from astra_chat.cli.exit_codes import CHECK_FAILED
-from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from astra_chat.tools.task.folder import Task
 
@@ -33,21 +33,6 @@ TrustOption = Annotated[
 ]
 MutantsOption = Annotated[
     int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
-]
-CallsOption = Annotated[
-    Path, typer.Option("--calls", metavar="FILE", help="What `astra-chat capture` wrote.")
-]
-OperatorOption = Annotated[
-    str | None, typer.Option("--op", metavar="NAME", help="Operator, if the file has several.")
-]
-MapOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map",
-        metavar="NAME=PARAMETER",
-        help="Which parameter of the operator is an argument, dim or scalar of the contract;"
-        " a result is 'result'. Default: that of the same name, then their order.",
-    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -132,33 +117,14 @@ def update(
         typer.Option("--domain", help="Also the check and demo cases, and the ranges of dims."),
     ] = False,
 ) -> None:
-    """Write the bench list of a task anew from captured calls, weighted by how often each was
-    made; the rest of its task.toml stays as it is."""
+    """Replace the bench list of a task by captured calls, weighted by how often each was made; the
+    rest of its task.toml stays as it is."""
     from astra_chat.tools.errors import BadInput
     from astra_chat.tools.task.folder import task_names
 
     if task in task_names():
         raise BadInput(f"{task} ships with Astra: copy its folder, and update the copy")
     with_calls(Path(task), calls, op, map_ or (), domain_too=domain)
-
-
-def with_calls(
-    folder: Path, file: Path, op: str | None, map_texts: Sequence[str], *, domain_too: bool
-) -> None:
-    """Put the captured calls of a file into a task, and say what became of them. Raises
-    BadInput."""
-    from astra_chat.tools.capture.fused_op_trace import read_any
-    from astra_chat.tools.capture.refresh import refresh
-
-    calls = read_any(file)
-    done = refresh(folder, calls, op, map_texts, source=file.name, domain_too=domain_too)
-    for line in done.lines:
-        note(line)
-    lists = "bench, check, demo and dims" if domain_too else "bench"
-    print(
-        f"{folder}/task.toml: {lists} from {file}, {done.cases} timed cases for"
-        f" {done.share:.1%} of the calls"
-    )
 
 
 def _contract(task: Task) -> Iterator[str]:

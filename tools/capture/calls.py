@@ -24,7 +24,7 @@ class SeenValues(Value):
     """What the numbers of a tensor were in the calls that were looked at."""
 
     least: float | None = None
-    """Of floats the least finite number; None: there was none."""
+    """The least number, of floats the least finite one; None: there was none."""
     greatest: float | None = None
     nan: bool = False
     infinity: bool = False

@@ -26,7 +26,7 @@ class FittedCalls:
     """The cases of an operator's calls, with how often each was called."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """By the case's key."""
+    """Calls by the case's key."""
     cases: dict[str, Case] = field(default_factory=dict)
     misfits: dict[str, int] = field(default_factory=dict)
     """Calls that are no case of the contract, by what is said of them."""

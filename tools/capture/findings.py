@@ -120,8 +120,8 @@ INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 
 
 def integer_ranges(operator: SeenOperator) -> Iterator[str]:
-    """Of each tensor of integers its least and greatest number, its order, and which extents are
-    above all of its numbers, a line each."""
+    """A line for each tensor of integers: its least and greatest number, its order, and which
+    extents are above all of its numbers."""
     names = {
         name: None
         for call in operator.calls

@@ -213,7 +213,7 @@ def split(tensor: SeenTensor, shape: tuple[int, ...]) -> SeenTensor:
 
 
 def _pads(arg: Arg, case: Case, tensor: SeenTensor) -> tuple[int, ...]:
-    """By how much each free stride exceeds the least. Raises ValueError."""
+    """How much each free stride exceeds the least. Raises ValueError."""
     names, given = arg.names_in(case), arg.strides or ("",) * len(tensor.shape)
     pads, dense, step = list[int](), 1, arg.stride_step(case)
     for extent, stride, stated in zip(

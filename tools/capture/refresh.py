@@ -47,7 +47,7 @@ class Refreshed:
 
     cases: int
     share: float
-    """Of the calls, those that the timed cases stand for."""
+    """The share of the calls for which the timed cases stand."""
     lines: tuple[str, ...]
     """What else has to be said."""
 

@@ -151,8 +151,8 @@ class FunctionReference:
         return value.item()
 
     def _call(self, values: dict[str, Any]) -> Any:
-        """By the names of the function's parameters, or in the contract's order: what is read, then
-        scalars. Raises ValueError where neither goes."""
+        """What it returns, called by its parameters' names or in the contract's order: what is
+        read, then scalars. Raises ValueError where neither goes."""
         parameters = inspect.signature(self._function).parameters
         needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind < 4]
         if all(name in values for name in needed):

@@ -25,7 +25,7 @@ EVERY_S = 1.0
 """Counts are written so often."""
 
 
-class Entry:
+class FoldedCall:
     """Equal calls."""
 
     def __init__(self, number: int, names: list[str], floats: list[str]) -> None:
@@ -75,7 +75,7 @@ class Operator:
 
     def forget(self) -> None:
         """Begin without a call."""
-        self.entries: dict[Any, Entry] = {}
+        self.entries: dict[Any, FoldedCall] = {}
         self.traced = self.beyond = self.unreadable = self.in_graphs = 0
         self.trouble = ""
 
@@ -108,7 +108,7 @@ def positional_names(function: Callable[..., Any]) -> tuple[list[str] | None, st
     return names, str(signature)
 
 
-class Recorder:
+class CallRecorder:
     """All operators of a process."""
 
     def __init__(self, journal: Journal, contents: Path | None) -> None:
@@ -204,12 +204,12 @@ class Recorder:
             finally:
                 self._thread.busy = False
 
-    def _entered(self, operator: Operator, key: Any, values: dict[str, Any]) -> Entry:
+    def _entered(self, operator: Operator, key: Any, values: dict[str, Any]) -> FoldedCall:
         tensors = {name: v for name, v in values.items() if isinstance(v, torch.Tensor)}
         if any(tensor.is_meta for tensor in tensors.values()):
             raise Traced
         floats = [name for name, value in values.items() if type(value) is float]
-        entry = Entry(len(operator.entries), list(tensors), floats)
+        entry = FoldedCall(len(operator.entries), list(tensors), floats)
         entry.data = described(values)
         operator.entries[key] = entry
         if self._contents:
@@ -218,7 +218,7 @@ class Recorder:
         return entry
 
     def _look(
-        self, operator: Operator, entry: Entry, values: dict[str, Any]
+        self, operator: Operator, entry: FoldedCall, values: dict[str, Any]
     ) -> Callable[[Any], None]:
         """Look at the values before the call; what looks at them after it."""
         entry.looked += 1
@@ -248,7 +248,7 @@ class Recorder:
                     self._write(operator, entry)
             self._journal.line("counters", **operator.counters())
 
-    def _write(self, operator: Operator, entry: Entry) -> None:
+    def _write(self, operator: Operator, entry: FoldedCall) -> None:
         entry.reported = entry.count
         self._journal.line("entry", operator=operator.number, **entry.as_data())
 

@@ -50,7 +50,7 @@ class Signature:
         return kind, "object"
 
     def _places(self) -> tuple[int, ...]:
-        """Of tensors that share a buffer: which one's, and how far behind it."""
+        """Tensors that share a buffer: which one's, and how far behind it."""
         if len(set(self.buffers)) == len(self.buffers):
             return ()
         firsts = [self.buffers.index(buffer) for buffer in self.buffers]

@@ -18,7 +18,7 @@ from astra_recorder.journal import Journal
 from astra_recorder.wrapping import ImportHook, wrap_function, wrap_graphs, wrap_torch_ops
 
 if TYPE_CHECKING:
-    from astra_recorder.recording import Recorder
+    from astra_recorder.recording import CallRecorder
 
 
 def start(settings: str) -> None:
@@ -35,7 +35,7 @@ class Process:
         self._functions: list[str] = settings["functions"]
         self._torch_ops: list[str] = settings["torch_ops"]
         self._journal: Journal
-        self._recorder: Recorder | None = None
+        self._recorder: CallRecorder | None = None
         self._replays = 0
         self._numbers: dict[str, int] = {}
 
@@ -77,11 +77,11 @@ class Process:
         if self._recorder is not None:
             self._recorder.begin_again(self._journal)
 
-    def _recording(self) -> Recorder:
+    def _recording(self) -> CallRecorder:
         if self._recorder is None:
-            from astra_recorder.recording import Recorder
+            from astra_recorder.recording import CallRecorder
 
-            self._recorder = Recorder(self._journal, self._contents)
+            self._recorder = CallRecorder(self._journal, self._contents)
         return self._recorder
 
     def _wrap(self, name: str, path: str, module: ModuleType) -> None:

@@ -1,0 +1,46 @@
+"""Options of commands that take captured calls, and what became of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from astra_chat.display.notes import note
+
+CallsOption = Annotated[
+    Path, typer.Option("--calls", metavar="FILE", help="What `astra-chat capture` wrote.")
+]
+OperatorOption = Annotated[
+    str | None, typer.Option("--op", metavar="NAME", help="Operator, if the file has several.")
+]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="NAME=PARAMETER",
+        help="Which parameter of the operator is an argument, dim or scalar of the contract;"
+        " a result is 'result'. Default: that of the same name, then their order.",
+    ),
+]
+
+
+def with_calls(
+    folder: Path, file: Path, op: str | None, map_texts: Sequence[str], *, domain_too: bool
+) -> None:
+    """Put the captured calls of a file into a task, and say what became of them. Raises
+    BadInput."""
+    from astra_chat.tools.capture.fused_op_trace import read_any
+    from astra_chat.tools.capture.refresh import refresh
+
+    calls = read_any(file)
+    done = refresh(folder, calls, op, map_texts, source=file.name, domain_too=domain_too)
+    for line in done.lines:
+        note(line)
+    lists = "bench, check, demo and dims" if domain_too else "bench"
+    print(
+        f"{folder}/task.toml: {lists} from {file}, {done.cases} timed cases for"
+        f" {done.share:.1%} of the calls"
+    )
