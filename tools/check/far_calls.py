@@ -1,10 +1,10 @@
 """Calls that reach beyond 2^31 elements, on the virtual GPU: an offset that overflows in 32 bits
 lies outside all arguments.
 
-Results are not compared: no oracle makes so many. Where all blocks ran, a candidate must write about
-as much of each argument as the baseline; so it is with calls at the contract's end that are too
-large for an oracle (check/drawn_ends.py). Cases on which the baseline leaves its arguments are left
-out. Beside the calls that all candidates share, each kernel of a candidate that none of
+Results are not compared: no oracle makes so many. Where all blocks ran, a candidate must write at
+least half as much of each argument as the baseline. So it is with calls at the contract's end that
+are too large for an oracle (check/drawn_ends.py). Cases on which the baseline leaves its arguments
+are left out. Beside the calls that all candidates share, each kernel of a candidate that none of
 them launches gets calls of its own. They run on the virtual GPU for a real one, too.
 """
 
@@ -41,7 +41,7 @@ from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import Case, Unsafe, Wrong
+from astra_chat.tools.types import ITEM_BYTES, Case, Unsafe, Wrong
 
 CHILD = "astra_chat.tools.children.virtual_far"
 TIMEOUT_S = 60.0
@@ -107,18 +107,19 @@ class FarCalls:
         baseline = self._answers[answer.case.key]
         if answer.failure or not answer.wrote or not baseline:
             return answer.failure if isinstance(answer.failure, Unsafe) else None
-        for name, count in baseline.wrote.items():
-            wrote = answer.wrote.get(name, 0)
+        for arg in self._runner.task.args:
+            count, wrote = (one.wrote.get(arg.name, 0) for one in (baseline, answer))
             if wrote < MIN_SHARE * count:
+                item = ITEM_BYTES[arg.dtype_of(answer.case)]
                 return Wrong(
                     case=answer.case,
-                    argument=name,
+                    argument=arg.name,
                     reason="unwritten",
                     index=(),
                     expected=math.nan,
                     got=math.nan,
-                    bad=count - wrote,
-                    total=count,
+                    bad=(count - wrote) // item,
+                    total=count // item,
                     note=f"it wrote {wrote:,} bytes, the baseline {count:,}",
                 )
         return None

@@ -42,9 +42,9 @@ WHOLE_BYTES = 2**20
 """Size of a case, in bytes that it moves, up to which all blocks run, however many: idle ones could
 crowd those that write out of a sample, and what was never written is not compared."""
 TOGETHER = 20
-"""So many times more instructions are affordable where no time is estimated, outputs are judged as a
-whole, or blocks add to one another's results: ten seconds. A check's calls of many short rows then
-run whole: what is wrong beyond some number of rows may lie outside a sample."""
+"""So many times more instructions are affordable where no time is estimated, outputs are judged as
+a whole, or blocks add to one another's results: ten seconds. A check's calls of many short rows
+then run whole: what is wrong beyond some number of rows may lie outside a sample."""
 TOO_LARGE = "so large a launch of blocks that add to one another's results"
 
 

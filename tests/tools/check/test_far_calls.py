@@ -12,6 +12,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import far_calls as module
 from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
@@ -126,6 +127,7 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
         assert type(found) is fault, found
         assert found is None or (found.argument, found.reason) == ("k_cache", "unwritten")
         assert found is None or found.case.dims["slots"] == 2**20
+        assert found is None or "never written: k_cache (64 of 64 elements)" in describe(found)
 
 
 def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(

@@ -49,9 +49,9 @@ CASES = [
     ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d6], %r0;", True),
     ("ld.global.u32 %r7, [%d3+4]; bar.sync 0; st.global.u32 [%d6], 5;", False),
     ("ld.global.u32 %r7, [%d4]; st.global.u32 [%d3], 77;", False),
-    # A store that a later one of the same thread undoes; stores of what is there beside another's.
-    ("ld.global.u32 %r7, [%d4]; st.global.u32 [%d3], 5; membar.cta; st.global.u32 [%d3], 77;", True),
-    ("st.global.u32 [%d3], 5; membar.cta; st.global.u32 [%d3], 77; ld.global.u32 %r7, [%d4];", True),
+    # A store that a later one of the same thread undoes; one of what is there beside another's.
+    ("ld.global.u32 %r7, [%d4]; st.global.u32 [%d3], 5; membar.gl; st.global.u32 [%d3], 77;", True),
+    ("st.global.u32 [%d3], 5; membar.gl; st.global.u32 [%d3], 77; ld.global.u32 %r7, [%d4];", True),
     ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d4], 77; @%p1 st.global.u32 [%d3], 5;", True),
     ("ld.global.u32 %r7, [%d3]; @%p1 st.global.u32 [%d3], 5; @%p0 st.global.u32 [%d4], 77;", True),
     ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d4], 77; bar.sync 0; st.global.u32 [%d3], 5;",
