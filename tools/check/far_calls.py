@@ -2,10 +2,11 @@
 lies outside all arguments.
 
 Results are not compared: no oracle makes so many. Where all blocks ran, a candidate must write at
-least half as much of each argument as the baseline. So it is with calls at the contract's end that
-are too large for an oracle (check/drawn_ends.py). Cases on which the baseline leaves its arguments
-are left out. Beside the calls that all candidates share, each kernel of a candidate that none of
-them launches gets calls of its own. They run on the virtual GPU for a real one, too.
+least half as much of each output as the baseline, and something of each argument that this changes.
+So it is with calls at the contract's end that are too large for an oracle (check/drawn_ends.py).
+Cases on which the baseline leaves its arguments are left out. Beside the calls that all candidates
+share, each kernel of a candidate that none of them launches gets calls of its own. They run on the
+virtual GPU for a real one, too.
 """
 
 from __future__ import annotations
@@ -103,13 +104,14 @@ class FarCalls:
         return next((fault for fault in faults if fault), None)
 
     def _fault_in(self, answer: _Answer) -> Wrong | Unsafe | None:
-        """What is wrong with a candidate's call that the baseline passes."""
+        """What is wrong with a candidate's call that the baseline passes. Of an argument that is
+        read, too, what is to stay as it was need not be written."""
         baseline = self._answers[answer.case.key]
         if answer.failure or not answer.wrote or not baseline:
             return answer.failure if isinstance(answer.failure, Unsafe) else None
         for arg in self._runner.task.args:
             count, wrote = (one.wrote.get(arg.name, 0) for one in (baseline, answer))
-            if wrote < MIN_SHARE * count:
+            if count and wrote < (1 if arg.read else MIN_SHARE * count):
                 item = ITEM_BYTES[arg.dtype_of(answer.case)]
                 return Wrong(
                     case=answer.case,
