@@ -31,7 +31,7 @@ cuda_record     trusted host code captured, for launch plans of kernels that are
 cuda_graph      the nodes of a captured CUDA graph
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 virtual_blocks  the device memory of one call on the virtual GPU
-virtual_far     a few blocks of calls that reach beyond 2^31 elements, for their addresses alone
+virtual_far     a few blocks of calls too large for an oracle: their addresses, how much they write
 translate       PTX to the C engine's files
 
 Each is started with `python -m` and reports over a private pipe (system/subprocesses.py).

@@ -42,8 +42,9 @@ WHOLE_BYTES = 2**20
 """Size of a case, in bytes that it moves, up to which all blocks run, however many: idle ones could
 crowd those that write out of a sample, and what was never written is not compared."""
 TOGETHER = 20
-"""So many times more instructions are affordable where outputs are judged as a whole, or blocks add
-to one another's results: ten seconds."""
+"""So many times more instructions are affordable where no time is estimated, outputs are judged as
+a whole, or blocks add to one another's results: ten seconds. A check's calls of many short rows
+then run whole: what is wrong beyond some number of rows may lie outside a sample."""
 TOO_LARGE = "so large a launch of blocks that add to one another's results"
 
 
@@ -118,7 +119,8 @@ class _Run:
         # A candidate must not know which blocks of a sample are compared.
         blocks = self.request.seed.of("blocks").bits(64)
         adding = next((n.kernel for n in call.launches.kernels if n.kernel in self.adding), "")
-        most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
+        more = call.together or adding or not self.request.counters
+        most = SAMPLE_INSTRUCTIONS * (TOGETHER if more else 1)
         self.gpu.afford(None if whole else most, blocks)
         self.gpu.left_there = call.pattern
         memory = CallMemory(self.gpu, self.task, call, self.arrays)
@@ -162,8 +164,10 @@ class _Run:
         parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
         if parts:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
+            report["spread_blocks"] = min(ran for ran, _ in parts)
             if any(r.waited for r in reports):
                 report["sampled"] += ", the first ones: others wait for blocks before them"
+                report["spread_blocks"] = 0
             report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:
             time_of = estimate(reports, self.request.resources, gpu.spec)

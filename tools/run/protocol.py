@@ -216,6 +216,11 @@ class CaseReport(Message):
     sampled: str = ""
     """How many blocks ran, where not all did."""
     sampled_share: float = 1.0
+    spread_blocks: int = 0
+    """Blocks of a sample that is spread over its grid; 0 of the first ones."""
+    wrote: dict[str, int] | None = None
+    """How many bytes of each written argument a far call stored to; None where not all blocks ran
+    or the arguments are too large to count."""
     on_numpy: dict[str, str] = Field(default_factory=dict)
     """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
     estimate: Estimate | None = None

@@ -135,10 +135,12 @@ void warp_race_write(struct warp *w, const struct site *site, const struct buffe
                      const uint8_t *values) {
   if (!is_on(w->worker)) return;
   const uint64_t here = stamp_of(w, site);
-  uint32_t changed = 0;
+  uint32_t changed = 0, there = 0;
   LANES_OF(m, l) {
     const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
-    if (!b->stamp_writers || alike(site, (const void *)address[l], values + l * site->size)) continue;
+    if (!b->stamp_writers) continue;
+    there |= (uint32_t)1 << l;
+    if (alike(site, (const void *)address[l], values + l * site->size)) continue;
     changed |= (uint32_t)1 << l;
     EACH_STAMP(b, l, at) {
       const uint64_t mine = here | (uint64_t)l << LANE;
@@ -147,10 +149,7 @@ void warp_race_write(struct warp *w, const struct site *site, const struct buffe
       not_met(w, site, l, address[l], b->stamp_adders, b->stamp_adder_times, at, mine, CHANGED);
     }
   }
-  if (!changed) return;
-  uint32_t there = 0;
-  LANES_OF(m, l) there |= (uint32_t)((buffer ? buffer : find_buffer(w->launch, address[l]))->stamp_writers != NULL) << l;
-  check_alike(w, site, address, there, values);
+  if (changed) check_alike(w, site, address, there, values);
   LANES_OF(changed, l) {
     const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
     EACH_STAMP(b, l, at) {
@@ -158,5 +157,9 @@ void warp_race_write(struct warp *w, const struct site *site, const struct buffe
       b->stamp_writers[at] = mine | (uint64_t)within(b->stamp_writers[at] ^ mine) << SEVERAL;
       if (b->stamp_writer_times) b->stamp_writer_times[at] = w->worker->flag_clock;
     }
+  }
+  LANES_OF(there & ~changed, l) {
+    const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
+    EACH_STAMP(b, l, at) note(w, b->stamp_readers, b->stamp_reader_times, at, here | (uint64_t)l << LANE);
   }
 }

@@ -4,6 +4,7 @@ share.
 The rule is that of shared memory (numpy_engine/shared_memory_races.py): two threads of a block
 access the same bytes, one of them stores another value, and nothing in between orders them. Only
 buffers are watched that the launch both loads from and stores to: results in place, and scratch.
+A store of what is there already counts as a load: nothing changes, unless it comes after another's.
 
 Whatever orders warps on shared memory orders them here: barriers of the block, mbarriers,
 __syncwarp() within a warp. So does a flag in global memory: an atomic or ordered operation of one

@@ -5,7 +5,7 @@ The rules are in memory/warp_races.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,8 +166,18 @@ class Access:
         kind = self.site.float_type
         changed = np.repeat(differ(before, values, kind), self.parts)
         overwritten = np.repeat(differ(after, values, kind), self.parts)
-        if not changed.any():
-            return
+        if changed.any():
+            self._change(changed, overwritten)
+        if not changed.all():
+            self._some(~changed)._note(self.stamps.readers, self.stamps.reader_times)
+
+    def _some(self, among: Mask) -> Access:
+        """The access of some granules only."""
+        rows = None if self.rows is None else self.rows[among]
+        return replace(self, granules=self.granules[among], mine=self.mine[among], rows=rows)
+
+    def _change(self, changed: Mask, overwritten: Mask) -> None:
+        """A store of which some lanes change what is there, and some lose to others."""
         stamps, granules, mine = self.stamps, self.granules, self.mine
         earlier, readers = stamps.writers[granules], stamps.readers[granules]
         stamps.writers[granules] = mine
@@ -268,15 +278,17 @@ def global_race_message(
     address: int,
 ) -> str:
     other = (stamp >> WARP_BIT & 31) * WARP_LANES + (stamp >> LANE_BIT & 31)
+    instruction = watched.site(stamp & UNKNOWN_SITE)
+    stored = instruction is not None and instruction.family == "st"
     return race_message(
         f.launch,
         does,
         size,
-        verb,
+        "wrote" if stored else verb,
         thread,
         other,
         bool(stamp & int(MANY)),
-        watched.site(stamp & UNKNOWN_SITE),
+        instruction,
         f.memory.place(address),
         KIND,
     )

@@ -49,6 +49,17 @@ CASES = [
     ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d6], %r0;", True),
     ("ld.global.u32 %r7, [%d3+4]; bar.sync 0; st.global.u32 [%d6], 5;", False),
     ("ld.global.u32 %r7, [%d4]; st.global.u32 [%d3], 77;", False),
+    # A store that a later one of the same thread undoes; one of what is there beside another's.
+    ("ld.global.u32 %r7, [%d4]; st.global.u32 [%d3], 5; membar.gl; st.global.u32 [%d3], 77;", True),
+    ("st.global.u32 [%d3], 5; membar.gl; st.global.u32 [%d3], 77; ld.global.u32 %r7, [%d4];", True),
+    ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d4], 77; @%p1 st.global.u32 [%d3], 5;", True),
+    ("ld.global.u32 %r7, [%d3]; @%p1 st.global.u32 [%d3], 5; @%p0 st.global.u32 [%d4], 77;", True),
+    ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d4], 77; bar.sync 0; st.global.u32 [%d3], 5;",
+     False),
+    ("ld.global.u32 %r7, [%d3]; st.global.u32 [%d3], 77; st.global.u32 [%d3], %r6;", False),
+    ("ld.global.u32 %r7, [%d3]; bar.sync 0; st.global.u32 [%d3], 5; @%p1 st.global.u32 [%d4], 5;",
+     False),
+    ("ld.global.u32 %r7, [%d5]; st.global.u32 [%d5], 77; st.global.u32 [%d3], %r6;", True),
     # Lanes of one warp: as on shared memory.
     ("ld.global.u32 %r7, [%d5]; st.global.u32 [%d3], %r6;", True),
     (f"ld.global.u32 %r7, [%d5]; {SYNC} st.global.u32 [%d3], %r6;", False),
