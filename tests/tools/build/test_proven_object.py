@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.research.same_machine_code import compared, recorded
 from astra_chat.tools.build.proven_object import both_objects, proven_object
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
+from lab.same_machine_code import compared, recorded
 
 TASK = find_task("silu_and_mul")
 KERNEL = """

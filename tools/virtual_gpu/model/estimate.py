@@ -6,7 +6,7 @@ overlap too (p-norms). The launch itself, and the first blocks' first round of l
 hides, are added.
 
 The constants are fitted to kernels of one mechanism each and to others; see
-tests/tools/virtual_gpu/calibration. The error was measured over other kinds of kernels, chosen
+lab/virtual_gpu/calibration. The error was measured over other kinds of kernels, chosen
 before (devtools/validation, docs/research/estimate.md). Checked on an H200 only.
 """
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.gpu_specs import SPECS, limit_us, spec
-from astra_chat.tools.virtual_gpu.devtools.validation.score import score
 from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
 from astra_chat.tools.virtual_gpu.model.constants import CONSTANT_WORD_CYCLES, FITTED
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
+from lab.virtual_gpu.validation.score import score
 from tests.tools.virtual_gpu.counters_on_file import as_on_file
 
 H200 = spec("h200")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.devtools.fuzz import attempt
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.ptx.validation import check, reached, unreached
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+from lab.virtual_gpu.fuzz import attempt
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n.global .u32 gv; .shared .b8 sv[64];\n"
