@@ -1,7 +1,7 @@
 """Fits the constants of estimate.py to times measured on an H200, and shows what is left over.
 
-    python lab/virtual_gpu/calibration/calibrate.py count   # counters of every point, anew
-    python lab/virtual_gpu/calibration/calibrate.py fit     # constants and residuals
+    python -m lab.virtual_gpu.calibration.calibrate count   # counters of every point, anew
+    python -m lab.virtual_gpu.calibration.calibrate fit     # constants and residuals
 
 Six sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
 (h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3, the
@@ -62,12 +62,12 @@ Errors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Point:
+class CalibrationPoint:
     """One measured call and what the virtual GPU counted of it."""
 
     key: dict[str, Any]
     label: str
-    group: Hashable
+    group: tuple[Hashable, ...]
     """Points of one group are variants of one task at one shape."""
     cold_us: float
     warm_us: float
@@ -96,11 +96,11 @@ def measured() -> list[dict[str, Any]]:
     return [json.loads(line) for line in (HERE / "h200.jsonl").read_text().splitlines()]
 
 
-def points() -> list[Point]:
+def points() -> list[CalibrationPoint]:
     """Every measured point with its stored counters."""
     counted = {tuple(row[k] for k in KEY): row for row in read_rows(HERE / COUNTERS)}
     return [
-        Point(
+        CalibrationPoint(
             key={k: row[k] for k in KEY},
             label=_label(row),
             group=(_family(row), row["rows"], row["d"], row["dtype"]),
@@ -114,12 +114,12 @@ def points() -> list[Point]:
     ]
 
 
-def of_set(folder: Path) -> list[Point]:
+def of_set(folder: Path) -> list[CalibrationPoint]:
     """Every point of a set in the form of the validation set."""
     times = read_times(folder / "h200.jsonl")
     counts = read_counts(folder / COUNTERS)
     return [
-        Point(
+        CalibrationPoint(
             {},
             f"{point.variant} {point.a}x{point.b}",
             point.shape,
@@ -132,7 +132,7 @@ def of_set(folder: Path) -> list[Point]:
     ]
 
 
-def every_point() -> list[Point]:
+def every_point() -> list[CalibrationPoint]:
     return [*points(), *(point for folder in SETS for point in of_set(folder))]
 
 
@@ -189,7 +189,7 @@ def _count_one(
     }
 
 
-def fit(training: Sequence[Point], best: Constants = FITTED) -> Constants:
+def fit(training: Sequence[CalibrationPoint], best: Constants = FITTED) -> Constants:
     """Gauss-Newton on the logarithms of the constants, from `best` on. What is made small: the
     log-errors of points, cold and warm, and of the ratios between points of a group; squared, and
     linear beyond LINEAR, so that what the model does not know bends little."""
@@ -232,7 +232,9 @@ def _cost(errors: Errors) -> float:
     return float(np.where(size < LINEAR, size**2, LINEAR * (2 * size - LINEAR)).sum())
 
 
-def _errors(training: Sequence[Point], pairs: NDArray[np.intp], constants: Constants) -> Errors:
+def _errors(
+    training: Sequence[CalibrationPoint], pairs: NDArray[np.intp], constants: Constants
+) -> Errors:
     cold, warm = (
         np.array([point.log_error(constants, warm=warm) for point in training])
         for warm in (False, True)
@@ -241,7 +243,7 @@ def _errors(training: Sequence[Point], pairs: NDArray[np.intp], constants: Const
     return np.concatenate([cold, warm, *ratios])
 
 
-def _pairs(training: Sequence[Point]) -> NDArray[np.intp]:
+def _pairs(training: Sequence[CalibrationPoint]) -> NDArray[np.intp]:
     """Indices of two points of one group, [pairs, 2]."""
     groups = defaultdict(list)
     for index, point in enumerate(training):
@@ -250,7 +252,9 @@ def _pairs(training: Sequence[Point]) -> NDArray[np.intp]:
     return np.array(found, np.intp).reshape(-1, 2)
 
 
-def scored(chosen: list[Point], constants: Constants, *, warm: bool = False) -> list[Scored]:
+def scored(
+    chosen: list[CalibrationPoint], constants: Constants, *, warm: bool = False
+) -> list[Scored]:
     return [
         Scored(
             p.group,

@@ -1,7 +1,7 @@
 """The prediction interval of ratios of estimates: fits its constants, and shows what it covers.
 
-    python lab/virtual_gpu/calibration/intervals.py            # the constants, anew
-    python lab/virtual_gpu/calibration/intervals.py document   # figures into estimate.md
+    python -m lab.virtual_gpu.calibration.intervals            # the constants, anew
+    python -m lab.virtual_gpu.calibration.intervals document   # figures into estimate.md
 
 From recorded times and counters only. SPREAD and SHARED are fitted to pairs of two variants of one
 task at one shape, of the six sets that the model was fitted to; JUDGED_LAUNCH_US to the judge's
@@ -17,12 +17,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import correlation, median
-
-sys.path.insert(0, str(Path(__file__).parent))
-import calibrate  # type: ignore[import-not-found]
-import tasks  # type: ignore[import-not-found]
 
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
@@ -35,6 +30,7 @@ from astra_chat.tools.virtual_gpu.model.ratio_interval import (
     scale_of,
     unlikeness,
 )
+from lab.virtual_gpu.calibration import calibrate, tasks
 from lab.virtual_gpu.validation.points import HERE as VALIDATION
 from lab.virtual_gpu.validation.score import score
 
@@ -45,7 +41,7 @@ BEFORE = math.log(1.10)
 
 
 @dataclass(frozen=True)
-class Pair:
+class VariantPair:
     """Two kernels of one task at one shape."""
 
     set: str
@@ -71,52 +67,54 @@ class Pair:
         return abs(self.log_error) <= log_half_width(self.one, self.other)
 
 
-def pairs_of(name: str, points: Iterable[calibrate.Point]) -> list[Pair]:
+def pairs_of(name: str, points: Iterable[calibrate.CalibrationPoint]) -> list[VariantPair]:
     """All pairs of variants of one task and shape, cold."""
     groups = defaultdict(list)
     for point in points:
         call = estimate(point.reports, point.resources, spec("h200"))
         groups[point.group].append((point, call))
     return [
-        Pair(name, str(group[0]), (_kernel(a), _kernel(b)), of_a, of_b, a.cold_us / b.cold_us)
+        VariantPair(
+            name, str(group[0]), (_kernel(a), _kernel(b)), of_a, of_b, a.cold_us / b.cold_us
+        )
         for group, members in groups.items()
         for (a, of_a), (b, of_b) in itertools.combinations(members, 2)
     ]
 
 
-def _kernel(point: calibrate.Point) -> str:
+def _kernel(point: calibrate.CalibrationPoint) -> str:
     return str(point.label.split()[0])
 
 
-def fitting_sets() -> dict[str, list[Pair]]:
+def fitting_sets() -> dict[str, list[VariantPair]]:
     """What the constants are fitted to, by set."""
     sets = {"kernels.cu": calibrate.points()}
     sets |= {folder.name: calibrate.of_set(folder) for folder in calibrate.SETS}
     return {name: pairs_of(name, points) for name, points in sets.items()}
 
 
-def validation_pairs() -> list[Pair]:
+def validation_pairs() -> list[VariantPair]:
     return pairs_of("validation", calibrate.of_set(VALIDATION))
 
 
-def against_baseline(launch_us: float = JUDGED_LAUNCH_US) -> list[Pair]:
+def against_baseline(launch_us: float = JUDGED_LAUNCH_US) -> list[VariantPair]:
     """Baseline over candidate, as the judge measured both side by side."""
     found = []
     for p in tasks.judged_points():
         candidate, baseline = p.estimates(launch_us)
         kernels = ("baseline", p.candidate)
-        found.append(Pair("three tasks", p.task, kernels, baseline, candidate, p.ratio))
+        found.append(VariantPair("three tasks", p.task, kernels, baseline, candidate, p.ratio))
     return found
 
 
-def edits(launch_us: float = JUDGED_LAUNCH_US) -> list[Pair]:
+def edits(launch_us: float = JUDGED_LAUNCH_US) -> list[VariantPair]:
     """Two candidates of one run: each an edit of another. The paper's start is none."""
     cases = defaultdict(list)
     for p in tasks.judged_points():
         if not p.start:
             cases[p.task, p.case].append((p, p.estimates(launch_us)[0]))
     return [
-        Pair("edits", a.task, (a.candidate, b.candidate), of_a, of_b, b.ratio / a.ratio)
+        VariantPair("edits", a.task, (a.candidate, b.candidate), of_a, of_b, b.ratio / a.ratio)
         for members in cases.values()
         for (a, of_a), (b, of_b) in itertools.combinations(members, 2)
     ]
@@ -128,17 +126,17 @@ def quantile(scores: Iterable[float]) -> float:
     return ordered[min(len(ordered), math.ceil((len(ordered) + 1) * COVERAGE)) - 1]
 
 
-def fitted_spread(sets: Iterable[Sequence[Pair]]) -> float:
+def fitted_spread(sets: Iterable[Sequence[VariantPair]]) -> float:
     """The largest of the sets' quantiles."""
     return max(quantile(pair.score for pair in pairs) for pairs in sets)
 
 
-def fitted_share(sets: Iterable[Sequence[Pair]]) -> float:
+def fitted_share(sets: Iterable[Sequence[VariantPair]]) -> float:
     """The largest of the sets' correlations."""
     return max(map(correlation_of, sets))
 
 
-def correlation_of(pairs: Iterable[Pair]) -> float:
+def correlation_of(pairs: Iterable[VariantPair]) -> float:
     """Correlation of errors at two shapes of the same two kernels."""
     shapes = defaultdict(list)
     for pair in pairs:
@@ -157,7 +155,7 @@ def fitted_launch_us(points: Sequence[tasks.JudgedPoint]) -> float:
     return min((step / 100 for step in range(101)), key=left)
 
 
-def means(pairs: Iterable[Pair]) -> list[tuple[float, float]]:
+def means(pairs: Iterable[VariantPair]) -> list[tuple[float, float]]:
     """Error of the mean ratio of each two kernels over all shapes, and its half width, as
     tools/timing/intervals.py has it."""
     shapes = defaultdict(list)
@@ -172,16 +170,16 @@ def means(pairs: Iterable[Pair]) -> list[tuple[float, float]]:
     return found
 
 
-def coverage(pairs: Sequence[Pair]) -> float:
+def coverage(pairs: Sequence[VariantPair]) -> float:
     return sum(pair.covered for pair in pairs) / len(pairs)
 
 
-def half_width(pairs: Sequence[Pair]) -> float:
+def half_width(pairs: Sequence[VariantPair]) -> float:
     """The median, as a share of the ratio."""
     return math.expm1(median(log_half_width(p.one, p.other) for p in pairs))
 
 
-def left_out() -> Iterator[tuple[str, list[Pair], float]]:
+def left_out() -> Iterator[tuple[str, list[VariantPair], float]]:
     """Each set with the SPREAD of the others."""
     sets = fitting_sets()
     for name, pairs in sets.items():
@@ -212,7 +210,7 @@ def _coverage_table() -> Iterator[str]:
         )
 
 
-def _row(name: str, before: Sequence[Pair], now: Sequence[Pair]) -> str:
+def _row(name: str, before: Sequence[VariantPair], now: Sequence[VariantPair]) -> str:
     of_means = means(now)
     mean_share = sum(error <= half for error, half in of_means) / len(of_means)
     return (
@@ -221,7 +219,7 @@ def _row(name: str, before: Sequence[Pair], now: Sequence[Pair]) -> str:
     )
 
 
-def _within_before(pairs: Sequence[Pair]) -> float:
+def _within_before(pairs: Sequence[VariantPair]) -> float:
     return sum(abs(pair.log_error) <= BEFORE for pair in pairs) / len(pairs)
 
 

@@ -1,6 +1,6 @@
 """What the three tasks' kernels compute on this machine's GPU and on the virtual one, bit for bit.
 
-    python lab/virtual_gpu/calibration/outputs.py [MAX_ELEMENTS]
+    python -m lab.virtual_gpu.calibration.outputs [MAX_ELEMENTS]
 
 For every candidate of the recorded runs on an H200, baselines among them, and every check and bench
 case of at most so many elements: how many results of each width are equal.
@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
-from tasks import RUNS, recorded
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run.case_run import CaseRun
@@ -21,13 +21,20 @@ from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.task.folder import Task, find_task
-from astra_chat.tools.types import ITEM_BYTES, Device
+from astra_chat.tools.types import ITEM_BYTES, Case, Device
+from lab.virtual_gpu.calibration.tasks import RUNS, recorded
+
+Outputs = dict[str, tuple[Bytes, Mask | None]]
+"""The bytes of each written argument, and which of them were written; None: all."""
 
 
-def outputs(task: Task, device: Device, source: str, oracle_cases: list[OracleCase]) -> list[dict]:
-    """Bytes of each written argument, case by case, and which were written: on the virtual GPU a
-    launch over its budget runs a sample of its blocks."""
+def outputs(
+    task: Task, device: Device, source: str, oracle_cases: list[OracleCase]
+) -> list[Outputs]:
+    """Outputs case by case: on the virtual GPU a launch over its budget runs a sample of its
+    blocks."""
     built = build(task, source, device)
     assert isinstance(built, Build), built
     found = []
@@ -37,6 +44,22 @@ def outputs(task: Task, device: Device, source: str, oracle_cases: list[OracleCa
         found.append({arg.name: (run.after(arg)[0], run.coverage(arg)) for arg in written})
     assert len(found) == len(oracle_cases)
     return found
+
+
+def counted(
+    task: Task, cases: Sequence[Case], theirs: Sequence[Outputs], ours: Sequence[Outputs]
+) -> tuple[Counter[str], Counter[str]]:
+    """Numbers of results that ran on both, by width, and of those that are equal."""
+    results, equal = Counter[str](), Counter[str]()
+    for case, a, b in zip(cases, theirs, ours, strict=True):
+        for arg in (arg for arg in task.args if arg.written):
+            width = ITEM_BYTES[arg.dtype_of(case)]
+            x, y = (bits[arg.name][0].view(f"u{width}") for bits in (a, b))
+            ran = b[arg.name][1]
+            there = np.ones(x.size, bool) if ran is None else ran.reshape(-1, width).all(axis=1)
+            results[f"{8 * width}-bit"] += int(np.count_nonzero(there))
+            equal[f"{8 * width}-bit"] += int(np.count_nonzero(there & (x == y)))
+    return results, equal
 
 
 def compare(name: str, most: int) -> None:
@@ -49,17 +72,10 @@ def compare(name: str, most: int) -> None:
         if math.prod(c.dims.values()) <= most
     ]
     oracle_cases = list(oracle.oracle_cases(cases, Stop()))
-    for number, (source, _) in enumerate(recorded(name)):
+    sources = [task.baseline, *(source for source, _ in recorded(task))]
+    for number, source in enumerate(sources):
         theirs, ours = (outputs(task, device, source, oracle_cases) for device in devices)
-        results, equal = Counter[str](), Counter[str]()
-        for case, a, b in zip(cases, theirs, ours, strict=True):
-            for arg in a:
-                width = ITEM_BYTES[next(x for x in task.args if x.name == arg).dtype_of(case)]
-                x, y = (bits[arg][0].view(f"u{width}") for bits in (a, b))
-                ran = b[arg][1]
-                there = np.ones(x.size, bool) if ran is None else ran.reshape(-1, width).all(axis=1)
-                results[f"{8 * width}-bit"] += int(np.count_nonzero(there))
-                equal[f"{8 * width}-bit"] += int(np.count_nonzero(there & (x == y)))
+        results, equal = counted(task, cases, theirs, ours)
         shares = ", ".join(
             f"{equal[w]} of {results[w]} {w} ({equal[w] / results[w]:.5%})" for w in results
         )

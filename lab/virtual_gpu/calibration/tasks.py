@@ -1,7 +1,7 @@
 """The estimate against the judge's measurements of the three tasks, from recorded runs on an H200.
 
-    python lab/virtual_gpu/calibration/tasks.py count   # counters of every point, anew
-    python lab/virtual_gpu/calibration/tasks.py         # estimates and their order
+    python -m lab.virtual_gpu.calibration.tasks count   # counters of every point, anew
+    python -m lab.virtual_gpu.calibration.tasks         # estimates and their order
 
 A point is a candidate that was timed in a scripted run, the paper's start among them, and a case of
 at most MAX_ELEMENTS. judged.jsonl.xz beside this file holds what was measured, of candidate

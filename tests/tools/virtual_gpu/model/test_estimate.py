@@ -1,14 +1,9 @@
-"""The estimate against times measured on an H200 (calibration/), and against plain physics."""
+"""The estimate against times that an H200 took (lab/virtual_gpu/), and against plain physics."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -17,27 +12,17 @@ from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
 from astra_chat.tools.virtual_gpu.model.constants import CONSTANT_WORD_CYCLES, FITTED
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
+from lab.virtual_gpu.calibration import calibrate
 from lab.virtual_gpu.validation.score import score
 from tests.tools.virtual_gpu.counters_on_file import as_on_file
 
 H200 = spec("h200")
 
 
-def _calibration() -> ModuleType:
-    path = Path(__file__).parents[1] / "calibration" / "calibrate.py"
-    found = importlib.util.spec_from_file_location("astra_calibrate", path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
+POINTS = calibrate.points()
 
 
-calibrate = _calibration()
-POINTS: list[Any] = calibrate.points()
-
-
-def point(label: str) -> Any:
+def point(label: str) -> calibrate.CalibrationPoint:
     return next(p for p in POINTS if p.label == label)
 
 

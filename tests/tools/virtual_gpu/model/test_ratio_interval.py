@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -27,19 +22,8 @@ from astra_chat.tools.virtual_gpu.model.ratio_interval import (
     ratio_interval,
     unlikeness,
 )
+from lab.virtual_gpu.calibration import intervals
 
-
-def _intervals() -> ModuleType:
-    path = Path(__file__).parents[1] / "calibration" / "intervals.py"
-    found = importlib.util.spec_from_file_location("astra_intervals", path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
-
-
-intervals = _intervals()
 CALL = Estimate(
     us=2.0,
     terms={"dram": 1.0, "latency": 0.5},
@@ -119,7 +103,7 @@ def test_scripted_kernels_come_to_what_their_scripts_expect_of_an_estimate(name:
     assert len(timed) >= 4
 
 
-def _time(point: Any, task: Task, weight: float) -> EstimatedTime:
+def _time(point: intervals.tasks.JudgedPoint, task: Task, weight: float) -> EstimatedTime:
     candidate, baseline = point.estimates()
     low, ratio, high = ratio_interval(baseline, candidate)
     case = next(case for case, _ in task.demo if case.label == point.case)
