@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.errors import BadInput
-from lab.virtual_gpu.validation.points import input_of, read_points, words
+from lab.virtual_gpu.validation.points import HERE, input_of, read_points, words
 
 CALIBRATED = HERE.parent / "calibration"
 
