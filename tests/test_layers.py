@@ -19,7 +19,7 @@ AUTOGEN_PLACES = (
     "astra_chat/session/session.py",
     "astra_chat/models/",
 )
-CHILD_PROCESSES = ("tools/children/", "lab/decode_")
+CHILD_PROCESSES = ("tools/children/", "lab/decode_", "lab/baselines/cuda_record.py")
 """Programs of processes of their own: the only files that may load torch."""
 LINES = 50
 """Most lines of a function's body."""

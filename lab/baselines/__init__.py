@@ -9,6 +9,8 @@ fatbin     machine code of CUDA kernels in a shared library
 streaming  a kernel that only moves a task's mix of reads and writes
 triton_kernels  SGLang's Triton kernels as CUDA source
 checked    their results on the virtual GPU
+captured   launch plans of their host code by stream capture, on a GPU
+cuda_record  the process that captures
 beside     times kernels of one task beside each other, by the judge's method
 measuring  all comparisons of several tasks, within a time budget
 evidence   the file of measured comparisons

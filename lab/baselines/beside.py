@@ -15,13 +15,13 @@ from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.plan.captured import capture_plans
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.verdict import time_cases
 from astra_chat.tools.types import BuildFailed, Case, Device, MeasuredTime, candidate_id
+from lab.baselines.captured import capture_plans
 from lab.baselines.evidence import Comparison, Kernel
 from lab.baselines.foreign import Foreign, Places, foreign_kernels
 from lab.baselines.streaming import (

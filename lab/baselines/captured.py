@@ -2,7 +2,7 @@
 
 Machine code of another library, or Triton's: its host code loads a module of its own and
 cannot be linked with the fake runtime. It runs in a process of its own on a real GPU
-(children/cuda_record.py), captured into CUDA graphs with its arguments at other addresses each
+(cuda_record.py), captured into CUDA graphs with its arguments at other addresses each
 time; the plan is what the captures agree on, as with the recorder's. Nothing here holds up against
 hostile host code.
 """
@@ -36,7 +36,9 @@ from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, sign
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Device
 
-CHILD = "astra_chat.tools.children.cuda_record"
+CHILD = "lab.baselines.cuda_record"
+LAB = Path(__file__).parents[1]
+"""What a sandboxed process does not see by itself, unlike Astra's own folders."""
 CAPTURE_TIMEOUT_S = 60.0
 
 
@@ -103,7 +105,7 @@ def capture_plans(
 
 def _captured(request: RecordRequest, task: Task, device: Device, stop: Stop) -> list[Captures]:
     captures: list[Captures] = []
-    read = (request.library.parent, task.folder.resolve())
+    read = (request.library.parent, task.folder.resolve(), LAB)
     sandbox = SandboxPolicy(read=read, write=(), gpu=True)
     work = f"capturing the launcher of {task.name}"
     with (

@@ -1,6 +1,6 @@
 """Trusted host code captured into CUDA graphs, for launch plans of kernels that are not built here.
 
-Each call of a case is captured with its arguments at other addresses (tools/plan/captured.py).
+Each call of a case is captured with its arguments at other addresses (lab/baselines/captured.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from astra_chat.tools.children.cuda_placed import PlacedArguments
 from astra_chat.tools.children.cuda_plans import DriverError, call
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan import report
-from astra_chat.tools.plan.captured import Capture, Captures, RecordRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import buffer_bytes, poisoned
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
+from lab.baselines.captured import Capture, Captures, RecordRequest
 
 CAPTURES = 3
 MARKER = "astra_before_the_launcher"

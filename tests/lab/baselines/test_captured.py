@@ -14,9 +14,7 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.plan import captured as module
 from astra_chat.tools.plan import report
-from astra_chat.tools.plan.captured import Capture, Captures, capture_plans
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan, Node
 from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.record import record
@@ -24,6 +22,8 @@ from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Device
+from lab.baselines import captured as module
+from lab.baselines.captured import Capture, Captures, capture_plans
 
 SILU = find_task("silu_and_mul")
 
