@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.agents.strategy import parse_strategy
-from astra_chat.models.random_models import RandomModels
 from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
@@ -30,6 +29,7 @@ from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case
 from astra_chat.transcript.options import RunOptions
 from lab.commands import one_line_errors
+from lab.random_models import RandomModels
 
 STRATEGIES = ("best", "paper", "beam:3", "beam:2x2", "tree", "single")
 ENOUGH_ROUNDS = 1000

@@ -18,6 +18,7 @@ AUTOGEN_PLACES = (
     "astra_chat/session/team.py",
     "astra_chat/session/session.py",
     "astra_chat/models/",
+    "lab/random_models.py",
 )
 CHILD_PROCESSES = ("tools/children/", "lab/decode_", "lab/baselines/cuda_record.py")
 """Programs of processes of their own: the only files that may load torch."""

@@ -9,9 +9,9 @@ import pytest
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.models.random_models import CONSTANT, draw, parent_in
 from astra_chat.tools.task.folder import Task, find_task
 from lab.compare_strategies import pool_of
+from lab.random_models import CONSTANT, draw, parent_in
 from tests.chat_samples import VECTOR, baseline_turns, build, evaluation, plan, timed
 
 SOURCE = "// first\nconstexpr int kThreads = 256;\nconstexpr int kRows = 1;\nint x;\n"
