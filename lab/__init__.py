@@ -44,6 +44,7 @@ compare_strategies  search strategies on equal budgets
 random_models       models that draw kernels at random, for it
 
 Shared, and folders:
+transcript_schema   transcripts/schema.json from the types
 recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
 baselines/          SGLang's and FlashInfer's kernels beside ours

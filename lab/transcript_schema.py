@@ -1,5 +1,5 @@
-"""The JSON Schema of a transcript's line, from the types: `python -m
-astra_chat.transcript.json_schema` prints what transcripts/schema.json holds."""
+"""The JSON Schema of a transcript's line, from the types: `python -m lab.transcript_schema` prints
+what transcripts/schema.json holds."""
 
 from __future__ import annotations
 
