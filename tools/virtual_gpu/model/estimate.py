@@ -7,7 +7,7 @@ hides, are added.
 
 The constants are fitted to kernels of one mechanism each and to others; see
 lab/virtual_gpu/calibration. The error was measured over other kinds of kernels, chosen
-before (devtools/validation, docs/research/estimate.md). Checked on an H200 only.
+before (lab/virtual_gpu/validation, docs/research/estimate.md). Checked on an H200 only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from lab.virtual_gpu.validation.counted import (
     write_counts,
 )
 from lab.virtual_gpu.validation.points import HERE, read_points
-from tests.tools.virtual_gpu.counters_on_file import as_on_file
+from tests.lab.virtual_gpu.counters_on_file import as_on_file
 
 CALIBRATED = HERE.parent / "calibration"
 WANTED = {"row_offsets_quads", "long_sum_then_scan"}
