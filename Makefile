@@ -23,7 +23,7 @@ test-virtual-gpu: $(READY)
 # How often the judge rejects a correct kernel: JUDGEMENTS in all, continued where they stopped. Then 30 kills of a Ray cluster.
 JUDGEMENTS ?= 1000
 soak: $(READY)
-	$(BIN)/python -m astra_chat.research.soak --judgements $(JUDGEMENTS)
+	$(BIN)/python -m lab.soak --judgements $(JUDGEMENTS)
 	$(BIN)/python -m pytest -m in_full tests/astra_chat/detached
 
 check: $(READY)

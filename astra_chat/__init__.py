@@ -18,7 +18,6 @@ verify/          the claims of a recorded run recomputed; bundles
 export/          recorded runs as data for other programs
 display/         what is printed
 spending/        limits on what a run may spend
-research/        measurements of Astra itself; for developers
 agents/          the chat (a link to the folder beside this one)
 tools/           the judge (a link)
 sglang_kernels/  the tasks (a link)

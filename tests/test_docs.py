@@ -23,7 +23,7 @@ DOCUMENTS = {
         *sorted((ROOT / "docs").rglob("*.md")),
     ]
 }
-FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests", "docs", "transcripts")
+FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "lab", "tests", "docs", "transcripts")
 NAMES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")}
 """Names of all files in the repository's folders."""
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -41,7 +41,7 @@ PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)
 INLINE_COMMAND = re.compile(r"`(astra-chat [^`]*)`")
-MODULE = re.compile(r"python -m (astra_chat[\w.]*)(?: (\w+))?")
+MODULE = re.compile(r"python -m ((?:astra_chat|lab)\b[\w.]*)(?: (\w+))?")
 TARGET = re.compile(r"(?:`|^    )make (\w+)", re.MULTILINE)
 TEST = re.compile(r"`(test_\w+)`")
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.sources import sources
 
-FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests")
+FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "lab", "tests")
 OPENINGS = re.compile(r"(?:Of|By|As|And|The same)\b")
 """Words that lean on what stands before."""
 

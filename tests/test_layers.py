@@ -11,15 +11,16 @@ import pytest
 
 from tests.sources import ROOT, sources
 
-FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2}
+FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2, "lab": 3}
 AUTOGEN = ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "pyautogen")
 AUTOGEN_PLACES = (
     "agents/",
     "astra_chat/session/team.py",
     "astra_chat/session/session.py",
     "astra_chat/models/",
+    "lab/random_models.py",
 )
-CHILD_PROCESSES = ("tools/children/", "astra_chat/research/decode_")
+CHILD_PROCESSES = ("tools/children/", "lab/decode_", "lab/baselines/cuda_record.py")
 """Programs of processes of their own: the only files that may load torch."""
 LINES = 50
 """Most lines of a function's body."""
@@ -31,7 +32,7 @@ SOURCES = {path: ast.parse(text) for path, text in sources(FLOORS).items()}
 def module_name(path: str) -> str:
     """ "tools/check/calls.py" as it is imported: "astra_chat.tools.check.calls"."""
     dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return dotted if path.startswith("astra_chat") else f"astra_chat.{dotted}"
+    return dotted if path.startswith(("astra_chat/", "lab/")) else f"astra_chat.{dotted}"
 
 
 MODULES = {module_name(path): path for path in SOURCES}

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sources import sources
 
-LAYERS = ("tools/virtual_gpu/", "tools/", "agents/", "astra_chat/")
+LAYERS = ("tools/virtual_gpu/", "tools/", "agents/", "astra_chat/", "lab/")
 """A file belongs to the first that its path begins with."""
 STRUCT = "c_engine/layout.py lays it out for C, and it is written layout.NAME everywhere"
 ENGINES = "the NumPy engine and the C engine mirror each other, and a file uses one of them"

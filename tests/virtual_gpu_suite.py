@@ -22,20 +22,23 @@ from astra_chat.tools.system.toolkit import host_tool_versions
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES, TESTS = "tools/virtual_gpu", "tests/tools/virtual_gpu"
+LAB, LAB_TESTS = "lab/virtual_gpu", "tests/lab/virtual_gpu"
 GROUND = ("errors", "gpu_specs", "system.toolkit", "system.cache", "system.elf", "system.cubin")
 """Modules of tools/ that the virtual GPU imports."""
 RECORD = ROOT / TESTS / "passed.txt"
 """One line for each state that passed: nvcc's version, Python's, and the sha256 of the files."""
 OWN = (
     "astra_chat.tools.virtual_gpu",
+    "lab.virtual_gpu",
     "tests.tools.virtual_gpu",
+    "tests.lab.virtual_gpu",
     *(f"astra_chat.tools.{name}" for name in GROUND),
 )
 
 
 def files() -> Iterator[Path]:
     """What the suite's outcome depends on, in a fixed order."""
-    for folder in (SOURCES, TESTS):
+    for folder in (SOURCES, TESTS, LAB, LAB_TESTS):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and path != RECORD:
                 yield path
@@ -60,7 +63,7 @@ def has_passed() -> bool:
 def is_covered(item: pytest.Item) -> bool:
     """Whether a full run of the suite says what this test says."""
     path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
-    return path.startswith(f"{TESTS}/") and imports_nothing_else(item.path)
+    return path.startswith((f"{TESTS}/", f"{LAB_TESTS}/")) and imports_nothing_else(item.path)
 
 
 @cache
@@ -83,8 +86,8 @@ def main() -> int:
         print("nothing to do: this state has passed")
         return 0
     for tier in ("first", "second"):
-        options = ["-q", "-n", "auto", "--dist", "load", "--tier", tier]
-        done = subprocess.run([sys.executable, "-m", "pytest", *options, TESTS], cwd=ROOT)
+        options = ["-q", "-n", "auto", "--dist", "load", "--tier", tier, TESTS, LAB_TESTS]
+        done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT)
         code = code or done.returncode
     if code == 0 and state() == before:
         python = " ".join(before.split()[:4])

@@ -11,10 +11,9 @@ from astra_chat.tools import judge_version
 
 @pytest.fixture
 def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A judge of three files."""
+    """A judge of two files."""
     (tmp_path / "check").mkdir()
-    (tmp_path / "devtools").mkdir()
-    for name in ("judge.py", "check/compare.py", "devtools/fuzz.py"):
+    for name in ("judge.py", "check/compare.py"):
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(judge_version, "HERE", tmp_path)
     return tmp_path
@@ -41,8 +40,8 @@ def test_a_renamed_file_is_another_judge(judge: Path) -> None:
     assert fresh() != before
 
 
-@pytest.mark.parametrize("name", ["devtools/fuzz.py", "judge.pyc", "check/kept.so"])
-def test_what_a_wheel_lacks_or_a_run_leaves_does_not_count(judge: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["judge.pyc", "check/kept.so"])
+def test_what_a_run_leaves_does_not_count(judge: Path, name: str) -> None:
     before = fresh()
     (judge / name).write_text("2")
     assert fresh() == before

@@ -27,7 +27,6 @@ cuda_placed     arguments in the CUDA driver's memory, lying as their case says
 cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
 host_state      floating-point state in which a real launcher is called
-cuda_record     trusted host code captured, for launch plans of kernels that are not built here
 cuda_graph      the nodes of a captured CUDA graph
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 virtual_blocks  the device memory of one call on the virtual GPU

@@ -16,7 +16,6 @@ It stands alone: nothing in here knows of tasks or chats.
     cudart/         the fake CUDA runtime, in C
     runtime/        the fake CUDA runtime bound to Python, device printf, nvcc
     programs/       whole CUDA programs with their own main()
-    devtools/       for developers: bench, fuzz, validate, numerics
 
 Command line: `python -m astra_chat.tools.virtual_gpu run PROGRAM.cu`.
 """

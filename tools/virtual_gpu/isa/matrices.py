@@ -3,7 +3,7 @@
 Fragments of mma are laid out as the PTX ISA says. Those of wmma, which PTX leaves open, are laid
 out as on an H200 (fragments.py).
 
-Numerics, as observed on an H200 (devtools/numerics, bit for bit): products are exact. The products
+Numerics, as observed on an H200 (lab/virtual_gpu/numerics, bit for bit): products are exact. Those
 of all k and the accumulator are aligned to the largest exponent (a product's exponent is the sum of
 its factors') and truncated to FRACTION_BITS below it. The rest is added exactly. The sum is
 truncated to float32, or rounded to nearest even as f16. Other GPUs truncate differently. wmma does

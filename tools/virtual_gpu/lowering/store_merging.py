@@ -2,7 +2,7 @@
 
 L1 holds a warp's store back for a moment; the warp's next store to the same sectors is merged with
 it. A store takes one slot for each four bytes of a lane. Measured on an H200 (Nsight Compute,
-l1tex__m_l1tex2xbar_write_sectors, kernels words.cu of calibration/mechanisms): up to six slots in
+l1tex__m_l1tex2xbar_write_sectors, words.cu of the lab's calibration/mechanisms): up to six slots in
 a row merge completely; of eight a third is saved; of sixteen nothing, because other warps' stores
 come between. A load between two stores also prevents merging.
 """

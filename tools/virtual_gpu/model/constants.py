@@ -17,8 +17,8 @@ MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
 and until its result; measured on an H200."""
 CONSTANT_WORD_TURNS, CONSTANT_WORD_CYCLES = 2.0, 11.0
 """Cycles for each further word of a constant load whose lanes want different ones: of the SM's
-constant cache, and until the result; measured on an H100 (`devtools constants`). For words in more
-than 16 lines of 128 bytes it is more, since they do not stay in that cache."""
+constant cache, and until the result; measured on an H100 (`lab.virtual_gpu constants`). For words
+in more than 16 lines of 128 bytes it is more, since they do not stay in that cache."""
 L1_LATENCY_CYCLES = 43.0
 """Cycles until L1 has served a load; measured on an H200."""
 MEETING_CYCLES, MEETING_WARPS = 2.0, 4

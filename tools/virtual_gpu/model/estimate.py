@@ -6,8 +6,8 @@ overlap too (p-norms). The launch itself, and the first blocks' first round of l
 hides, are added.
 
 The constants are fitted to kernels of one mechanism each and to others; see
-tests/tools/virtual_gpu/calibration. The error was measured over other kinds of kernels, chosen
-before (devtools/validation, docs/research/estimate.md). Checked on an H200 only.
+lab/virtual_gpu/calibration. The error was measured over other kinds of kernels, chosen
+before (lab/virtual_gpu/validation, docs/research/estimate.md). Checked on an H200 only.
 """
 
 from __future__ import annotations

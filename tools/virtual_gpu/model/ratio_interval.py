@@ -7,7 +7,7 @@ unlike the two kernels are, since what the model gets wrong of both alike cancel
 90 % quantile of that score. Kernels of one set are alike in what the model misses, and a user's are
 of none of them, so it is the largest of the six sets' quantiles, not that of all pairs together.
 
-The constants are fitted to recorded times by `tests/tools/virtual_gpu/calibration/intervals.py`;
+The constants are fitted to recorded times by `lab/virtual_gpu/calibration/intervals.py`;
 the coverage on kernels that had no part in it is in docs/research/estimate.md.
 """
 

@@ -1,6 +1,6 @@
 """Which unit of an SM executes a machine instruction, and the latency of its result.
 
-Latencies were measured one by one on an H200 (calibration/mechanisms/kernels: chains.cu and
+Latencies were measured one by one on an H200 (the lab's calibration/mechanisms: chains.cu and
 latencies.cu, see docs/research/estimate.md). Instructions with a fixed latency need none here:
 their stall cycles contain it.
 """

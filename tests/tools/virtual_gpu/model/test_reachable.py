@@ -27,7 +27,7 @@ def test_a_kernel_that_reads_nothing_waits_for_nothing() -> None:
 
 
 def test_it_is_what_a_copy_takes() -> None:
-    """devtools know the same kernel: 118 cycles of a warp, one round of loads, one block."""
+    """A copy: 118 cycles of a warp, one round of loads, one block."""
     clock = H200.clocks_per_us
     warp = (FITTED.load * 665 + FITTED.chain * COPY_CHAIN_CYCLES + FITTED.start) / clock
     fixed = H200.launch_floor_us + FITTED.ramp_us + FITTED.cold_us + JUDGED_LAUNCH_US
