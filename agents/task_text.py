@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from astra_chat.tools.gpu_specs import SPECS
+from astra_vgpu.ground.gpu_specs import SPECS
+
 from astra_chat.tools.task.contract_text import (
     argument_text,
     codes_text,

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import INSTRUCTIONS, profile_on
 from astra_chat.tools.types import CaseTime, Timed

@@ -26,10 +26,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.session.export import export_best
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.whole_file import write_whole

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import NO_SEED
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -48,7 +48,7 @@ class Winner(Value):
     task: str
     tier: str
     gpu: str
-    """Key in tools/gpu_specs.py."""
+    """Key in astra_vgpu/ground/gpu_specs.py."""
     candidate: str
     cases: tuple[EstimatedTime, ...]
 

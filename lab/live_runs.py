@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.recordings.reading import expanded, in_archive
 from astra_chat.tools.types import Timed

@@ -233,8 +233,9 @@ def noise(device: str, repeats: int, names: Sequence[str]) -> None:
 
     Reads on a GPU; an estimate has no noise.
     """
+    from astra_vgpu.ground.errors import BadInput
+
     from astra_chat.tools.build.nvcc import Build, build
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.run.oracle import Oracle
     from astra_chat.tools.run.runner import Runner
     from astra_chat.tools.system.devices import pick_device
@@ -283,8 +284,9 @@ def width(device: str) -> None:
 
     Reads on a GPU. One line per case and number of blocks, of one long measurement.
     """
+    from astra_vgpu.ground.errors import BadInput
+
     from astra_chat.tools.build.nvcc import Build, build
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.run.case_run import CaseRun
     from astra_chat.tools.run.oracle import Oracle
     from astra_chat.tools.run.runner import Runner

@@ -16,9 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from astra_vgpu.ground.errors import AstraError, BadInput
+
 from astra_chat.session.export import export_best
 from astra_chat.session.export_example import call_arguments
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.system.devices import gpu_uuid, pick_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import Stop

@@ -20,10 +20,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from astra_vgpu.ground.errors import AstraError, BadInput
+
 from astra_chat.tools.build.nvcc import build_all
 from astra_chat.tools.check.hidden_cases import Weighted, reseeded
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop

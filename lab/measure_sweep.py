@@ -12,11 +12,12 @@ import argparse
 import time
 from collections.abc import Sequence
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.models.script import scripted_names
 from astra_chat.tools.build.nvcc import build, require_build
 from astra_chat.tools.check.sweep import CHILD, Sweep
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device

@@ -17,12 +17,12 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from astra_vgpu.ground.errors import AstraError, BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ValidationError
 
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import build_all, require_build
-from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values, prototype

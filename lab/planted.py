@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_vgpu.ground.errors import AstraError
+
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device

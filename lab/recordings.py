@@ -18,7 +18,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.recordings.archive import Archive, packed, sha256
 from astra_chat.tools.recordings.reading import (
     default_runs,

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed, Value

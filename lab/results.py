@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.system.whole_file import write_whole

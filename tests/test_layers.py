@@ -197,13 +197,13 @@ def test_what_draws_by_itself_is_noticed(line: str) -> None:
 
 def test_the_virtual_gpu_stands_alone() -> None:
     allowed = (
-        "astra_chat.tools.virtual_gpu",
-        "astra_chat.tools.system.cache",
-        "astra_chat.tools.system.cubin",
-        "astra_chat.tools.system.elf",
-        "astra_chat.tools.system.toolkit",
-        "astra_chat.tools.errors",
-        "astra_chat.tools.gpu_specs",
+        "astra_vgpu",
+        "astra_vgpu.ground.cache",
+        "astra_vgpu.ground.cubin",
+        "astra_vgpu.ground.elf",
+        "astra_vgpu.ground.toolkit",
+        "astra_vgpu.ground.errors",
+        "astra_vgpu.ground.gpu_specs",
     )
     offenders = [
         f"{path} imports {name}"

@@ -36,7 +36,11 @@ def test_only_a_recorded_state_has_passed(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_state_is_that_of_sources_tests_and_ground() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in files()}
-    assert {"tools/virtual_gpu/gpu.py", f"{TESTS}/test_gpu.py", "tools/errors.py"} <= names
+    assert {
+        "tools/virtual_gpu/astra_vgpu/gpu.py",
+        f"{TESTS}/test_gpu.py",
+        "tools/virtual_gpu/astra_vgpu/ground/errors.py",
+    } <= names
     assert not [name for name in names if "__pycache__" in name or name.endswith("passed.txt")]
 
 

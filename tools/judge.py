@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.types import Engine
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
@@ -13,7 +16,6 @@ from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.evidence import evidence
 from astra_chat.tools.mutation.scores import CaseScores
@@ -48,7 +50,6 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
-from astra_chat.tools.virtual_gpu.types import Engine
 
 CASE_LISTS = ("demo", "bench")
 

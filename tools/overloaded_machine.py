@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astra_chat.tools.errors import AstraError
+from astra_vgpu.ground.errors import AstraError
+
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import TimedOut
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from astra_vgpu.ground.errors import MissingDependency
+
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import prepare_sanitizers
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.check.sweep import CHILD as SWEEP
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling.ncu_cross_check import prepare_cross_check
 from astra_chat.tools.profiling.profile import prepare_profile
 from astra_chat.tools.run.oracle import Oracle

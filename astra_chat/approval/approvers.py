@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
+from astra_vgpu.ground.errors import AstraError, BadInput, reading
 from pydantic import Field, ValidationError
 
 from astra_chat.agents.approval import Choice, Question, decision
@@ -21,7 +22,6 @@ from astra_chat.agents.turn_order import Gate
 from astra_chat.agents.turns import Turn
 from astra_chat.approval.view import MAX_LINES, show_difference, show_question
 from astra_chat.display.console import console
-from astra_chat.tools.errors import AstraError, BadInput, reading
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.turns import Turn
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import Blob, ChatMessage, Ended, Proposed
 from astra_chat.transcript.reader import Transcript, incompleteness, read

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from astra_vgpu.ground.errors import BadInput, reading
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from astra_chat.agents.strategy import parse_strategy
@@ -17,7 +18,6 @@ from astra_chat.models.spec import parse
 from astra_chat.session.recorded_options import RECORDINGS
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
+
 from astra_chat.campaign.plan import RunPlan, mailboxes_of, transcript_of
 from astra_chat.mailbox.questions import is_open
 from astra_chat.session.advance import standing_of
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import Basis, Device, Timed, Value
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read

@@ -74,8 +74,9 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     Raises BadInput with a note for each thing that is missing, and MissingDependency where it would
     run unisolated and is not trusted.
     """
+    from astra_vgpu.ground.errors import BadInput
+
     from astra_chat.tools.descriptions import describe_build
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.evaluation import Built
     from astra_chat.tools.judge import Judge
     from astra_chat.tools.new.unfinished import launcher_problem, marks

@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+
 from astra_chat.detached.answering import framed
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import Job
 from astra_chat.detached.packing import pack_job, unpack_job
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.archive import MAX_ZIP_BYTES
@@ -186,7 +187,7 @@ class Carrier:
 
 def carrier_for(place: Destination, device_kind: str, spec: str, trust: bool) -> Carrier:
     """Returns the carrier for jobs that want this device; `spec`: the GPU's key in
-    tools/gpu_specs.py."""
+    astra_vgpu/ground/gpu_specs.py."""
     wanted = spec if place.kind == "ray" and device_kind == "cuda" else device_kind
     limit_s = HOST_LIMIT_S if place.kind == "ssh" else math.inf
     return Carrier(place, wanted, trust, limit_s)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.detached.jobs import (
@@ -40,7 +41,6 @@ from astra_chat.detached.results import (
 )
 from astra_chat.mailbox.files import MAX_BYTES as MAX_FILE_BYTES
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.archive import (

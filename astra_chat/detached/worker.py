@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency, failure
+
 from astra_chat.agents.reply_errors import MAX_SOURCE
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import (
@@ -28,7 +30,6 @@ from astra_chat.detached.results import Result, misfit, result_of, write_refusal
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.progress import Progress

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from astra_vgpu.ground.gpu_specs import spec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from astra_chat.tools.descriptions import describe, launches, never_launched, number, verdict
 from astra_chat.tools.evaluation import Evaluation, Step
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.types import (

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from astra_vgpu.ground.errors import reading
 from pydantic import ConfigDict, Field
 
 from astra_chat.agents.results_text import judge_report
 from astra_chat.judging.opening import open_judge
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import reading
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress

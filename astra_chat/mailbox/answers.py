@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import Field, ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, write_new
@@ -25,7 +26,6 @@ from astra_chat.mailbox.questions import (
     Question,
     now,
 )
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 

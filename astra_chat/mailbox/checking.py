@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.agents.fact_check import contradiction
@@ -23,7 +24,6 @@ from astra_chat.agents.usable_reply import choice_of, payload_of
 from astra_chat.mailbox.answers import give, kernel_reply, refuse, require_open
 from astra_chat.mailbox.files import MAX_BYTES
 from astra_chat.mailbox.questions import Question
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_task import baseline_text, task_of
 from astra_chat.transcript.turns import state_of

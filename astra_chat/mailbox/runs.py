@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, write_new
 from astra_chat.mailbox.questions import LOOK_S, Question, questions, waiting
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from astra_vgpu.ground.errors import BadInput, failure
+
 from astra_chat.judging.evaluating import EvaluationReport, report_on
 from astra_chat.judging.opening import open_judge
-from astra_chat.tools.errors import BadInput, failure
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.subprocesses import Cancelled

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio
+from astra_vgpu.ground.errors import failure
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
@@ -17,7 +18,6 @@ from astra_chat.mailbox.checking import answer
 from astra_chat.mailbox.questions import Question, find
 from astra_chat.mailbox.runs import NoRunLeft, Waiting
 from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
-from astra_chat.tools.errors import failure
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.task.tiers import baseline_source

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.models.mailbox import MailboxModels
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.recording import Recording
@@ -14,7 +16,6 @@ from astra_chat.models.script import SCRIPT, load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from astra_chat.models.spec import ModelSpec, Role
 from astra_chat.spending.prices import Price, price_of
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Value
 
 DEFAULT_MODEL = "o4-mini"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool
 from pydantic import TypeAdapter
@@ -13,7 +14,6 @@ from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, Layer
 from astra_chat.models.recording import Json, Recording
 from astra_chat.models.spec import Role
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 from astra_chat.tools.text import one_line
 
 FAILURES: dict[str, type[AstraError]] = {c.__name__: c for c in (BadInput, MissingDependency)}

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import BaseModel, ValidationError
 
 from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Turns
 from astra_chat.models.recording import Json, Recording, RequestPlace
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.folder import Task

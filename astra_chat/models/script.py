@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import Field, ValidationError, model_validator
 
 from astra_chat.agents.edits import kernel_of
@@ -20,7 +21,6 @@ from astra_chat.agents.turns import (
     TestCase,
     TestSuite,
 )
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Basis, Value
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.agents.fact_check import ask_to_check
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.reply_errors import ask_again
@@ -18,7 +20,6 @@ from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
 from astra_chat.spending.budget import parse_budget
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import Contradiction, Event, Record, RejectedReply
 from astra_chat.transcript.ledger import ledger

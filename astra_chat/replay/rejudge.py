@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from astra_vgpu.ground.errors import BadInput
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +15,6 @@ from rich.text import Text
 from astra_chat.agents.reply_errors import unusable_source
 from astra_chat.replay.common_cases import in_common, on_common_cases, timed_cases
 from astra_chat.tools.descriptions import describe, verdict
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from astra_vgpu.ground.gpu_specs import GpuSpec
+
 from astra_chat.report.figures import (
     BAD,
     BASELINE,
@@ -19,7 +21,6 @@ from astra_chat.report.figures import (
     Plot,
     words,
 )
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.types import AnyTime, Basis
 from astra_chat.transcript.summary import Timing
 

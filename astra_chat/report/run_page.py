@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import spec
 from markupsafe import Markup
 
 from astra_chat.display.results_table import where
@@ -14,9 +16,7 @@ from astra_chat.report.figures import Drawing
 from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import Candidate, Round, rounds_of
 from astra_chat.report.turns import Texts, texts_of
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import AnyTime, Basis, Correct, Timed
 from astra_chat.transcript.events import BROKEN_OFF, Header, Resumed, TurnEvent, Unknown

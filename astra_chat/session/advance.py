@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.detached.jobs import read_job
 from astra_chat.detached.results import refusal_of, result_of
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import JOBS

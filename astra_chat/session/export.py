@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
+from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
+
 from astra_chat.session.export_example import example_source
 from astra_chat.session.torch_operator import operator_source
 from astra_chat.tools.build.built_text import Unreadable, built_text
@@ -16,7 +18,6 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     tvm_ffi_folder,
     tvm_ffi_version,
 )
-from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.task.contract_text import access_text, strides_text, types_text
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from astra_vgpu.ground.toolkit import find_tool
+
 from astra_chat.agents.turns import Turns
 from astra_chat.detached.asking import DetachedJudge, close_jobs
 from astra_chat.detached.carrying import carrier_for
@@ -9,7 +11,6 @@ from astra_chat.session.request import Request
 from astra_chat.session.run_events import RunEvents
 from astra_chat.session.signals import ChatLoop
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.run_folder import JOBS
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import host_tool_versions
+
 from astra_chat.tools.sandbox.isolation import isolation
-from astra_chat.tools.system.toolkit import host_tool_versions
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, sha256_of
 from astra_chat.transcript.events import GitState, Header, TaskRecord

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of, states
 from astra_chat.agents.stop_reasons import STOP_TEXTS
@@ -14,7 +16,6 @@ from astra_chat.agents.turn_order import Ask, Stop, acts_as, next_step
 from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.recordings.reading import in_archive
 from astra_chat.tools.task.folder import Task

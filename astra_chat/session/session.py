@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, aclosing, closing, nullcontext, suppress
 from typing import Literal, TypeAlias, cast
 
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import ExternalTermination
 from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, SelectSpeakerEvent
@@ -40,7 +41,6 @@ from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
-from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from astra_vgpu.ground.errors import MissingDependency
+
 from astra_chat.session.run_events import RunEvents
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import Built, Step
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.spending.budget import Budget, BudgetSpent
 from astra_chat.spending.prices import Price
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.transcript.ledger import gpu_seconds

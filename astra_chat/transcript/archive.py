@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.system.whole_file import write_whole
 

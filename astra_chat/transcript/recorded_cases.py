@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.agents.reply_errors import MAX_CASES
 from astra_chat.agents.run_state import proposed
 from astra_chat.agents.turns import TestSuite
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.domain import MAX_BYTES

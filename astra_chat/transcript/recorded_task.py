@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.task.folder import Task, find_task, load_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.text import one_line

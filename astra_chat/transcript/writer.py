@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from io import FileIO
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+
 from astra_chat.transcript.events import (
     BuildDone,
     ChatMessage,

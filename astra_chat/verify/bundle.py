@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import Field, ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.types import Value
 from astra_chat.transcript.archive import read_zip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CaseLaunches, Evidence
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.timing.raw_samples import unpack

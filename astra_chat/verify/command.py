@@ -58,8 +58,9 @@ def verify(
     Needs no GPU and runs nothing of the run, unless --measure asks for it. Exit code 1: a claim
     fails.
     """
+    from astra_vgpu.ground.errors import BadInput
+
     from astra_chat.display.console import console
-    from astra_chat.tools.errors import BadInput
     from astra_chat.verify.verify import Measuring
 
     if (device or trust) and not measure:
@@ -78,7 +79,8 @@ def verify(
 
 
 def _verified(file: Path, measuring: Measuring | None, key: Path | None) -> Verification:
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
+
     from astra_chat.transcript.reader import read
     from astra_chat.verify.bundle import is_bundle, read_bundle
     from astra_chat.verify.verify import verify as verified
@@ -159,7 +161,8 @@ def pack(
     Machine code and launch plans are made again with this machine's nvcc and kept where they are
     what was recorded. The recorded launchers run for that, isolated and without a GPU.
     """
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
+
     from astra_chat.transcript.reader import read
     from astra_chat.verify.pack import pack as packed
 

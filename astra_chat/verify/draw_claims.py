@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.hidden_cases import draw, draw_confirming, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Correct, Timed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.timing.raw_samples import unpack

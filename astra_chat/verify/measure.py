@@ -7,10 +7,11 @@ quarter apart.
 
 from __future__ import annotations
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.replay.rejudge import times_agree
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device

@@ -13,10 +13,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from astra_vgpu.ground.gpu_specs import spec
+
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task

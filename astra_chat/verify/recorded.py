@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.agents.run_state import RunState
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.task.folder import Task

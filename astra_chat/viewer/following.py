@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.report.turns import TurnText, TurnTexts
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.lines import MAX_FILE_BYTES
 from astra_chat.transcript.reader import Transcript, read

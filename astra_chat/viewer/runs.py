@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.display.results_table import where
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Basis, Value
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT

@@ -10,11 +10,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
+from astra_vgpu.ground.errors import AstraError, BadInput
+from astra_vgpu.ground.gpu_specs import spec
+
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop

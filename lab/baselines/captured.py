@@ -16,11 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from astra_vgpu.ground.cubin import Cubin, read_cubin
+from astra_vgpu.ground.elf import ElfError
+from astra_vgpu.ground.errors import AstraError, BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from pydantic import Field, ValidationError
 
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.model import LaunchPlan, PlanValue
@@ -28,9 +30,7 @@ from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.stand_ins import Addresses, usual_buffers
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cubin import Cubin, read_cubin
 from astra_chat.tools.system.devices import gpu_uuid
-from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Task

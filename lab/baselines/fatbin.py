@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.system.elf import CUDA_ENTRY, Elf, ElfError
+from astra_vgpu.ground.elf import CUDA_ENTRY, Elf, ElfError
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
 _CONTAINER = struct.Struct("<IHHQ")

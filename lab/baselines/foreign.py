@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.build.tvm_ffi_binding import tvm_ffi_folder
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
 from lab.baselines.fatbin import cubin_with, kernels_of

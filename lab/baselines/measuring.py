@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from lab.baselines.beside import Beside, Pair, Stage

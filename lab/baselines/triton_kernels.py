@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.new.triton_compile import Compiled, Constant, Variant, compiled
 from astra_chat.tools.new.triton_ptx import asm_statement, entry_of
 

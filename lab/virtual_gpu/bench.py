@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec
-from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
-from astra_chat.tools.virtual_gpu.c_engine.build import ensure_runtime
-from astra_chat.tools.virtual_gpu.memory.buffers import Memory
-from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
-from astra_chat.tools.virtual_gpu.runtime.calls import device_array
-from astra_chat.tools.virtual_gpu.types import Dim3, Launch
+from astra_vgpu import c_engine, numpy_engine
+from astra_vgpu.c_engine.build import ensure_runtime
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec
+from astra_vgpu.ground.toolkit import find_toolkit
+from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.ptx.parser import Module, parse
+from astra_vgpu.runtime.calls import device_array
+from astra_vgpu.types import Dim3, Launch
 
 Result = TypeVar("Result")
 KERNELS = ("silu_scalar", "silu_vector", "rmsnorm")

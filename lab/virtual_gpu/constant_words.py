@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.model.constants import (
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.toolkit import find_toolkit
+from astra_vgpu.model.constants import (
     CONSTANT_WORD_CYCLES,
     CONSTANT_WORD_TURNS,
 )

@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu import c_engine
-from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
-from astra_chat.tools.virtual_gpu.ptx.parser import parse
-from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+from astra_vgpu import c_engine
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
+from astra_vgpu.ptx.lexer import PtxSyntaxError
+from astra_vgpu.ptx.parser import parse
+from astra_vgpu.types import PtxUnsupported
 
 LIMIT_S = 10.0
 """A text that takes longer counts as a hang."""

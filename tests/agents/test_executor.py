@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 from autogen_agentchat.agents import UserProxyAgent
 from autogen_core import CancellationToken
 
@@ -21,7 +22,6 @@ from astra_chat.agents.messages import (
 )
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Approval, Kernel, Turn
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Case, candidate_id
 from tests.chat_samples import (

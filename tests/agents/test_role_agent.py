@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 from autogen_agentchat.base import Response
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_core import CancellationToken
@@ -41,7 +42,6 @@ from astra_chat.agents.turns import (
     TesterReply,
     Turn,
 )
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from tests.chat_samples import BROKEN, baseline_turns, build, plan, run_request, suite
 

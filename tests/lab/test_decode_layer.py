@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from astra_vgpu.ground.errors import BadInput
 from torch.nn import functional
 
 from astra_chat.tools.build.tvm_ffi_binding import parameter_names
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.task.folder import find_task
 from lab import decode_step

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Unsupported
 from lab import live_estimates

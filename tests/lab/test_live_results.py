@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import geometric_mean
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.reading import read_recorded
 from lab.live_results import document
 from lab.live_runs import load

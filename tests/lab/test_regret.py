@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tuning.halving_rounds import Halving
 from lab.regret import (
     RegretStudy,

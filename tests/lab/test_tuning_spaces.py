@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from lab.tuning_spaces import SPACES, space_of

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from astra_vgpu.ground.toolkit import find_toolkit
+
 from astra_chat.models.script import Script, ScriptedKernel
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.source_guard import guard
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.profiling.metrics import TIME_PARTS, profile_on

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from astra_vgpu.ground.errors import AstraError
 
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.overloaded_machine import unhurried

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from zlib import crc32
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import Call, CheckProgress, check
@@ -34,7 +36,6 @@ from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.known import KnownNumbers
 from astra_chat.tools.run.failures import Failure

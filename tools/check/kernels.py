@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from astra_vgpu.ground.cubin import read_cubin
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.calls import CheckProgress
 from astra_chat.tools.check.drawn_dims import (
@@ -30,7 +32,6 @@ from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.template_arguments import template_arguments

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.lost_cases import hopeful, unlaunched
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw_swept
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.batch import Batch
 from astra_chat.tools.run.failures import Failure, failure_of, last_line

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.check.compare import compare_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
@@ -25,7 +26,6 @@ from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
 from astra_chat.tools.check.kinds.quantized import to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from astra_vgpu.ground.cubin import read_cubin
 from cuda.bindings import driver
 
 from astra_chat.tools.plan.model import (
@@ -27,7 +28,6 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.run.protocol import CallRequest
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.task.folder import Task
 
 INVALID_VALUE = 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from astra_vgpu.launch.engines import c_sources
+
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.virtual_gpu.launch.engines import c_sources
 
 
 def main() -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
+
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.failed import Failed
@@ -31,7 +33,6 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft

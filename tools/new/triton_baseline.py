@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.new.draft import Draft, head
 from astra_chat.tools.new.triton_child import ARCH
 from astra_chat.tools.new.triton_compile import TYPES, Compiled, Constant, Variant, compiled

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
+
 from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     MARK,

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
-from astra_chat.tools.system.toolkit import Toolkit
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import Toolkit
+
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters
 from astra_chat.tools.types import sha256_of

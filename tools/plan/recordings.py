@@ -12,6 +12,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from astra_vgpu.ground.cubin import CubinVariable
+
 from astra_chat.tools.plan.host_state import (
     ROUNDING_MODES,
     drawn_environments,
@@ -26,7 +28,6 @@ from astra_chat.tools.plan.stand_ins import (
     draw_addresses,
     draw_variables,
 )
-from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case

@@ -10,8 +10,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from astra_vgpu.ground.cubin import CubinVariable
+
 from astra_chat.tools.plan.model import BEFORE_BYTES
-from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import layout
 from astra_chat.tools.task.spans import buffer_bytes

@@ -11,9 +11,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_vgpu.gpu import VirtualGpu
+from astra_vgpu.ground.gpu_specs import GpuSpec
+from astra_vgpu.model.launch_price import second_launch_us
+from astra_vgpu.runtime.calls import (
+    INVALID_SYMBOL,
+    INVALID_VALUE,
+    UNKNOWN_FUNCTION,
+    CallsOnGpu,
+)
+from astra_vgpu.types import Dim3, PtxUnsupported
 from numpy.lib.stride_tricks import as_strided
 
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.model import (
     POINTER_BYTES,
     Address,
@@ -26,15 +35,6 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
-from astra_chat.tools.virtual_gpu.runtime.calls import (
-    INVALID_SYMBOL,
-    INVALID_VALUE,
-    UNKNOWN_FUNCTION,
-    CallsOnGpu,
-)
-from astra_chat.tools.virtual_gpu.types import Dim3, PtxUnsupported
 
 
 class PlanUnsupported(PtxUnsupported):

@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.lowering.control_flow import destinations, sources
-from astra_chat.tools.virtual_gpu.lowering.inline import inline
-from astra_chat.tools.virtual_gpu.ptx.parser import Module, PtxSyntaxError, parse
-from astra_chat.tools.virtual_gpu.ptx.syntax import (
+from astra_vgpu.lowering.control_flow import destinations, sources
+from astra_vgpu.lowering.inline import inline
+from astra_vgpu.ptx.parser import Module, PtxSyntaxError, parse
+from astra_vgpu.ptx.syntax import (
     Address,
     Instruction,
     Kernel,
@@ -32,7 +32,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Vector,
     registers_of,
 )
-from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+from astra_vgpu.types import PtxUnsupported
 
 SHARED_STATE = (
     "two calls that run at once would share it. What blocks share belongs in a workspace of the"

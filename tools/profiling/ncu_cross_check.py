@@ -14,10 +14,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from astra_vgpu.ground.errors import MissingDependency
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.entropy import nonce
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling.metrics import TIME
 from astra_chat.tools.profiling.ncu_agreement import doubt, in_short
 from astra_chat.tools.profiling.profile import (

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 
+from astra_vgpu.ground.gpu_specs import spec
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record_each

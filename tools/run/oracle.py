@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from astra_vgpu.ground.errors import AstraError, BadInput
 
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name

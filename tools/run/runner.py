@@ -14,6 +14,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.types import Engine
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
@@ -38,7 +41,6 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.virtual_requests import VirtualRequests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
@@ -46,7 +48,6 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
-from astra_chat.tools.virtual_gpu.types import Engine
 
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 

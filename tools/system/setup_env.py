@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
 VENV = Path(".venv")
 PYTHON = VENV / "bin" / "python"
@@ -39,7 +39,7 @@ def make_environment() -> None:
 
 def cuda_packages() -> list[str]:
     """What PyPI must give: nvcc if this machine has none, and the tools that read its objects."""
-    if toolkit := _output([str(PYTHON), "-m", "astra_chat.tools.system.toolkit"]):
+    if toolkit := _output([str(PYTHON), "-m", "astra_vgpu.ground.toolkit"]):
         say(f"using {toolkit}")
         return [*PYPI_INSPECTORS]
     say("no nvcc on this machine: taking it from PyPI into the environment")

@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.groups import in_rows

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
 from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
+from astra_vgpu.ground.gpu_specs import limit_us, spec
 
-from astra_chat.tools.gpu_specs import limit_us, spec
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.raw_times import Block, RawTimes

@@ -9,9 +9,9 @@ import base64
 import binascii
 import zlib
 
+from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.raw_times import RawTimes
 
 MOST_BYTES = 2**24

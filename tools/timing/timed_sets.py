@@ -11,9 +11,9 @@ from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.check.compare import compare_written
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport, FetchedSet, TimedMode

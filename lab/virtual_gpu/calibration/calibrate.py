@@ -27,16 +27,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from astra_vgpu.gpu import VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.memory import block_races
+from astra_vgpu.model.constants import FITTED, Constants
+from astra_vgpu.model.estimate import estimate
+from astra_vgpu.runtime.calls import device_array
+from astra_vgpu.runtime.compile import compile_file
+from astra_vgpu.types import LaunchReport
 from numpy.typing import NDArray
 
-from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.memory import block_races
-from astra_chat.tools.virtual_gpu.model.constants import FITTED, Constants
-from astra_chat.tools.virtual_gpu.model.estimate import estimate
-from astra_chat.tools.virtual_gpu.runtime.calls import device_array
-from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
-from astra_chat.tools.virtual_gpu.types import LaunchReport
 from lab.virtual_gpu.validate import COUNTERS
 from lab.virtual_gpu.validation.counted import count as count_set
 from lab.virtual_gpu.validation.counted import (

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import correlation, median
 
-from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
-from astra_chat.tools.virtual_gpu.model.ratio_interval import (
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.model.estimate import Estimate, estimate
+from astra_vgpu.model.ratio_interval import (
     COVERAGE,
     JUDGED_LAUNCH_US,
     SHARED,
@@ -30,6 +30,7 @@ from astra_chat.tools.virtual_gpu.model.ratio_interval import (
     scale_of,
     unlikeness,
 )
+
 from lab.virtual_gpu.calibration import calibrate, tasks
 from lab.virtual_gpu.validation.points import HERE as VALIDATION
 from lab.virtual_gpu.validation.score import score

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Fragment, wmma_fragment
+from astra_vgpu.isa.fragments import BITS, Fragment, wmma_fragment
+
 from lab.virtual_gpu.numerics.instruction import ComparedInstruction
 
 _SUMS = "not stated"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.approval import question
 from astra_chat.agents.run_state import state_of
@@ -27,7 +28,6 @@ from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Unsafe, candidate_id

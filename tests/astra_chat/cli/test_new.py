@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.cli.new import complete_task
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task_validation import check_task
 from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
 from astra_chat.detached.jobs import CLOSED, JOB, TuneRequest, folders_in, read_job
 from astra_chat.detached.results import RESULT, Result, write_refusal, write_result
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import Built
 from astra_chat.tools.system.devices import wanted_device
 from astra_chat.tools.task.folder import Task

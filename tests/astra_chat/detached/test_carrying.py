@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.detached.carrying import (
     HOST_LIMIT_S,
@@ -22,7 +23,6 @@ from astra_chat.detached.carrying import (
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import folders_in, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Task
 from tests.astra_chat.job_samples import put

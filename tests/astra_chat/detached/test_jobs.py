@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.detached.jobs import (
     JOB,
@@ -19,7 +20,6 @@ from astra_chat.detached.jobs import (
     write_job,
 )
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, sha256_of
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.detached.jobs import read_job
 from astra_chat.detached.results import (
@@ -19,7 +20,6 @@ from astra_chat.detached.results import (
     write_result,
 )
 from astra_chat.mailbox.files import Unreadable, replace
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.devices import virtual_device, wanted_device
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import Tuning

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.gpu_specs import spec
 from rich.console import RenderableType
 
 from astra_chat.display.console import console
@@ -18,7 +19,6 @@ from astra_chat.display.evaluation_view import (
     step_words,
 )
 from astra_chat.tools.evaluation import Step
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import AnyTime, Case, Correct, Device, MeasuredTime, Metric, SourceLine
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 

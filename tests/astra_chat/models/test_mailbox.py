@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 
@@ -21,7 +22,6 @@ from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import ChatMessage, Proposed, RejectedReply
 from astra_chat.transcript.options import RunOptions

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.agents.turns import Pass, Payload, Plan, Turn
 from astra_chat.models.open_models import open_models
@@ -15,7 +16,6 @@ from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, RejectedReply
 from astra_chat.transcript.reader import read

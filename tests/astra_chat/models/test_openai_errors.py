@@ -6,6 +6,7 @@ from typing import Any
 
 import openai
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from pydantic import SecretStr
 
 from astra_chat.models.openai_errors import (
@@ -20,7 +21,6 @@ from astra_chat.models.openai_errors import (
     without_key,
 )
 from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
-from astra_chat.tools.errors import BadInput, MissingDependency
 
 # Whichever HTTP library this version of the SDK stands on.
 httpx: Any = vars(openai._exceptions).get("httpx2") or vars(openai._exceptions)["httpx"]

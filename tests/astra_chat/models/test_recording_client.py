@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from autogen_core.models import (
     CreateResult,
     LLMMessage,
@@ -23,7 +24,6 @@ from astra_chat.models.layer import Layer
 from astra_chat.models.offline import MODEL_INFO, OfflineClient
 from astra_chat.models.recording import Head, Mode, Recording
 from astra_chat.models.recording_client import RecordingClient
-from astra_chat.tools.errors import BadInput, MissingDependency
 from tests.chat_samples import DEVICE
 
 ASKED: list[LLMMessage] = [

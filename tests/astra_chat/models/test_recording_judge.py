@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.models.open_models import open_models
 from astra_chat.models.run_models import RunModels
@@ -16,7 +17,6 @@ from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Timed, candidate_id

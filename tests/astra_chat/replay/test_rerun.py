@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
@@ -13,7 +14,6 @@ from astra_chat.models.open_models import open_models
 from astra_chat.replay.rerun import compared, rerun
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.events import ChatMessage, Deviation

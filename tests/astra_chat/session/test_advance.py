@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.detached.jobs import folders_in
 from astra_chat.detached.results import RESULT, write_refusal
@@ -18,7 +19,6 @@ from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Ended
 from astra_chat.transcript.options import RunOptions

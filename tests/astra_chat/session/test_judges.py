@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.detached.jobs import CLOSED
 from astra_chat.models.open_models import open_models
@@ -14,7 +15,6 @@ from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request
 from astra_chat.session.signals import ChatLoop
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.options import RunOptions

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.session.recorder import begin
 from astra_chat.session.request import Request
 from astra_chat.session.resume import branched, resumed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import Blob, Deviation, Header, Record, Resumed

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.session.request import Request, SessionOptions, request_for
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.options import RunOptions
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
@@ -16,7 +17,6 @@ from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.agents.turns import Pass
 from astra_chat.models.open_models import open_models
@@ -18,7 +19,6 @@ from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import run_request
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Outcome
 from astra_chat.transcript.events import (

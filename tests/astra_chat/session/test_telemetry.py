@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,7 +17,6 @@ from astra_chat.session.request import Request
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request
 from astra_chat.session.telemetry import ENDPOINT, Spans, traced
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read

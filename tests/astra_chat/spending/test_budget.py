@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
@@ -14,7 +15,6 @@ from astra_chat.session.results import RunResult
 from astra_chat.session.resume import Past, resumed
 from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget, parse_budget
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, RejectedReply
 from astra_chat.transcript.reader import read

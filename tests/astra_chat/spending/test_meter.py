@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.spending.budget import Budget, BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import Price
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.tuning.halving_rounds import Halving, HalvingRound
 from astra_chat.tools.tuning.tuned import Tuning

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.turns import Pass, Turn
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import VERSION, ChatMessage, Contradiction, Event, RejectedReply
 from astra_chat.transcript.migrations import KINDS, migrated
 from astra_chat.transcript.reader import read, unknown_kinds

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 from astra_chat.transcript.reader import read

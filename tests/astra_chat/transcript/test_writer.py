@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.agents.turns import Kernel, Pass, Turn
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.transcript.events import RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of

@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.verify.bundle import MANIFEST, is_bundle, read_bundle
 
 

@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.verify.bundle import MANIFEST, read_bundle
 from astra_chat.verify.bundle_claims import CODE, FILES, PLANS, SIGNED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -14,7 +15,6 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.verify.signature import private_key, public_key, signs
 
 

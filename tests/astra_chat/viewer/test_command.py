@@ -11,10 +11,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
-from astra_chat.tools.errors import BadInput
 from tests.chat_samples import write_transcript
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.writer import Writer
 from astra_chat.viewer.runs import Runs

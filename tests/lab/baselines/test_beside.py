@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import candidate_id

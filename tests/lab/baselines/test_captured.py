@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.cubin import read_cubin
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan, Node
 from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.record import record
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Device

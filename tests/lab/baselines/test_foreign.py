@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
 
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.new.triton_compile import Compiled
 from astra_chat.tools.task.folder import find_task
 from lab.baselines import triton_kernels

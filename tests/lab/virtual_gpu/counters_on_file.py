@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from astra_chat.tools.virtual_gpu.types import Counters
+from astra_vgpu.types import Counters
 
 
 def as_on_file(counters: Counters) -> Counters:

@@ -20,7 +20,7 @@ from lab.virtual_gpu.constant_words import (
 @pytest.mark.second_tier
 def test_the_program_runs_on_the_virtual_gpu_and_computes_what_it_should() -> None:
     """Its cycles mean nothing there; it fails where a lane has another number."""
-    command = [sys.executable, "-m", "astra_chat.tools.virtual_gpu", "run", str(SOURCE), "--"]
+    command = [sys.executable, "-m", "astra_vgpu", "run", str(SOURCE), "--"]
     done = subprocess.run([*command, "1", "2"], capture_output=True, text=True, check=False)
     assert not done.returncode, done.stdout + done.stderr
     lines = done.stdout.splitlines()

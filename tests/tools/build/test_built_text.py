@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.toolkit import find_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.recordings.reading import expanded
-from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
 from tests.recorded_files import ARCHIVE

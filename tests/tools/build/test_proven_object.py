@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
 
 from astra_chat.tools.build.proven_object import both_objects, proven_object
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
 
 TASK = find_task("silu_and_mul")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import hidden_cases
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import compute_sanitizer as module
 from astra_chat.tools.check.compute_sanitizer import first_finding, sanitize_cuda
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device, virtual_device

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.check import trivial_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.trivial_outputs import Trial, require_telling, trials, undetected
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, Tolerance, find_task, task_names

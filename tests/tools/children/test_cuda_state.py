@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from astra_chat.tools.system.toolkit import find_toolkit
+from astra_vgpu.ground.toolkit import find_toolkit
 
 SOURCE = """
 __device__ unsigned long long calls = 7;

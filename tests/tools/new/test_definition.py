@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import new_task
 from astra_chat.tools.new.definition import read_definition
 from astra_chat.tools.new.unfinished import launcher_problem, marks

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.tools.descriptions import describe
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.new import triton_baseline
 from astra_chat.tools.new.create import new_task

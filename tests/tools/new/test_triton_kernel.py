@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import new_task
 from astra_chat.tools.new.triton_kernel import draft_of, kernels
 from astra_chat.tools.new.unfinished import launcher_problem, marks

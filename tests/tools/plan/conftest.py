@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.gpu_specs import spec
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task, find_task

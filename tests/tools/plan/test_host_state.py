@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.gpu_specs import spec
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.host_state import (
     VARIABLES,
     drawn_environments,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_toolkit
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.plan.programs import ensure_recorder, ensure_stub, stub_source
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case

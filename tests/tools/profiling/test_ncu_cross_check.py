@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling import ncu_cross_check as module
 from astra_chat.tools.profiling.ncu_cross_check import Profiled, cross_check, durations, ends
 from astra_chat.tools.profiling.profile import NOT_PERMITTED

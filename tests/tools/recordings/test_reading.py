@@ -7,8 +7,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.archive import SCHEMA, ArchiveIndex, Member, packed, sha256
 from astra_chat.tools.recordings.pieces import Cutter
 from astra_chat.tools.recordings.reading import (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.check.floats import as_float
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox import isolation as level
 from astra_chat.tools.sandbox import landlock, seccomp
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.subprocesses import Cancelled
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system import setup_env
-from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -77,7 +77,11 @@ def test_make_refuses_an_old_python_in_words(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in ("pyproject.toml", "tools/system/setup_env.py", "tools/system/toolkit.py"):
+    for name in (
+        "pyproject.toml",
+        "tools/system/setup_env.py",
+        "tools/virtual_gpu/astra_vgpu/ground/toolkit.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run(

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 
-from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     TAIL_BYTES,

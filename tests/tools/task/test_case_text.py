@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.case_text import case_text, read_case
 from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import find_task, load_task, task_names

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.case import Packed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.plan.stand_ins import usual_buffers
 from astra_chat.tools.task.case_text import case_text, read_case
 from astra_chat.tools.task.folder import find_task

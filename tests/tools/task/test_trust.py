@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import MissingDependency
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.sandbox import isolation as level
 from astra_chat.tools.system.devices import virtual_device

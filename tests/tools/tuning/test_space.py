@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tuning.space import read_space
 
 KERNEL = """\

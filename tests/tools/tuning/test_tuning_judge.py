@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.tuning.tuning_judge import TuningJudge

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-
-from astra_chat.models.script import load_script
-from astra_chat.tools.task.folder import Task, find_task
-from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import EstimatedTime, candidate_id
-from astra_chat.tools.virtual_gpu.model.ratio_interval import (
+from astra_vgpu.model.ratio_interval import (
     COVERAGE,
     JUDGED_LAUNCH_US,
     SHARED,
     SPREAD,
     ratio_interval,
 )
+
+from astra_chat.models.script import load_script
+from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.timing.verdict import judge_times
+from astra_chat.tools.types import EstimatedTime, candidate_id
 from lab.virtual_gpu.calibration import intervals
 
 

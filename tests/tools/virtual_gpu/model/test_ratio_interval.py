@@ -6,9 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
-
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.model.ratio_interval import (
+from astra_vgpu.model.estimate import Estimate
+from astra_vgpu.model.ratio_interval import (
     ALIKE,
     JUDGED_LAUNCH_US,
     SPREAD,
