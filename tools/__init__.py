@@ -12,7 +12,6 @@ evidence         hashes of judge, machine code and launch plans, with each evalu
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
 template_arguments  their template arguments
-errors           exceptions for bad input and missing dependencies
 task/            the contract of a kernel (task.toml)
 policy/          source policy: what a candidate may say
 build/           nvcc, and the binding of a kernel to PyTorch
@@ -27,10 +26,9 @@ mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
-virtual_gpu/     runs PTX without a GPU
+virtual_gpu/     runs PTX without a GPU: the package astra_vgpu, and what the judge uses of it
 recordings/      recorded runs and measurements in one compressed archive
 entropy          the source of all random numbers; seeds
-gpu_specs        constants of real GPUs, and the physical limit of a kernel's time
 descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
 prefetch         what later steps need, begun while nvcc works

@@ -38,13 +38,13 @@ def ensure_recorder(toolkit: Toolkit) -> Path:
     """The recorder program. Raises MissingDependency where it cannot be compiled."""
     sources = {
         path.name: path.read_text()
-        for package in ("plan.recorder", "virtual_gpu.cudart")
-        for path in files(f"astra_chat.tools.{package}").iterdir()
-        if path.name.endswith((".c", ".h")) and (package == "plan.recorder" or path.name == HEADER)
+        for path in (*files(RECORDER).iterdir(), files(RUNTIME) / HEADER)
+        if path.name.endswith((".c", ".h"))
     }
     return _compiled(toolkit, sources, "recorder", _RECORDER_FLAGS)
 
 
+RECORDER, RUNTIME = "astra_chat.tools.plan.recorder", "astra_vgpu.cudart"
 HEADER = "vcudart.h"
 """Header of the fake runtime, which declares struct vcudart_host."""
 

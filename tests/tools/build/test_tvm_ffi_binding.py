@@ -19,6 +19,7 @@ from astra_chat.tools.build.tvm_ffi_binding import binding_source, ensure_bindin
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task, load_task
 from tests.contracts.planted import contract
+from tests.sources import IMPORT_PATH
 from tests.tools.task.contracts import write_contract
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,7 +58,7 @@ def seen(script: str, task: Task, folder: Path) -> Any:
             json.dumps(resources),
         ],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": IMPORT_PATH, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,

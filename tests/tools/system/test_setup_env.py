@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
+from tests.sources import IMPORT_PATH
 
 from astra_chat.tools.system import setup_env
 
@@ -62,7 +63,7 @@ def test_without_a_compiler_it_says_so_and_changes_nothing(tmp_path: Path) -> No
     done = subprocess.run(
         [sys.executable, "-m", "astra_chat.tools.system.setup_env"],
         cwd=tmp_path,
-        env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={"PATH": str(tmp_path), "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
         check=False,

@@ -2,6 +2,7 @@
 
 It stands alone: nothing in here knows of tasks or chats.
 
+    ground/         errors, GPU data, toolkit, cache, ELF: what the rest stands on
     gpu.py          VirtualGpu: load a kernel file, run its launches, read reports
     types.py        Launch, Counters, LaunchReport, Fault: the values that the parts exchange
     ptx/            PTX parser and validation
@@ -17,5 +18,5 @@ It stands alone: nothing in here knows of tasks or chats.
     runtime/        the fake CUDA runtime bound to Python, device printf, nvcc
     programs/       whole CUDA programs with their own main()
 
-Command line: `python -m astra_vgpu run PROGRAM.cu`.
+Command line: `astra-vgpu run PROGRAM.cu`, or `python -m astra_vgpu run PROGRAM.cu`.
 """

@@ -49,7 +49,7 @@ def link_folder() -> Path:
     Raises MissingDependency where Python cannot be loaded into a program.
     """
     toolkit = find_toolkit()
-    folders = [str(Path(__file__).absolute().parents[4]), str(Path(np.__file__).parents[1])]
+    folders = [str(Path(__file__).absolute().parents[2]), str(Path(np.__file__).parents[1])]
     program = (
         f"import sys\nsys.path[:0] = {folders!r}\n"
         f"sys.executable = {sys.executable!r}\n"

@@ -15,7 +15,7 @@ from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 from astra_vgpu.ground.cache_size import entries, limit_bytes, parse_size, shrink
 from astra_vgpu.ground.errors import BadInput
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)

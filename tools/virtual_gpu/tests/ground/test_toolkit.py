@@ -13,7 +13,7 @@ import pytest
 from astra_vgpu.ground import toolkit
 from astra_vgpu.ground.errors import MissingDependency
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)

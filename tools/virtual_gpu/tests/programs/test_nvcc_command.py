@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from astra_vgpu.ground.toolkit import find_toolkit
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 KERNELS = """
 static __global__ void k(int* p, int n) { if (threadIdx.x <= n) p[threadIdx.x] += threadIdx.x; }
 void add(int* p, int n) { k<<<1, 64>>>(p, n); }

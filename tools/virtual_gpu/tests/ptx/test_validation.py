@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu import c_engine
+
+from astra_vgpu.c_engine import translate
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.ptx.validation import check, reached, unreached
 from astra_vgpu.types import PtxUnsupported
@@ -17,9 +18,10 @@ HEAD = (
 
 
 def outcome(body: str) -> str:
+    """What the C engine, which translates all instructions, makes of the kernel."""
     module = parse(f"{HEAD}{body}\nret; }}")
     try:
-        c_engine.translate(module, "k")
+        translate(module, "k")
     except PtxUnsupported:
         return "unsupported"
     return "accepted"
