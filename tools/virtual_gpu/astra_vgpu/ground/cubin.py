@@ -13,7 +13,7 @@ from math import prod
 from types import MappingProxyType
 
 from astra_vgpu.ground import elf
-from astra_vgpu.ground.elf import Elf, ElfError, Section
+from astra_vgpu.ground.elf import Elf, ElfError, ElfSection
 
 MACHINE_CUDA = 0xBE
 RESERVED_SHARED, RESERVED_SHARED_BYTES = ".nv.shared.reserved.0", 1024
@@ -104,7 +104,7 @@ def _compute(binary: Elf) -> tuple[int, int]:
     return number // 10, number % 10
 
 
-def _kernels(binary: Elf, sections: Mapping[str, Section]) -> Iterator[tuple[str, CubinKernel]]:
+def _kernels(binary: Elf, sections: Mapping[str, ElfSection]) -> Iterator[tuple[str, CubinKernel]]:
     registers = dict(
         struct.unpack("<II", value)
         for attribute, value in _attributes(sections.get(".nv.info"))
@@ -165,7 +165,7 @@ def _three(value: bytes | None) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def _attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
+def _attributes(section: ElfSection | None) -> Iterator[tuple[int, bytes]]:
     """Attribute and value: the two bytes that stand in the record, or as many as they say."""
     content = section.content if section else b""
     at = 0

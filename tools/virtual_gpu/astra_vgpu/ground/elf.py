@@ -28,7 +28,7 @@ class ElfError(ValueError):
 
 
 @dataclass(frozen=True)
-class Section:
+class ElfSection:
     name: str
     kind: int
     flags: int
@@ -40,7 +40,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class ElfSymbol:
     name: str
     binding: int
     kind: int
@@ -52,7 +52,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Relocation:
+class ElfRelocation:
     offset: int
     symbol: int
     addend: int
@@ -79,7 +79,7 @@ class Elf:
         return Elf(path.read_bytes())
 
     @cached_property
-    def symbols(self) -> list[Symbol]:
+    def symbols(self) -> list[ElfSymbol]:
         symbols = []
         for section in self.sections:
             if section.kind == SYMBOL_TABLE:
@@ -87,29 +87,31 @@ class Elf:
                 for row in _SYMBOL.iter_unpack(section.content):
                     name, info, other, index, value, size = row
                     symbols.append(
-                        Symbol(_text(texts, name), info >> 4, info & 15, other, index, value, size)
+                        ElfSymbol(
+                            _text(texts, name), info >> 4, info & 15, other, index, value, size
+                        )
                     )
         return symbols
 
-    def relocations(self, target: int) -> list[Relocation]:
+    def relocations(self, target: int) -> list[ElfRelocation]:
         """Those that change section number `target`; the form with addends, x86-64's only one."""
         return [
-            Relocation(offset, info >> 32, addend)
+            ElfRelocation(offset, info >> 32, addend)
             for section in self.sections
             if section.kind == RELOCATIONS_ADDEND and section.info == target
             for offset, info, addend in _RELOCATION.iter_unpack(section.content)
         ]
 
-    def place(self, relocation: Relocation) -> tuple[int, int]:
+    def place(self, relocation: ElfRelocation) -> tuple[int, int]:
         """Section and offset that a relocation leads to, where it is to data or code in here."""
         symbol = self.symbols[relocation.symbol]
         return symbol.section, symbol.value + relocation.addend
 
 
-def _section(content: bytes, row: tuple[int, ...], texts: bytes) -> Section:
+def _section(content: bytes, row: tuple[int, ...], texts: bytes) -> ElfSection:
     name, kind, flags, _, offset, size, link, info = row[:8]
     held = b"" if kind == NO_BITS else content[offset : offset + size]
-    return Section(_text(texts, name), kind, flags, size, held, link, info)
+    return ElfSection(_text(texts, name), kind, flags, size, held, link, info)
 
 
 def _text(texts: bytes, offset: int) -> str:
