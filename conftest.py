@@ -12,10 +12,10 @@ from importlib.metadata import version
 
 import pynvml
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.ground.toolkit import host_tool_versions
 from hypothesis import HealthCheck, settings
 
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import host_tool_versions
 from tests.tiers import split
 from tests.virtual_gpu_suite import has_passed, is_covered
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Kernel
 from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.types import Timed
+from astra_vgpu.ground.errors import BadInput
 
 MARK = "tune:"
 PROMPT = (

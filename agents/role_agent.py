@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from astra_vgpu.ground.errors import MissingDependency
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import Response
 from autogen_agentchat.messages import (
@@ -44,6 +43,7 @@ from astra_chat.agents.turns import (
     reply_type,
 )
 from astra_chat.agents.usable_reply import payload_of
+from astra_vgpu.ground.errors import MissingDependency
 
 DESCRIPTIONS: dict[RoleName, str] = {
     "tester": "writes further test cases",

@@ -30,12 +30,11 @@ from typing import TYPE_CHECKING, Any
 from astra_chat.version import __version__
 
 if TYPE_CHECKING:
-    from astra_vgpu.ground.errors import BadInput, MissingDependency
-
     from astra_chat.analysis.recorded_run import load_transcript
     from astra_chat.judging.evaluating import evaluate
     from astra_chat.session.api import arun, run
     from astra_chat.tools.judge import Judge
+    from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 __all__ = [
     "BadInput",

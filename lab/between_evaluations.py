@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import INSTRUCTIONS, profile_on
 from astra_chat.tools.types import CaseTime, Timed
 from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from lab.commands import print_document
 from lab.result_tables import table_row
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError
-
 from astra_chat.tools.recordings.reading import expanded
+from astra_vgpu.ground.errors import AstraError
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.session.export import export_best
@@ -39,6 +38,7 @@ from astra_chat.tools.types import Value, candidate_id
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import module_file
 from astra_chat.transcript.turns import texts
+from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 from lab.live_runs import load
 from lab.result_tables import table_row

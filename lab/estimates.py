@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.models.script import load_script, scripted_names
@@ -23,6 +22,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.ranking import estimated_times
 from astra_chat.tools.types import Device, EstimatedTime, Value, candidate_id
+from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 
 SCHEMA = "astra-chat/estimates/1"

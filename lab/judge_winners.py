@@ -21,13 +21,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError
-
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device
+from astra_vgpu.ground.errors import AstraError
 from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, load
 from lab.results import write_evaluation

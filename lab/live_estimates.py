@@ -20,8 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.descriptions import describe
@@ -35,6 +33,8 @@ from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.ranking import estimated_times
 from astra_chat.tools.types import EstimatedTime, MeasuredTime, Timed, Value
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, load
 from lab.result_tables import table_row

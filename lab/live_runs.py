@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.recordings.reading import expanded, in_archive
 from astra_chat.tools.types import Timed
@@ -23,6 +21,7 @@ from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.summary import RunSummary, summarize
+from astra_vgpu.ground.errors import BadInput
 from lab.results import read_evaluation
 from lab.winners import fastest, settled
 

@@ -233,8 +233,6 @@ def noise(device: str, repeats: int, names: Sequence[str]) -> None:
 
     Reads on a GPU; an estimate has no noise.
     """
-    from astra_vgpu.ground.errors import BadInput
-
     from astra_chat.tools.build.nvcc import Build, build
     from astra_chat.tools.run.oracle import Oracle
     from astra_chat.tools.run.runner import Runner
@@ -242,6 +240,7 @@ def noise(device: str, repeats: int, names: Sequence[str]) -> None:
     from astra_chat.tools.system.subprocesses import Stop
     from astra_chat.tools.task.folder import find_task, task_names
     from astra_chat.tools.timing.verdict import time_cases
+    from astra_vgpu.ground.errors import BadInput
 
     chosen, times = pick_device(device), list[MeasuredTime]()
     if chosen.kind != "cuda":
@@ -284,8 +283,6 @@ def width(device: str) -> None:
 
     Reads on a GPU. One line per case and number of blocks, of one long measurement.
     """
-    from astra_vgpu.ground.errors import BadInput
-
     from astra_chat.tools.build.nvcc import Build, build
     from astra_chat.tools.run.case_run import CaseRun
     from astra_chat.tools.run.oracle import Oracle
@@ -294,6 +291,7 @@ def width(device: str) -> None:
     from astra_chat.tools.system.subprocesses import Stop
     from astra_chat.tools.task.folder import find_task
     from astra_chat.tools.timing.gpu_samples import log_ratios, steady, width_of
+    from astra_vgpu.ground.errors import BadInput
 
     task, chosen = find_task("silu_and_mul"), pick_device(device)
     if chosen.kind != "cuda":

@@ -16,8 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError, BadInput
-
 from astra_chat.session.export import export_best
 from astra_chat.session.export_example import call_arguments
 from astra_chat.tools.system.devices import gpu_uuid, pick_device
@@ -25,6 +23,7 @@ from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device
+from astra_vgpu.ground.errors import AstraError, BadInput
 from lab.commands import one_line_errors
 
 TIMEOUT_S = 300.0

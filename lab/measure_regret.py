@@ -20,8 +20,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError, BadInput
-
 from astra_chat.tools.build.nvcc import build_all
 from astra_chat.tools.check.hidden_cases import Weighted, reseeded
 from astra_chat.tools.entropy import Entropy
@@ -33,6 +31,7 @@ from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.halving import halved
 from astra_chat.tools.tuning.ranking import estimated_ratios
 from astra_chat.tools.types import AnyTime, Outcome, candidate_id
+from astra_vgpu.ground.errors import AstraError, BadInput
 from lab.commands import one_line_errors
 from lab.regret import (
     SpaceStudy,

@@ -12,8 +12,6 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.models.script import scripted_names
 from astra_chat.tools.build.nvcc import build, require_build
 from astra_chat.tools.check.sweep import CHILD, Sweep
@@ -23,6 +21,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Device
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import best_side
 from lab.commands import one_line_errors
 

@@ -17,8 +17,6 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError, BadInput
-from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ValidationError
 
 from astra_chat.tools.build.hosted import hosted_library
@@ -27,6 +25,8 @@ from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values, prototype
 from astra_chat.tools.types import Case, Device, Value, candidate_id
+from astra_vgpu.ground.errors import AstraError, BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from lab.commands import one_line_errors
 
 SCHEMA = "astra-chat/paper-method/1"

@@ -15,8 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError
-
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.check.checker import Checker
@@ -27,6 +25,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Correct, Unsupported
+from astra_vgpu.ground.errors import AstraError
 from lab.planted_faults import Fault, faults, source
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "research" / "planted.md"

@@ -18,8 +18,6 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.recordings.archive import Archive, packed, sha256
 from astra_chat.tools.recordings.reading import (
     default_runs,
@@ -29,6 +27,7 @@ from astra_chat.tools.recordings.reading import (
     read_recorded,
 )
 from astra_chat.tools.system.whole_file import write_whole
+from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 
 

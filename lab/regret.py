@@ -10,13 +10,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
 
 DRAWS = 2000
 """Draws of points at random, to say what they would have found."""

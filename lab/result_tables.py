@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ValidationError
 
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed, Value
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from lab.baselines.evidence import Comparison
 from lab.estimates import Estimates
 from lab.paper_method import EventTime, PaperMethod

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.tools.descriptions import verdict
@@ -25,6 +24,7 @@ from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import state_of
+from astra_vgpu.ground.errors import BadInput
 from lab import estimates, paper_method
 from lab import result_tables as tables
 from lab.baselines import evidence

@@ -17,15 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.errors import AstraError
-from astra_vgpu.ground.toolkit import find_toolkit
-
 from astra_chat.tools.build.proven_object import both_objects
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.toolkit import find_toolkit
 
 ROOT = Path(__file__).resolve().parents[1]
 

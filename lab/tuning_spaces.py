@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.tuning.space import Space, read_space
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.toolkit import host_tool_versions
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_vgpu.ground.errors import BadInput, MissingDependency
-from astra_vgpu.types import Engine
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
@@ -50,6 +47,8 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.types import Engine
 
 CASE_LISTS = ("demo", "bench")
 

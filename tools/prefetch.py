@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from astra_vgpu.ground.errors import MissingDependency
-
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import prepare_sanitizers
@@ -21,6 +19,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Device
+from astra_vgpu.ground.errors import MissingDependency
 
 TIMERS = 4
 """Processes that start while one times."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from astra_vgpu.ground.errors import MissingDependency
-
 from astra_chat.analysis.rows import CaseRow, EvaluationRow
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import MissingDependency
 
 try:
     import pandas as pd

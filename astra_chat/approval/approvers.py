@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
-from astra_vgpu.ground.errors import AstraError, BadInput, reading
 from pydantic import Field, ValidationError
 
 from astra_chat.agents.approval import Choice, Question, decision
@@ -27,6 +26,7 @@ from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import AstraError, BadInput, reading
 
 ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from astra_vgpu.ground.errors import BadInput, reading
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from astra_chat.agents.strategy import parse_strategy
@@ -22,6 +21,7 @@ from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.options import OneLine, RunOptions
+from astra_vgpu.ground.errors import BadInput, reading
 
 MAX_RUNS = 10_000
 PLACES = {"task": "", "strategy": "", "start": "", "repeat": "", "run": ""}

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import BadInput, reading
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.campaign.campaign_file import CampaignFile
@@ -21,6 +20,7 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
 from astra_chat.transcript.time_use import TimeUse, sum_of
 from astra_chat.transcript.under_way import locked_inodes
+from astra_vgpu.ground.errors import BadInput, reading
 
 INDEX, LOCK = "index.json", ".lock"
 

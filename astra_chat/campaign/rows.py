@@ -6,9 +6,6 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.ground.gpu_specs import spec
-
 from astra_chat.campaign.plan import RunPlan, mailboxes_of, transcript_of
 from astra_chat.mailbox.questions import is_open
 from astra_chat.session.advance import standing_of
@@ -18,6 +15,8 @@ from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
 from astra_chat.transcript.time_use import TimeUse
 from astra_chat.transcript.under_way import locked_inodes, state_of_run
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 
 RowState: TypeAlias = Literal[
     "new", "running", "waiting", "ended", "stopped", "failed", "left_out", "unreadable"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.display.notes import note
+from astra_vgpu.ground.errors import BadInput
 
 if TYPE_CHECKING:
     from astra_chat.agents.approval import Choice

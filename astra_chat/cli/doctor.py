@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
+from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
+from astra_chat.tools.types import Value
 from astra_vgpu.ground.cache import cache_folder
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec
@@ -24,10 +28,6 @@ from astra_vgpu.ground.toolkit import (
     find_toolkit,
     host_tool_versions,
 )
-
-from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
-from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
-from astra_chat.tools.types import Value
 
 SCHEMA = "astra-chat/doctor/1"
 KEY_NAMES = ("OPENAI_API_KEY",)

@@ -58,11 +58,10 @@ def work(
     --json prints one document at the end, so it goes with --once. Exit code with --once: 2 if a
     job was refused, 3 if a result could not be written.
     """
-    from astra_vgpu.ground.errors import BadInput
-
     from astra_chat.detached.worker import Worker, work_on
     from astra_chat.session.provenance import versions
     from astra_chat.tools.system.devices import pick_device
+    from astra_vgpu.ground.errors import BadInput
 
     if as_json and not once:
         raise BadInput("--json goes with --once: without it the command does not end")

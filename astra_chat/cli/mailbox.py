@@ -99,12 +99,11 @@ def answer(
     as_json: JsonOption = False,
 ) -> None:
     """Check an answer against schema and facts, and give it to the run."""
-    from astra_vgpu.ground.errors import BadInput
-
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.mailbox.checking import answer as check_and_give
     from astra_chat.mailbox.files import MAX_BYTES
     from astra_chat.mailbox.questions import find
+    from astra_vgpu.ground.errors import BadInput
 
     if words is not None and words_file is not None:
         raise BadInput("give --words TEXT or --words-file FILE, not both")

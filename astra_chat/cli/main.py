@@ -13,12 +13,12 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from astra_vgpu.ground.cache_size import limit_bytes
 
 from astra_chat.cli import streams
 from astra_chat.cli.exit_codes import EPILOG, exit_code_of
 from astra_chat.display.notes import note
 from astra_chat.version import __version__
+from astra_vgpu.ground.cache_size import limit_bytes
 
 app = typer.Typer(
     name="astra-chat",

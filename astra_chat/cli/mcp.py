@@ -6,9 +6,9 @@ import sys
 from importlib.util import find_spec
 
 import typer
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.cli.tasks import TrustOption
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 INSTALL = "pip install 'astra-chat[mcp]'"
 

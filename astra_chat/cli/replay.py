@@ -73,12 +73,11 @@ def replay(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
 ) -> None:
     """Show a recorded run as the live run looked, or judge it again."""
-    from astra_vgpu.ground.errors import BadInput
-
     from astra_chat.replay.selection import Selection
     from astra_chat.replay.show import replay as show
     from astra_chat.replay.show import show_prompts, wants_pager
     from astra_chat.transcript.reader import incompleteness, read, unknown_kinds
+    from astra_vgpu.ground.errors import BadInput
 
     transcript = read(file)
     ways = [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from astra_vgpu.ground.errors import BadInput
 
 NAME = "astra-chat"

@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from astra_vgpu.ground.errors import BadInput, MissingDependency
-
 from astra_chat.detached.answering import framed
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import Job
@@ -33,6 +31,7 @@ from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.archive import MAX_ZIP_BYTES
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
 """Command that reaches a host, unless ASTRA_SSH names another. It asks nothing, and notices a host

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.detached.jobs import (
@@ -51,6 +50,7 @@ from astra_chat.transcript.archive import (
     write_zip,
 )
 from astra_chat.transcript.run_folder import JOBS
+from astra_vgpu.ground.errors import BadInput
 
 MANIFEST = "manifest.json"
 OF_A_JOB = re.compile(rf"{JOBS}/([0-9a-f]{{64}})/({JOB}|{RESULT}|{REFUSED})".replace(".", r"\."))

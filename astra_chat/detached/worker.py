@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency, failure
-
 from astra_chat.agents.reply_errors import MAX_SOURCE
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import (
@@ -45,6 +43,7 @@ from astra_chat.transcript.recorded_cases import (
     require_bounded_task,
 )
 from astra_chat.transcript.recorded_task import write_task_files
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency, failure
 
 LOOK_S = 1.0
 """Between two looks for jobs."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_vgpu.ground.gpu_specs import spec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -27,6 +26,7 @@ from astra_chat.tools.types import (
     Profile,
     Timed,
 )
+from astra_vgpu.ground.gpu_specs import spec
 
 WIDE = 110
 """Columns from which a metric's figures and words have room beside its name."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import reading
 from pydantic import ConfigDict, Field
 
 from astra_chat.agents.results_text import judge_report
@@ -17,6 +16,7 @@ from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.task.case_text import read_case
 from astra_chat.tools.types import Correct, Timed, Value
+from astra_vgpu.ground.errors import reading
 
 
 class EvaluationReport(Value):

@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import Field, ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, write_new
@@ -28,6 +27,7 @@ from astra_chat.mailbox.questions import (
 )
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
 
 SETTLED_S = 2.0
 """A file by hand that has not changed for so long is whole."""

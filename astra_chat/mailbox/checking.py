@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.agents.fact_check import contradiction
@@ -27,6 +26,7 @@ from astra_chat.mailbox.questions import Question
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_task import baseline_text, task_of
 from astra_chat.transcript.turns import state_of
+from astra_vgpu.ground.errors import BadInput
 
 PATIENCE_S = 3.0
 """A run records a turn a moment after it has asked for the next one."""

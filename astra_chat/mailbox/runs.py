@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, write_new
@@ -16,6 +15,7 @@ from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.under_way import locked_inodes, state_of_run
+from astra_vgpu.ground.errors import BadInput
 
 RUNS = ".runs"
 """Folder in a mailbox: a file for each run that was started with it."""

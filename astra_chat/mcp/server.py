@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio
-from astra_vgpu.ground.errors import failure
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
@@ -26,6 +25,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import summarize
 from astra_chat.version import __version__
 from astra_chat.viewer.runs import RunRow, Runs, require_folder
+from astra_vgpu.ground.errors import failure
 
 INSTRUCTIONS = (
     "Astra judges and optimizes CUDA kernels. `tasks` and `task` say what a kernel has to do;"

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.models.mailbox import MailboxModels
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.recording import Recording
@@ -19,6 +17,7 @@ from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 
 
 def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:

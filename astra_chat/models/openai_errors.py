@@ -8,10 +8,10 @@ from ipaddress import ip_address
 from typing import Any
 
 import openai
-from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from pydantic import SecretStr
 
 from astra_chat.models.openai_options import MASKED_CHARACTERS, OpenAIOptions
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 PASSING_STATUS = (408, 409, 425, 429)
 """Besides all from 500 up."""

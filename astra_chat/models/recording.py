@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 from pydantic import ValidationError
 
 from astra_chat.models.difference import difference, nearest
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.lines import read_lines
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 Mode = Literal["record", "auto", "replay"]
 """auto: recorded answers are played back; other requests are made and recorded."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool
 from pydantic import TypeAdapter
@@ -15,6 +14,7 @@ from astra_chat.models.layer import JsonOutput, Layer
 from astra_chat.models.recording import Json, Recording
 from astra_chat.models.spec import Role
 from astra_chat.tools.text import one_line
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 FAILURES: dict[str, type[AstraError]] = {c.__name__: c for c in (BadInput, MissingDependency)}
 ANSWERS: dict[str, type[CreateResult]] = {c.__name__: c for c in (Answer, CreateResult)}

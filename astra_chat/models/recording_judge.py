@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import BaseModel, ValidationError
 
 from astra_chat.agents.judge_protocol import JudgeProtocol
@@ -19,6 +18,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Device, sha256_of
+from astra_vgpu.ground.errors import BadInput
 
 V = TypeVar("V", bound=BaseModel)
 WHO = "executor"

@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import Field, ValidationError, model_validator
 
 from astra_chat.agents.edits import kernel_of
@@ -23,6 +22,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Basis, Value
+from astra_vgpu.ground.errors import BadInput
 
 SCRIPT = Path("script", "script.toml")
 

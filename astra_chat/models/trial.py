@@ -6,7 +6,6 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from autogen_core.models import LLMMessage, UserMessage
 from pydantic import BaseModel, ValidationError
 
@@ -15,6 +14,7 @@ from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.run_models import Models, RunModels
 from astra_chat.models.spec import ROLES, Role, at_address, parse
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 QUESTION = (
     "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.agents.fact_check import ask_to_check
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.reply_errors import ask_again
@@ -27,6 +25,7 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.turns import finished, turns_of
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

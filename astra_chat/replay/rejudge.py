@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from astra_vgpu.ground.errors import BadInput
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +30,7 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes, task_of
 from astra_chat.transcript.turns import state_of, texts
+from astra_vgpu.ground.errors import BadInput
 
 SCHEMA = "astra-chat/rejudged/1"
 ALIKE = 1.25

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Speaker
 from astra_chat.transcript.events import Record, TurnEvent
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

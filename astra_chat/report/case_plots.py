@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_vgpu.ground.gpu_specs import GpuSpec
-
 from astra_chat.report.figures import (
     BAD,
     BASELINE,
@@ -23,6 +21,7 @@ from astra_chat.report.figures import (
 )
 from astra_chat.tools.types import AnyTime, Basis
 from astra_chat.transcript.summary import Timing
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 ROW_IN = 0.34
 CHARACTER_IN = 0.062

@@ -37,12 +37,11 @@ def report(
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the path.")] = False,
 ) -> None:
     """Write recorded runs as one HTML file: results, rounds, chat, sources, provenance."""
-    from astra_vgpu.ground.errors import BadInput
-
     from astra_chat.display.notes import note
     from astra_chat.report.html import report as page
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.transcript.reader import read, unknown_kinds
+    from astra_vgpu.ground.errors import BadInput
 
     to_stdout = str(out) in STDOUT
     if to_stdout and as_json:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_vgpu.ground.errors import AstraError
-from astra_vgpu.ground.gpu_specs import spec
 from markupsafe import Markup
 
 from astra_chat.display.results_table import where
@@ -24,6 +22,8 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text, task_of
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
 from astra_chat.transcript.turns import texts, turns_of
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import spec
 
 DRAWINGS = ("rounds", "predictions", "cases", "parts", "roofline", "errors", "steps", "tokens")
 

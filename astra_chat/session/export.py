@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
-
 from astra_chat.session.export_example import example_source
 from astra_chat.session.torch_operator import operator_source
 from astra_chat.tools.build.built_text import Unreadable, built_text
@@ -31,6 +29,7 @@ from astra_chat.transcript.run_folder import (
     TORCH_OPERATOR,
     module_file,
 )
+from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
 
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:

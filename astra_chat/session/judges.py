@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from astra_vgpu.ground.toolkit import find_tool
-
 from astra_chat.agents.turns import Turns
 from astra_chat.detached.asking import DetachedJudge, close_jobs
 from astra_chat.detached.carrying import carrier_for
@@ -13,6 +11,7 @@ from astra_chat.session.signals import ChatLoop
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.run_folder import JOBS
+from astra_vgpu.ground.toolkit import find_tool
 
 
 def judge_for(

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.agents.limits import Limits
 from astra_chat.detached.carrying import Destination, place_of
 from astra_chat.models.open_models import by_default, open_models
@@ -18,6 +16,7 @@ from astra_chat.tools.system.devices import pick_device, wanted_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.options import RunOptions
+from astra_vgpu.ground.errors import BadInput
 
 NOBODY = "none"
 """--approver: nobody decides; it switches off what a run was begun with."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of, states
 from astra_chat.agents.stop_reasons import STOP_TEXTS
@@ -33,6 +31,7 @@ from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes
 from astra_chat.transcript.run_folder import require_no_links
 from astra_chat.transcript.turns import finished, turns_of
+from astra_vgpu.ground.errors import BadInput
 
 NO_LIMITS = Limits(rounds=10**9)
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, aclosing, closing, nullcontext, suppress
 from typing import Literal, TypeAlias, cast
 
-from astra_vgpu.ground.errors import AstraError, MissingDependency
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import ExternalTermination
 from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, SelectSpeakerEvent
@@ -52,6 +51,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.run_folder import BEST_MODULE
 from astra_chat.transcript.summary import summarize
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 
 logger = logging.getLogger(__name__)
 

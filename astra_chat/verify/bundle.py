@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import Field, ValidationError
 
 from astra_chat.tools.system.regular_file import open_regular
@@ -20,6 +19,7 @@ from astra_chat.tools.types import Value
 from astra_chat.transcript.archive import read_zip
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
+from astra_vgpu.ground.errors import BadInput
 
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -13,8 +13,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astra_vgpu.ground.gpu_specs import spec
-
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import Evaluation
@@ -32,6 +30,7 @@ from astra_chat.verify.bundle import MANIFEST, SIGNATURE, Manifest
 from astra_chat.verify.bundle_claims import samples
 from astra_chat.verify.recorded import Run, opened
 from astra_chat.version import __version__
+from astra_vgpu.ground.gpu_specs import spec
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.agents.run_state import RunState
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
@@ -17,6 +15,7 @@ from astra_chat.transcript.events import Ended, Header, Judged, Resumed
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import state_of, texts
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.report.turns import TurnText, TurnTexts
@@ -14,6 +13,7 @@ from astra_chat.transcript.events import Record
 from astra_chat.transcript.lines import MAX_FILE_BYTES
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.under_way import locked_inodes
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

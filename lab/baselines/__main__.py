@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_vgpu.ground.errors import BadInput
-
 from lab.commands import one_line_errors
 
 if TYPE_CHECKING:

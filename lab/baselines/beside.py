@@ -10,9 +10,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from astra_vgpu.ground.errors import AstraError, BadInput
-from astra_vgpu.ground.gpu_specs import spec
-
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
@@ -22,6 +19,8 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.verdict import time_cases
 from astra_chat.tools.types import BuildFailed, Case, Device, MeasuredTime, candidate_id
+from astra_vgpu.ground.errors import AstraError, BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from lab.baselines.captured import capture_plans
 from lab.baselines.evidence import Comparison, Kernel
 from lab.baselines.foreign import Foreign, Places, foreign_kernels

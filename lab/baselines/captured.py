@@ -16,10 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from astra_vgpu.ground.cubin import Cubin, read_cubin
-from astra_vgpu.ground.elf import ElfError
-from astra_vgpu.ground.errors import AstraError, BadInput
-from astra_vgpu.ground.gpu_specs import spec
 from pydantic import Field, ValidationError
 
 from astra_chat.tools.entropy import Seed
@@ -35,6 +31,10 @@ from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Device
+from astra_vgpu.ground.cubin import Cubin, read_cubin
+from astra_vgpu.ground.elf import ElfError
+from astra_vgpu.ground.errors import AstraError, BadInput
+from astra_vgpu.ground.gpu_specs import spec
 
 CHILD = "lab.baselines.cuda_record"
 LAB = Path(__file__).parents[1]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import MeasuredTime, candidate_id
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.evidence import Comparison, Evidence
 
 FLOORS = ("streaming", "empty")

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Device, MeasuredTime, Value
+from astra_vgpu.ground.errors import BadInput
 
 SCHEMA = "astra-chat/baselines/1"
 

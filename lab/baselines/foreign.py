@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.build.tvm_ffi_binding import tvm_ffi_folder
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.fatbin import cubin_with, kernels_of
 from lab.baselines.triton_kernels import IN_TRITON
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import Beside, Pair, Stage
 from lab.baselines.evidence import Comparison, Evidence, Kernel, read, write
 from lab.baselines.foreign import Places

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.new.triton_compile import Compiled, Constant, Variant, compiled
 from astra_chat.tools.new.triton_ptx import asm_statement, entry_of
+from astra_vgpu.ground.errors import BadInput
 
 WARP = 32
 DECLARED = {"i32": "int", "fp32": "float"}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_vgpu.ground.errors import AstraError
-
 from lab.virtual_gpu.bench import bench
 from lab.virtual_gpu.constant_words import constants
 from lab.virtual_gpu.fuzz import fuzz

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+
 from astra_vgpu import c_engine, numpy_engine
 from astra_vgpu.c_engine.build import ensure_runtime
 from astra_vgpu.ground.errors import MissingDependency

@@ -7,7 +7,6 @@ from pathlib import Path
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import GpuSpec, spec
 from astra_vgpu.model.estimate import estimate
-
 from lab.virtual_gpu.validation import counted, measured
 from lab.virtual_gpu.validation.points import HERE, read_points
 from lab.virtual_gpu.validation.score import Scored, score

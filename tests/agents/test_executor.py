@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 from autogen_agentchat.agents import UserProxyAgent
 from autogen_core import CancellationToken
 
@@ -24,6 +23,7 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Case, candidate_id
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import (
     BROKEN,
     SCALAR,

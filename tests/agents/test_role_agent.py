@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 from autogen_agentchat.base import Response
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_core import CancellationToken
@@ -43,6 +42,7 @@ from astra_chat.agents.turns import (
     Turn,
 )
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import BROKEN, baseline_turns, build, plan, run_request, suite
 
 INFO = ModelInfo(

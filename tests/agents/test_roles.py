@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.model.constants import FITTED
-from astra_vgpu.model.issue import SLOTS
 
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.turns import MODEL_ROLES, RoleName
@@ -27,6 +24,9 @@ from astra_chat.tools.profiling.metrics import (
     WAVES,
 )
 from astra_chat.tools.types import ValueFamily
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.model.constants import FITTED
+from astra_vgpu.model.issue import SLOTS
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)

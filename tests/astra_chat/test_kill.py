@@ -11,7 +11,6 @@ import traceback
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.turns import Turn
 from astra_chat.models.open_models import open_models
@@ -23,6 +22,7 @@ from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, story, timed
 
 KILLS = 80

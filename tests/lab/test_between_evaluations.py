@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from lab.between_evaluations import differences, document
 from tests.recorded_files import LIVE
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from astra_vgpu.ground.errors import BadInput
 from torch.nn import functional
 
 from astra_chat.tools.build.tvm_ffi_binding import parameter_names
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
 from lab import decode_step
 from lab.decode_layer import TASKS, document, read_layer, winners
 from tests.recorded_files import LIVE, live_runs

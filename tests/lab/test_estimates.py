@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import candidate_id
+from astra_vgpu.ground.errors import BadInput
 from lab.estimates import SCHEMA, estimates, read, shared_cases
 from tests.recorded_files import EXAMPLES
 

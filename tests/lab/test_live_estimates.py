@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Unsupported
+from astra_vgpu.ground.errors import BadInput
 from lab import live_estimates
 from lab.live_runs import LiveRun, load
 from tests.recorded_files import LIVE, live_runs

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import geometric_mean
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.recordings.reading import read_recorded
+from astra_vgpu.ground.errors import BadInput
 from lab.live_results import document
 from lab.live_runs import load
 from lab.paper_method import read

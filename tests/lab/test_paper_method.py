@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import best_side, tier_side
 from lab.paper_method import (
     PAPER_SHAPES,

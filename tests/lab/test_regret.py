@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.tuning.halving_rounds import Halving
+from astra_vgpu.ground.errors import BadInput
 from lab.regret import (
     RegretStudy,
     SpaceStudy,

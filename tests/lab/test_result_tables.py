@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Correct, EstimatedTime, MeasuredTime, Profile, Timed
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.evidence import Comparison, Kernel
 from lab.estimates import Estimate, Estimates
 from lab.paper_method import read as read_method

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.run_state import state_of
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from lab.results import document, load
 from tests.recorded_files import EXAMPLES, PLAIN, ROOT
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
 from lab.tuning_spaces import SPACES, space_of
 
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from astra_vgpu.ground.toolkit import find_toolkit
-
 from astra_chat.models.script import Script, ScriptedKernel
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
@@ -19,6 +17,7 @@ from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.toolkit import find_toolkit
 
 NAMES = re.compile(r"`[^`]*`|\bL[12]\b")
 """What may hold digits: names of code between backquotes, and the caches."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
-from astra_vgpu.gpu import VirtualGpu
-from astra_vgpu.ground.gpu_specs import spec
 from numpy.lib.stride_tricks import as_strided
 
+from astra_vgpu.gpu import VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
 from tests.tools.call_binding import Array, DeviceTensor, zeros
 
 TOKENS, HEADS, HEAD_SIZE, BLOCKS, BLOCK_SIZE = 3, 2, 8, 2, 16

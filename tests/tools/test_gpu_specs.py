@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground import gpu_specs
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import SPECS, GpuSpec, spec, spec_for_device_name

@@ -18,11 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
-from astra_vgpu.ground.errors import BadInput, MissingDependency
-from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
-from astra_vgpu.sass.disassembly import OPTIONS
-
 from astra_chat.tools.build import standard_headers
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
@@ -33,6 +28,10 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
+from astra_vgpu.sass.disassembly import OPTIONS
 
 BUILD_TIMEOUT_S = 180.0
 """Processor time of each of a build's processes: an overloaded machine takes longer over it."""

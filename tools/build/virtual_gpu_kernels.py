@@ -12,14 +12,13 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
+from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, run_limited
 from astra_vgpu.ground.cache import cache_folder
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.toolkit import find_compiler
 from astra_vgpu.types import Engine
-
-from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, run_limited
 
 TRANSLATE_TIMEOUT_S, TRANSLATE_MEMORY_BYTES = 60.0, 4 * 2**30
 COMPILE_TIMEOUT_S, COMPILE_MEMORY_BYTES = 120.0, 4 * 2**30

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from zlib import crc32
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import Call, CheckProgress, check
@@ -46,6 +44,7 @@ from astra_chat.tools.types import (
     Correct,
     Wrong,
 )
+from astra_vgpu.ground.errors import BadInput
 
 Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""

@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from astra_vgpu.ground.cubin import read_cubin
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.calls import CheckProgress
 from astra_chat.tools.check.drawn_dims import (
@@ -36,6 +34,7 @@ from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.types import Case, Correct, Crashed, Finding, Refused, Wrong
+from astra_vgpu.ground.cubin import read_cubin
 
 CALLS = 480
 """Legal calls that are drawn for the kernels that no call of a check launches."""

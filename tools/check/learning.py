@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
@@ -26,6 +24,7 @@ from astra_chat.tools.types import (
     Unsupported,
     Wrong,
 )
+from astra_vgpu.ground.errors import BadInput
 
 TOO_MANY_FAILURES, MOST_FAILURES = 3, 12
 """Runs of the baseline that end early: from the first number on, only cases are tried that are

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw_swept
@@ -34,6 +32,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.types import Case, Crashed, TimedOut
+from astra_vgpu.ground.errors import BadInput
 
 CHILD = "astra_chat.tools.children.cuda_sweep"
 TIMEOUT_S = 60.0

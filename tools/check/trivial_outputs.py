@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.check.compare import compare_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
@@ -32,6 +31,7 @@ from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.contract import MEASURED
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, Wrong, is_float
+from astra_vgpu.ground.errors import BadInput
 
 MUCH = 1.05
 """A result that is 5 % off has to fail as well: the tolerance is for rounding. A power of two, one

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from astra_vgpu.ground.cubin import read_cubin
 from cuda.bindings import driver
 
 from astra_chat.tools.plan.model import (
@@ -29,6 +28,7 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.cubin import read_cubin
 
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE: also the driver's error for a parameter that a kernel does not have."""

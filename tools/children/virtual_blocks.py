@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from astra_vgpu.gpu import VirtualGpu
 
 from astra_chat.tools.children.arguments import poison
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
@@ -22,6 +21,7 @@ from astra_chat.tools.task.block_images import (
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import layout
+from astra_vgpu.gpu import VirtualGpu
 
 
 class CallMemory:

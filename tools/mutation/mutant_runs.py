@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
-
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.failed import Failed
@@ -37,6 +35,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, TimedOut, Unsupported, Value, Wrong, sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 
 FIRST_WAVE = 8
 """Number of smallest cases, run first, on which it matters only whether a mutant is killed."""

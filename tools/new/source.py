@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from astra_vgpu.ground.errors import BadInput
-
 from astra_chat.tools.cpp_tokens import Token, tokens
+from astra_vgpu.ground.errors import BadInput
 
 _BETWEEN = re.compile(r"(?:\s|\\[ \t\f\v]*\r?\n|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")

@@ -10,15 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_vgpu.lowering.control_flow import control_flow
-from astra_vgpu.lowering.early_access import EarlyAccesses, LaunchParameters
-from astra_vgpu.lowering.inline import inline
-from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
-from astra_vgpu.ptx.lexer import PtxSyntaxError
-from astra_vgpu.ptx.parser import parse
-from astra_vgpu.ptx.some_kernels import with_kernels
-from astra_vgpu.types import PtxUnsupported
-
 from astra_chat.tools.plan.model import (
     POINTER_BYTES,
     TENSOR_MAP_BYTES,
@@ -28,6 +19,14 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.types import Unsafe
+from astra_vgpu.lowering.control_flow import control_flow
+from astra_vgpu.lowering.early_access import EarlyAccesses, LaunchParameters
+from astra_vgpu.lowering.inline import inline
+from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
+from astra_vgpu.ptx.lexer import PtxSyntaxError
+from astra_vgpu.ptx.parser import parse
+from astra_vgpu.ptx.some_kernels import with_kernels
+from astra_vgpu.types import PtxUnsupported
 
 
 @dataclass

@@ -8,14 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.ground.cache import cache_folder
-from astra_vgpu.ground.cubin import Cubin, CubinKernel
-from astra_vgpu.ground.errors import AstraError
-from astra_vgpu.ground.gpu_specs import GpuSpec
-from astra_vgpu.ground.toolkit import find_toolkit
-from astra_vgpu.runtime.cudart_binding import device_bytes
-from astra_vgpu.runtime.cudart_build import LIBRARY, ensure_runtime
-
 from astra_chat.tools.plan.programs import ensure_recorder, ensure_stub
 from astra_chat.tools.plan.report import (
     Denied,
@@ -30,6 +22,13 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Finished, Stop, run_limited, signal_name
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.ground.cubin import Cubin, CubinKernel
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import GpuSpec
+from astra_vgpu.ground.toolkit import find_toolkit
+from astra_vgpu.runtime.cudart_binding import device_bytes
+from astra_vgpu.runtime.cudart_build import LIBRARY, ensure_runtime
 
 RECORD_TIMEOUT_S = 30.0
 """Time limit of one recorder process, in s; a call of a launcher takes microseconds."""

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
-from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.ground.toolkit import Toolkit
-
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters
 from astra_chat.tools.types import sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import Toolkit
 
 COMPILE_TIMEOUT_S = 120.0
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-fvisibility=hidden")

@@ -12,8 +12,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from astra_vgpu.ground.cubin import CubinVariable
-
 from astra_chat.tools.plan.host_state import (
     ROUNDING_MODES,
     drawn_environments,
@@ -31,6 +29,7 @@ from astra_chat.tools.plan.stand_ins import (
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.cubin import CubinVariable
 
 MOST_RECORDINGS = 8
 """Most recordings of a case with a stack pattern and a host state of their own."""

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from astra_vgpu.ground.cubin import Cubin
-
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import (
     BEFORE_BYTES,
@@ -39,6 +37,7 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Addresses, Buffers
+from astra_vgpu.ground.cubin import Cubin
 
 EARLIER = (
     "differs between two calls with the same arguments: it depends on earlier calls, on the"

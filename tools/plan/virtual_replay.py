@@ -11,16 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_vgpu.gpu import VirtualGpu
-from astra_vgpu.ground.gpu_specs import GpuSpec
-from astra_vgpu.model.launch_price import second_launch_us
-from astra_vgpu.runtime.calls import (
-    INVALID_SYMBOL,
-    INVALID_VALUE,
-    UNKNOWN_FUNCTION,
-    CallsOnGpu,
-)
-from astra_vgpu.types import Dim3, PtxUnsupported
 from numpy.lib.stride_tricks import as_strided
 
 from astra_chat.tools.plan.model import (
@@ -35,6 +25,16 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
+from astra_vgpu.gpu import VirtualGpu
+from astra_vgpu.ground.gpu_specs import GpuSpec
+from astra_vgpu.model.launch_price import second_launch_us
+from astra_vgpu.runtime.calls import (
+    INVALID_SYMBOL,
+    INVALID_VALUE,
+    UNKNOWN_FUNCTION,
+    CallsOnGpu,
+)
+from astra_vgpu.types import Dim3, PtxUnsupported
 
 
 class PlanUnsupported(PtxUnsupported):

@@ -15,9 +15,6 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from astra_vgpu.ground import elf
-from astra_vgpu.ground.elf import Elf
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
@@ -31,6 +28,8 @@ from astra_chat.tools.policy import (
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
+from astra_vgpu.ground import elf
+from astra_vgpu.ground.elf import Elf
 
 RUNTIME = re.compile(
     r"__cuda(RegisterFatBinary(End)?|UnregisterFatBinary|RegisterFunction|RegisterVar"

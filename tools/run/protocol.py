@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from astra_vgpu.model.estimate import Estimate
-from astra_vgpu.types import Counters, Engine
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.raw_times import RawTimes
 from astra_chat.tools.types import Case, How
+from astra_vgpu.model.estimate import Estimate
+from astra_vgpu.types import Counters, Engine
 
 Mode = Literal["check", "time", "profile"]
 TimedMode = Literal["cold", "warm", "events"]

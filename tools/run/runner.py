@@ -14,9 +14,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from astra_vgpu.ground.cache import cache_folder
-from astra_vgpu.types import Engine
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
@@ -48,6 +45,8 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.types import Engine
 
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from astra_vgpu.launch.engines import NOT_COMPILED, kernel_of
-from astra_vgpu.types import Engine
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
 from astra_chat.tools.entropy import Seed
@@ -23,6 +20,8 @@ from astra_chat.tools.run.protocol import CallRequest, VirtualRequest
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, Unsafe
+from astra_vgpu.launch.engines import NOT_COMPILED, kernel_of
+from astra_vgpu.types import Engine
 
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from astra_vgpu import ground
-
 from astra_chat.tools.sandbox import landlock
 from astra_chat.tools.sandbox.isolation import bubblewrap, isolation
+from astra_vgpu import ground
 
 SYSTEM = (
     "/usr",

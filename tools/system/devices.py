@@ -6,10 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from astra_chat.tools.types import Device
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec, spec_for_device_name
-
-from astra_chat.tools.types import Device
 
 
 def pick_device(name: str, gpu: str | None = None) -> Device:

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.tools.task.contract import Scalar
@@ -16,6 +15,7 @@ from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.placement import packed_pads, then_of
 from astra_chat.tools.task.task_file import case_fields
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 
 _TYPES: dict[str, type[float]] = {"float": float, "bool": bool, "int64_t": int}
 

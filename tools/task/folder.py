@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
@@ -27,6 +26,7 @@ from astra_chat.tools.task.task_file import (
     task_fields,
 )
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
+from astra_vgpu.ground.errors import BadInput
 
 BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
 TRANSCRIPT = "transcript.jsonl.gz"

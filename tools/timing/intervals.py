@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from astra_vgpu.model.ratio_interval import SHARED
-
 from astra_chat.tools.types import AnyTime, Timed
+from astra_vgpu.model.ratio_interval import SHARED
 
 
 def mean_interval(cases: Sequence[AnyTime]) -> tuple[float, float]:

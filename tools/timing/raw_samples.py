@@ -9,10 +9,10 @@ import base64
 import binascii
 import zlib
 
-from astra_vgpu.ground.errors import BadInput
 from pydantic import ValidationError
 
 from astra_chat.tools.run.raw_times import RawTimes
+from astra_vgpu.ground.errors import BadInput
 
 MOST_BYTES = 2**24
 """Most bytes of the JSON. A case has a few hundred samples."""

@@ -9,9 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from astra_vgpu.model.estimate import Estimate
-from astra_vgpu.model.ratio_interval import COVERAGE, ratio_interval
-
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
@@ -33,6 +30,8 @@ from astra_chat.tools.types import (
     Timed,
     Wrong,
 )
+from astra_vgpu.model.estimate import Estimate
+from astra_vgpu.model.ratio_interval import COVERAGE, ratio_interval
 
 MIN_GAIN = 1.01
 """What the lower end of the mean's interval must exceed to be accepted; slower likewise."""

@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.memory import block_races
@@ -35,8 +37,6 @@ from astra_vgpu.model.estimate import estimate
 from astra_vgpu.runtime.calls import device_array
 from astra_vgpu.runtime.compile import compile_file
 from astra_vgpu.types import LaunchReport
-from numpy.typing import NDArray
-
 from lab.virtual_gpu.validate import COUNTERS
 from lab.virtual_gpu.validation.counted import count as count_set
 from lab.virtual_gpu.validation.counted import (

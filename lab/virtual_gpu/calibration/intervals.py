@@ -30,7 +30,6 @@ from astra_vgpu.model.ratio_interval import (
     scale_of,
     unlikeness,
 )
-
 from lab.virtual_gpu.calibration import calibrate, tasks
 from lab.virtual_gpu.validation.points import HERE as VALIDATION
 from lab.virtual_gpu.validation.score import score

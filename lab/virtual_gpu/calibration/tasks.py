@@ -20,11 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.model.estimate import Estimate, estimate
-from astra_vgpu.model.ratio_interval import JUDGED_LAUNCH_US, judged
-from astra_vgpu.types import Dim3, Launch, LaunchReport
-
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.recordings.reading import read_recorded
@@ -35,6 +30,10 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case, candidate_id
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.model.estimate import Estimate, estimate
+from astra_vgpu.model.ratio_interval import JUDGED_LAUNCH_US, judged
+from astra_vgpu.types import Dim3, Launch, LaunchReport
 from lab.virtual_gpu.validation.counted import (
     Counted,
     read_report,

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from astra_vgpu.isa.fragments import BITS, Fragment, wmma_fragment
-
 from lab.virtual_gpu.numerics.instruction import ComparedInstruction
 
 _SUMS = "not stated"

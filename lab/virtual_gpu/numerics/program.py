@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.toolkit import find_toolkit
 from astra_vgpu.programs.run_program import run_program
 from astra_vgpu.types import Engine
-
 from lab.virtual_gpu.numerics.inputs import Bits, count, inputs, sample
 from lab.virtual_gpu.numerics.instruction import WIDTHS, ComparedInstruction
 

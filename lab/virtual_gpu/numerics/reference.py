@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from astra_vgpu.ground.errors import BadInput
 from numpy.typing import NDArray
 
+from astra_vgpu.ground.errors import BadInput
 from lab.virtual_gpu.numerics.inputs import Bits, sample
 from lab.virtual_gpu.numerics.instruction import ComparedInstruction
 from lab.virtual_gpu.numerics.ulps import checksums

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.types import Engine
-
 from lab.virtual_gpu.numerics.inputs import Bits
 from lab.virtual_gpu.numerics.instruction import ComparedInstruction
 from lab.virtual_gpu.numerics.instructions import instructions

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import GpuSpec
 from astra_vgpu.runtime.calls import device_array
 from astra_vgpu.runtime.compile import compile_file
 from astra_vgpu.types import Counters, Dim3, Engine, Launch, LaunchReport
-
 from lab.virtual_gpu.validation.points import Point, input_of
 from lab.virtual_gpu.validation.references import wrong
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import find_toolkit
-
 from lab.virtual_gpu.validation.points import HERE, Point
 from lab.virtual_gpu.validation.references import wrong
 

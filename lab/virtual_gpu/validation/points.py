@@ -9,8 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from astra_vgpu.ground.errors import BadInput
 from numpy.typing import NDArray
+
+from astra_vgpu.ground.errors import BadInput
 
 HERE = Path(str(files("lab.virtual_gpu.validation")))
 

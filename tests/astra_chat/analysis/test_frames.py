@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat import load_transcript
+from astra_vgpu.ground.errors import MissingDependency
 
 EXAMPLE = (
     Path(__file__).resolve().parents[3] / "transcripts" / "examples" / "virtual/silu_and_mul.jsonl"

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.approval import question
 from astra_chat.agents.run_state import state_of
@@ -34,6 +33,7 @@ from astra_chat.tools.types import Case, Unsafe, candidate_id
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     CASE,
     DEVICE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.approval import decision
 from astra_chat.agents.run_state import state_of
@@ -15,6 +14,7 @@ from astra_chat.session.final_message import ended
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of, turns_of
 from astra_chat.transcript.writer import Writer
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     SCALAR,
     VECTOR,

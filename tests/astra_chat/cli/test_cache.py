@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.cache import cache_folder
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
+from astra_vgpu.ground.cache import cache_folder
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 from astra_chat.cli.exit_codes import exit_code_of
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from tests.chat_samples import write_transcript
 from tests.sources import IMPORT_PATH
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.cli import mcp as command
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

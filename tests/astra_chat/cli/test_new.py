@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.cli.new import complete_task
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task_validation import check_task
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML
 from tests.sources import IMPORT_PATH
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.detached.carrying import (
     HOST_LIMIT_S,
@@ -25,6 +24,7 @@ from astra_chat.detached.jobs import folders_in, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import put
 from tests.astra_chat.remote_samples import stand_in
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.detached.jobs import (
     JOB,
@@ -22,6 +21,7 @@ from astra_chat.detached.jobs import (
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, sha256_of
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put
 from tests.full_disk import full_disk
 

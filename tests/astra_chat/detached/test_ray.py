@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import AstraError, BadInput
 
 from astra_chat.detached import ray_client
 from astra_chat.detached.carrying import Carrier, Destination
@@ -27,6 +26,7 @@ from astra_chat.detached.packing import pack_job
 from astra_chat.detached.ray_client import Cluster, RayClient, connected
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import TRANSCRIPT
+from astra_vgpu.ground.errors import AstraError, BadInput
 from tests.astra_chat.cli.test_judge_jobs import SHORT, verdicts
 from tests.astra_chat.detached.test_ray_worker import until
 from tests.astra_chat.job_samples import put

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.detached.carrying import Carrier, Destination
 from astra_chat.detached.ray_client import gpus_of
+from astra_vgpu.ground.errors import MissingDependency
 
 
 @pytest.mark.parametrize(

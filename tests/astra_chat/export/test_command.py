@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
+from astra_vgpu.ground.errors import BadInput
 from tests.recorded_files import EXAMPLES, VIRTUAL
 
 H200 = EXAMPLES / "h200/merge_state_v2.jsonl"

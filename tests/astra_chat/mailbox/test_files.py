@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.mailbox.files import MAX_BYTES, Unreadable, read_text, write_new
+from astra_vgpu.ground.errors import MissingDependency
 from tests.full_disk import full_disk
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.mailbox.answers import give, take
 from astra_chat.mailbox.questions import (
@@ -17,6 +16,7 @@ from astra_chat.mailbox.questions import (
     questions,
     waiting,
 )
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.mailbox_samples import meta
 from tests.full_disk import full_disk
 

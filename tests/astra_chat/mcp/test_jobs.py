@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.mcp.jobs import ENDED, MAX_JOBS, Jobs, JobStatus
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import VECTOR, WRONG
 
 

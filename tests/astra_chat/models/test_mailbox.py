@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 
@@ -27,6 +26,7 @@ from astra_chat.transcript.events import ChatMessage, Proposed, RejectedReply
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.mailbox_samples import go_on, open_question, run, scripted, states
 from tests.chat_samples import DEVICE, FixedJudge, run_options
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.agents.turns import Pass, Payload, Plan, Turn
 from astra_chat.models.open_models import open_models
@@ -21,6 +20,7 @@ from astra_chat.transcript.events import Chosen, Record, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import MissingDependency
 from tests.astra_chat.fake_openai import (
     Asked as Question,
 )

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import SecretStr
@@ -19,6 +18,7 @@ from astra_chat.models import retry
 from astra_chat.models.answer import Answer, require_usable
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked, FakeOpenAI, Reply, failed, in_order, said, serving
 
 KEY = "key-of-this-test-1234567890"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.models.openai_options import OPENAI_URL, OpenAIOptions, key_of, options_of
 from astra_chat.models.spec import ModelSpec
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.models.recording import Head, Json, Mode, Recording, key_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE
 
 HEAD = Head(

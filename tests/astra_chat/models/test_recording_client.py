@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 from autogen_core.models import (
     CreateResult,
     LLMMessage,
@@ -24,6 +23,7 @@ from astra_chat.models.layer import Layer
 from astra_chat.models.offline import MODEL_INFO, OfflineClient
 from astra_chat.models.recording import Head, Mode, Recording
 from astra_chat.models.recording_client import RecordingClient
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.chat_samples import DEVICE
 
 ASKED: list[LLMMessage] = [

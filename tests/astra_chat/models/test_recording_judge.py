@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.models.open_models import open_models
 from astra_chat.models.run_models import RunModels
@@ -23,6 +22,7 @@ from astra_chat.tools.types import Case, Timed, candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, Judged, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
 from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, FixedJudge, run_options, timed
 

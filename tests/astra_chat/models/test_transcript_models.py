@@ -7,7 +7,6 @@ import gzip
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from autogen_core.models import UserMessage
 
 from astra_chat.agents.position import position_line
@@ -30,6 +29,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import TRANSCRIPT, Task, find_task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, timed
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
@@ -28,6 +27,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     DEVICE,
     VECTOR,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
@@ -21,6 +20,7 @@ from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     DEVICE,
     KERNELS,

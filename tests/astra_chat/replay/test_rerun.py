@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
@@ -18,6 +17,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.events import ChatMessage, Deviation
 from astra_chat.transcript.reader import Transcript, read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     DEVICE,
     KERNELS,

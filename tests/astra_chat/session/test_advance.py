@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.detached.jobs import folders_in
 from astra_chat.detached.results import RESULT, write_refusal
@@ -26,6 +25,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import JOBS, TRANSCRIPT
 from astra_chat.verify.draw_claims import SEEDS, draw_claims
 from astra_chat.verify.recorded import opened
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import answer
 from tests.astra_chat.test_kill import NO_WINNER, Events
 from tests.chat_samples import DEVICE, FixedJudge, run_options, story

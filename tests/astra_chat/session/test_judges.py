@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.detached.jobs import CLOSED
 from astra_chat.models.open_models import open_models
@@ -18,6 +17,7 @@ from astra_chat.session.signals import ChatLoop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.options import RunOptions
+from astra_vgpu.ground.errors import MissingDependency
 from tests.astra_chat.test_kill import NO_WINNER
 from tests.chat_samples import DEVICE, FixedJudge, run_options
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.open_models import open_models
@@ -16,6 +15,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import Blob, Deviation, Header, Record, Resumed
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, VECTOR, baseline_turns, run_options
 
 

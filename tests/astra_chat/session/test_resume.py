@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
@@ -24,6 +23,7 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
 
 

@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.agents.turns import Pass
 from astra_chat.models.open_models import open_models
@@ -32,6 +31,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.chat_samples import (
     DEVICE,
     KERNELS,

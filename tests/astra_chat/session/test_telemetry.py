@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -21,6 +20,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options
 
 

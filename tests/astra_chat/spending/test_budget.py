@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
@@ -21,6 +20,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked as Question
 from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, in_order, said, serving
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.spending.budget import Budget, BudgetSpent
@@ -16,6 +15,7 @@ from astra_chat.tools.types import Device
 from astra_chat.transcript.events import ChatMessage, Record
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.spending import Spent, Tokens, TuningSpent
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import SCALAR, FixedJudge, evaluation, timed
 
 PRICE = Price.model_validate({"in": 1000.0, "cached": 100.0, "out": 1000.0})

@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.transcript import archive
 from astra_chat.transcript.archive import read_zip, write_zip
+from astra_vgpu.ground.errors import BadInput
 from tests.full_disk import full_disk
 
 NONE = "no zip of ours"

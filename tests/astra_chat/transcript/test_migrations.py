@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.agents.turns import Pass, Turn
 from astra_chat.transcript.events import VERSION, ChatMessage, Contradiction, Event, RejectedReply
@@ -16,6 +15,7 @@ from astra_chat.transcript.reader import read, unknown_kinds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.turns import blobs, events_of
 from astra_chat.transcript.writer import Writer
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import SCALAR, analysis, header, run_request
 
 Json = dict[str, Any]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from pydantic import TypeAdapter
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy
 from astra_chat.transcript.options import RecordedOptions, RunOptions, option_name
+from astra_vgpu.ground.errors import BadInput
 
 FILE: TypeAdapter[RunOptions] = TypeAdapter(RecordedOptions)
 

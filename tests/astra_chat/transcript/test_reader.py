@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from astra_chat.transcript.events import Unknown
 from astra_chat.transcript.reader import Transcript, read, unknown_kinds
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 
 

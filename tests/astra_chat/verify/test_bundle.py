@@ -7,9 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.verify.bundle import MANIFEST, is_bundle, read_bundle
+from astra_vgpu.ground.errors import BadInput
 
 
 def zip_of(path: Path, **members: bytes) -> Path:

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.verify.forgeries import VIRTUAL, forged, last
 
 

@@ -6,7 +6,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -17,6 +16,7 @@ from astra_chat.verify.measure import REPEATS
 from astra_chat.verify.pack import pack
 from astra_chat.verify.signature import public_key
 from astra_chat.verify.verify import verify_bundle
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.verify.forgeries import VIRTUAL
 
 

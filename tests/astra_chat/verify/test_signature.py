@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from astra_chat.verify.signature import private_key, public_key, signs
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_a_public_key_is_read_from_either_file(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 from tests.sources import IMPORT_PATH
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import candidate_id
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import Beside, Pair, best_side, streaming_side, tier_side
 from lab.baselines.evidence import Comparison
 from lab.baselines.foreign import Places

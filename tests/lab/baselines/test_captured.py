@@ -8,9 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.cubin import read_cubin
-from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.ground.gpu_specs import spec
 
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build
@@ -22,6 +19,9 @@ from astra_chat.tools.plan.record import record
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Device
+from astra_vgpu.ground.cubin import read_cubin
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 from lab.baselines import captured as module
 from lab.baselines.captured import Capture, Captures, capture_plans
 

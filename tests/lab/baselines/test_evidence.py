@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.evidence import SCHEMA, of_task, read, write
 from tests.recorded_files import EXAMPLES
 

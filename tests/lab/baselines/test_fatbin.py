@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.toolkit import find_toolkit
-
 from lab.baselines.fatbin import cubin_with, cubins, kernels_of, unpacked
 
 SOURCE = """

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.ground.toolkit import find_toolkit
 
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
 from lab.baselines.foreign import (
     AT_RUN_TIME,
     HEADERS_TODAY,

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import cuda_device, wanted_device
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import Beside
 from lab.baselines.evidence import Comparison, read
 from lab.baselines.foreign import Places

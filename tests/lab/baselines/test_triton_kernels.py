@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 from astra_chat.tools.new.triton_compile import Compiled
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.baselines import triton_kernels
 from lab.baselines.foreign import LAUNCHERS, Places, foreign_kernels
 from lab.baselines.triton_kernels import IN_TRITON, TritonKernel, translate

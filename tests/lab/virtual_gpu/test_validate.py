@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
+from astra_vgpu.ground.errors import BadInput
 from lab.virtual_gpu.validate import TIMES, validate
 from lab.virtual_gpu.validation.points import HERE
 

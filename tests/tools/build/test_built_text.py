@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.toolkit import find_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
+from astra_vgpu.ground.toolkit import find_compiler
 from tests.recorded_files import ARCHIVE
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.ground.toolkit import find_toolkit
 
 from astra_chat.tools.build import nvcc as module
 from astra_chat.tools.build.nvcc import (
@@ -25,6 +23,8 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.types import BuildFailed, Device, TimedOut
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_toolkit
 from tests.tools.compile_bomb import BOMB
 
 TASK = find_task("silu_and_mul")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.ground.toolkit import find_toolkit
 
 from astra_chat.tools.build.proven_object import both_objects, proven_object
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
 
 TASK = find_task("silu_and_mul")
 KERNEL = """

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import hidden_cases
@@ -34,6 +33,7 @@ from astra_chat.tools.types import (
     TimedOut,
     Wrong,
 )
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.check.planted_line import planted
 
 FULL = find_task("silu_and_mul")

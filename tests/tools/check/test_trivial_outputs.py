@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.check import trivial_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
@@ -15,6 +14,7 @@ from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, Tolerance, find_task, task_names
 from astra_chat.tools.types import Case, Crashed
+from astra_vgpu.ground.errors import BadInput
 
 WITH_TOLERANCE = [
     name

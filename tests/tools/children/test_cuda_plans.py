@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.ground.toolkit import find_toolkit
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.children.arguments import launch
@@ -36,6 +34,8 @@ from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.placement import layout
 from astra_chat.tools.types import Case, Device
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
 """A build for it is linked with the fake runtime, so that its launcher can be recorded."""

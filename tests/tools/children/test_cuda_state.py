@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.toolkit import find_toolkit
 
 SOURCE = """

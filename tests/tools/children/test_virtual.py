@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from astra_vgpu.types import Engine
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.compare import compare
@@ -20,6 +19,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported, Wrong
+from astra_vgpu.types import Engine
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")

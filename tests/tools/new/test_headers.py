@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.new.headers import TAKEN, gathered
+from astra_vgpu.ground.errors import BadInput
 
 
 def tree(folder: Path, files: dict[str, str]) -> Path:

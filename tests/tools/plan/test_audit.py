@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
-from astra_vgpu.ground.gpu_specs import spec
 from pydantic import ValidationError
 
 from astra_chat.tools.plan.audit import audit
@@ -23,6 +21,8 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Argument, Buffer, Buffers
+from astra_vgpu.ground.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
+from astra_vgpu.ground.gpu_specs import spec
 
 H200, A100 = spec("h200"), spec("a100")
 KERNEL = CubinKernel(

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.gpu_specs import spec
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.plan.host_state import (
@@ -20,6 +19,7 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record, record_each
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case, Crashed, Device, Refused, TimedOut
+from astra_vgpu.ground.gpu_specs import spec
 
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
 TASK = find_task("silu_and_mul")

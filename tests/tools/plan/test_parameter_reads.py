@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.cubin import Cubin, read_cubin
-from astra_vgpu.ground.toolkit import find_toolkit
 
 from astra_chat.tools.plan.parameter_reads import unread_parameters
+from astra_vgpu.ground.cubin import Cubin, read_cubin
+from astra_vgpu.ground.toolkit import find_toolkit
 
 SOURCE = """
 struct Mixed { float* out; int count; const float* input; char last; };

@@ -9,11 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from astra_vgpu.gpu import VirtualGpu
-from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.ground.toolkit import find_toolkit
-from astra_vgpu.model.launch_price import second_launch_us
-from astra_vgpu.types import Fault
 
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
@@ -29,6 +24,11 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.plan.virtual_replay import PlanUnsupported, VirtualReplayer, copies_us
 from astra_chat.tools.types import Case
+from astra_vgpu.gpu import VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_toolkit
+from astra_vgpu.model.launch_price import second_launch_us
+from astra_vgpu.types import Fault
 
 SOURCE = r"""
 #include <cooperative_groups.h>

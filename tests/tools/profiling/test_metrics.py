@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.model.estimate import estimate
-from astra_vgpu.types import Counters, Dim3, Launch, LaunchReport
 
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.types import Metric
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.model.estimate import estimate
+from astra_vgpu.types import Counters, Dim3, Launch, LaunchReport
 
 H200 = spec("h200")
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"

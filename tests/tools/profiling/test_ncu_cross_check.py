@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.profiling import ncu_cross_check as module
@@ -20,6 +19,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.verdict import TimedCase, time_cases
 from astra_chat.tools.types import Case, Implausible, MeasuredTime, Refused, TimedOut
+from astra_vgpu.ground.errors import MissingDependency
 
 TASK = find_task("silu_and_mul")
 CASES = (

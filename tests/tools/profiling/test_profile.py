@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.model.estimate import Estimate
-from astra_vgpu.ptx.debug_lines import WAITED
-from astra_vgpu.types import Counters
 
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
@@ -37,6 +33,10 @@ from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile, TimedOut
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.model.estimate import Estimate
+from astra_vgpu.ptx.debug_lines import WAITED
+from astra_vgpu.types import Counters
 
 PAGE = """==PROF== Connected to process 1
 ==PROF== Disconnected

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from astra_vgpu.types import Counters
 from pydantic import ValidationError
 
 from astra_chat.tools.entropy import Seed
@@ -25,6 +24,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
 from astra_chat.tools.types import Case
+from astra_vgpu.types import Counters
 
 CASE = Case(dims={"n": 4}, dtype="float32")
 NODE = KernelNode(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), parameters=b"\x00\xff\x80")

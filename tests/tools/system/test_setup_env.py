@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
 from astra_chat.tools.system import setup_env
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import AstraError, MissingDependency
 
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
@@ -24,6 +23,7 @@ from astra_chat.tools.system.subprocesses import (
     run_limited,
     signal_name,
 )
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 
 GIB = 2**30
 

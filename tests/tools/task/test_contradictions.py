@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.task.contradictions import legal_points, problems
 from astra_chat.tools.task.folder import load_task
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.task.contracts import CONTRACT, write_contract
 
 SHAPE = 'shape = ["tokens", "heads", "head_size"]'

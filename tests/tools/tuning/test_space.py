@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
 from astra_chat.tools.tuning.space import read_space
+from astra_vgpu.ground.errors import BadInput
 
 KERNEL = """\
 #define ROWS 4  // tune: 1 2, 8

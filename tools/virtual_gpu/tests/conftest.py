@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
 from astra_vgpu.runtime.cudart_build import ensure_runtime
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu import numpy_engine
 from astra_vgpu.ground.toolkit import find_toolkit
 from astra_vgpu.ptx.parser import PtxSyntaxError, parse

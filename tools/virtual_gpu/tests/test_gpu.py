@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import Toolkit
 from astra_vgpu.runtime.calls import CallUnsupported, device_array
 from astra_vgpu.types import Dim3, Fault, PtxUnsupported
-from numpy.typing import NDArray
 
 PROGRAMMATIC, CLUSTER = 6, 4
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.__main__ import main
 
 PROGRAM = str(Path(__file__).parent / "programs" / "vector_add.cu")

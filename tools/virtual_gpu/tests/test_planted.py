@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from astra_vgpu.memory.buffers import Memory
-from astra_vgpu.types import Fault, LaunchReport
 from tests.c_engine.both import bench as both
 from tests.c_engine.both import engines
+
+from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.types import Fault, LaunchReport
 
 FOLDER = Path(__file__).parent / "planted"
 KINDS: dict[str, str] = tomllib.loads((FOLDER / "planted.toml").read_text())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.model.constants import FITTED
 
+from astra_vgpu.model.constants import FITTED
 from lab.virtual_gpu.calibration import calibrate
 from lab.virtual_gpu.validation.score import score
 from tests.lab.virtual_gpu.counters_on_file import as_on_file

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
+from astra_chat.models.script import load_script
+from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.timing.verdict import judge_times
+from astra_chat.tools.types import EstimatedTime, candidate_id
 from astra_vgpu.model.ratio_interval import (
     COVERAGE,
     JUDGED_LAUNCH_US,
@@ -10,11 +15,6 @@ from astra_vgpu.model.ratio_interval import (
     SPREAD,
     ratio_interval,
 )
-
-from astra_chat.models.script import load_script
-from astra_chat.tools.task.folder import Task, find_task
-from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import EstimatedTime, candidate_id
 from lab.virtual_gpu.calibration import intervals
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
+from astra_vgpu.ground.errors import BadInput
 from lab.virtual_gpu.numerics.inputs import count, sample
 from lab.virtual_gpu.numerics.instructions import instructions
 from lab.virtual_gpu.numerics.reference import KEPT, checksum, keep, read

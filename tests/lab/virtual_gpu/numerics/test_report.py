@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.types import Engine
-
 from lab.virtual_gpu.numerics import report
 from lab.virtual_gpu.numerics.instructions import instructions
 from lab.virtual_gpu.numerics.report import Row, against_kept, compare, table

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.gpu_specs import spec
 
+from astra_vgpu.ground.gpu_specs import spec
 from lab.virtual_gpu.validate import COUNTERS
 from lab.virtual_gpu.validation.counted import (
     count,

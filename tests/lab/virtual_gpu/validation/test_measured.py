@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from astra_vgpu.ground.errors import MissingDependency
 
+from astra_vgpu.ground.errors import MissingDependency
 from lab.virtual_gpu.validation.measured import measure, read_times, run_all
 from lab.virtual_gpu.validation.points import HERE, read_points
 

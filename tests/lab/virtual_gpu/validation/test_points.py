@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from astra_vgpu.ground.errors import BadInput
 
+from astra_vgpu.ground.errors import BadInput
 from lab.virtual_gpu.validation.points import HERE, input_of, read_points, words
 
 CALIBRATED = HERE.parent / "calibration"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from astra_vgpu.ground.gpu_specs import spec
 
+from astra_vgpu.ground.gpu_specs import spec
 from lab.virtual_gpu.validation.counted import count
 from lab.virtual_gpu.validation.points import (
     HERE,

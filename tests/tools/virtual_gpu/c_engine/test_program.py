@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from astra_vgpu.types import Engine
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run.case_run import CaseRun
@@ -16,6 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, task_names
+from astra_vgpu.types import Engine
 
 KERNELS = [
     (name, path.name)

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import SPECS, limit_us, spec
 from astra_vgpu.launch.sampling import LONGEST
 from astra_vgpu.model.constants import CONSTANT_WORD_CYCLES
 from astra_vgpu.model.estimate import Estimate, estimate
 from astra_vgpu.types import Counters, Dim3, Launch, LaunchReport
-
 from lab.virtual_gpu.calibration import calibrate
 
 H200 = spec("h200")

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+
 from astra_vgpu.model.estimate import Estimate
 from astra_vgpu.model.ratio_interval import (
     ALIKE,

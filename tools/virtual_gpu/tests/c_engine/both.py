@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from astra_vgpu import c_engine, numpy_engine
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.numpy_engine.batch import TURN

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from astra_vgpu.ground.toolkit import Toolkit
 from tests.c_engine.both import bench as both_engines
+
+from astra_vgpu.ground.toolkit import Toolkit
 
 
 @pytest.fixture(scope="session")

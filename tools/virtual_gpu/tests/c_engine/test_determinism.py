@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from astra_vgpu import c_engine, numpy_engine
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.memory.buffers import Memory

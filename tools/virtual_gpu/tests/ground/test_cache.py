@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.cache import cache_folder, new_entry, room_in
 from astra_vgpu.ground.errors import MissingDependency
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground import cache_size
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 from astra_vgpu.ground.cache_size import entries, limit_bytes, parse_size, shrink

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground import elf
 from astra_vgpu.ground.elf import Elf, ElfError
 from astra_vgpu.ground.toolkit import find_compiler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+
 from astra_vgpu.ground.errors import BadInput, MissingDependency, failure
 
 

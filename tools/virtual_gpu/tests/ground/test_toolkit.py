@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground import toolkit
 from astra_vgpu.ground.errors import MissingDependency
 

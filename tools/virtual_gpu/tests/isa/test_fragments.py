@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.numpy_engine.test_instruction_costs import instructions
+
 from astra_vgpu.isa.fragments import Fragment, transfer, wmma_fragment
 from astra_vgpu.isa.matrices import mma_product
 from astra_vgpu.ptx.modifiers import Modifiers
-from tests.numpy_engine.test_instruction_costs import instructions
 
 USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 FORMS = [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from astra_vgpu.isa.mbarriers import (
     BYTES,
     MOST,
@@ -12,8 +15,6 @@ from astra_vgpu.isa.mbarriers import (
     is_poll,
 )
 from astra_vgpu.ptx.syntax import Instruction
-from hypothesis import given
-from hypothesis import strategies as st
 
 COUNTS = st.integers(0, MOST)
 

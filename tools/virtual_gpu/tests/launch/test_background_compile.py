@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.launch import background_compile, engines

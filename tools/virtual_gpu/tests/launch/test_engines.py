@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import Toolkit

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from astra_vgpu.launch.sampling import (
     PROBE_BLOCKS,
     PROBE_LANES,
@@ -15,8 +18,6 @@ from astra_vgpu.launch.sampling import (
     run_sampled,
 )
 from astra_vgpu.types import Counters, Dim3, Launch, LaunchReport, Visits
-from hypothesis import given
-from hypothesis import strategies as st
 
 INSTRUCTIONS_PER_BLOCK = 1000
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
 from astra_vgpu.launch.engines import Engines
 from astra_vgpu.launch.sampled_launches import Parts, PartsUnsupported
 from astra_vgpu.launch.sampling import choose_blocks

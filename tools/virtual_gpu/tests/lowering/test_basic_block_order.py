@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from astra_vgpu.lowering.basic_block_order import (
     shared_latches,
     weak_topological_order,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 GRAPHS = st.integers(1, 9).flatmap(
     lambda size: st.lists(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.lowering.control_flow import control_flow
 from astra_vgpu.lowering.inline import inline
 from astra_vgpu.lowering.ordered_accesses import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.lowering.pointer_reach import ANYWHERE, Reach
 from astra_vgpu.numpy_engine import translate
 from astra_vgpu.ptx.parser import parse

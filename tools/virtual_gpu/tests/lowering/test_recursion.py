@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu import c_engine, numpy_engine
 from astra_vgpu.lowering.inline import inline
 from astra_vgpu.lowering.recursion import recursive

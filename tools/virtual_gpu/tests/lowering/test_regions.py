@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.lowering.regions import Region, find_regions
 from astra_vgpu.numpy_engine.block_costs import block_costs
 from astra_vgpu.numpy_engine.program import prepare

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.lowering.store_merging import APART, store_runs
 from astra_vgpu.numpy_engine.program import prepare
 from astra_vgpu.ptx.parser import parse

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.lowering.test_control_flow import blocks
+
 from astra_vgpu.lowering.unset_registers import (
     unset_registers,
     watched_registers,
 )
-from tests.lowering.test_control_flow import blocks
 
 SET = "setp.eq.u32 %p1, 1, 1;"
 

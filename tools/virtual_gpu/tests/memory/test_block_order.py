@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from astra_vgpu.memory.block_order import BlockOrder
 from astra_vgpu.types import Dim3, Launch
-from numpy.typing import NDArray
 
 FLAG = np.array([4096], np.uint64)
 OTHER = FLAG + np.uint64(64)

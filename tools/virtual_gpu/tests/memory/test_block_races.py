@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from astra_vgpu import c_engine, numpy_engine
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.memory.block_races import SWITCH, block_races_of

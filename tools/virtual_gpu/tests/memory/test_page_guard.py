@@ -9,9 +9,10 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from astra_vgpu.memory.page_guard import GuardedMemory, MappingsExhausted
 from hypothesis import given
 from hypothesis import strategies as st
+
+from astra_vgpu.memory.page_guard import GuardedMemory, MappingsExhausted
 
 
 def test_buffers_side_by_side_take_few_mappings() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.model.issue import (
     SLOTS,

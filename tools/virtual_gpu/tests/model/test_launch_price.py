@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.model.estimate import estimate
 from astra_vgpu.model.launch_price import second_launch_us

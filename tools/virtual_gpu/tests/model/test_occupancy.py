@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.model.occupancy import blocks_per_sm, launch_error
 from astra_vgpu.types import Dim3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import limit_us, spec
 from astra_vgpu.model.constants import FITTED
 from astra_vgpu.model.ratio_interval import JUDGED_LAUNCH_US

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.model.constants import FITTED
 from astra_vgpu.model.time_split import PARTS, Span, parts_of_norm, time_split
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import MIB, spec
 from astra_vgpu.model.traffic import Traffic, traffic
 from astra_vgpu.types import SECTOR_BYTES, Counters, Dim3, Launch, LaunchReport

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from astra_vgpu import numpy_engine
 from astra_vgpu.ground.toolkit import Toolkit
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.ptx.parser import Module, parse
 from astra_vgpu.types import Dim3, Launch, LaunchReport
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 DATA = Path(__file__).parent / "data"

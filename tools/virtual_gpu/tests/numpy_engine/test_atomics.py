@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from astra_vgpu.ptx.parser import parse
-from astra_vgpu.types import Fault
 from tests.numpy_engine.conftest import Bench
 from tests.numpy_engine.test_block_races import HEAD
+
+from astra_vgpu.ptx.parser import parse
+from astra_vgpu.types import Fault
 
 
 @pytest.mark.parametrize(

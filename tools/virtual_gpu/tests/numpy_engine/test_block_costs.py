@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.lowering.control_flow import BasicBlock
 from astra_vgpu.numpy_engine.block_costs import block_costs, class_of
 from astra_vgpu.ptx.parser import parse

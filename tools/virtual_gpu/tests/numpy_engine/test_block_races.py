@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench
+
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Fault
-from tests.numpy_engine.conftest import Bench
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n"

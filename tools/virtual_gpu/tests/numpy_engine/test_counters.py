@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench, at_256
+
 from astra_vgpu.ground.toolkit import Toolkit
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Counters, Fault
-from tests.numpy_engine.conftest import Bench, at_256
 
 
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (8, 8), (32, 32), (33, 1)])

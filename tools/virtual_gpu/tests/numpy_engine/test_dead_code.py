@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu import numpy_engine
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import PtxUnsupported

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench, at_256
+
 from astra_vgpu.memory import early_accesses
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Fault
-from tests.numpy_engine.conftest import Bench, at_256
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n"

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench
+
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Fault
-from tests.numpy_engine.conftest import Bench
 
 
 @pytest.fixture(scope="module")

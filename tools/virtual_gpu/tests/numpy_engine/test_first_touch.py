@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from astra_vgpu.numpy_engine.first_touch import KeySet
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from astra_vgpu.types import Fault
 from tests.numpy_engine.conftest import DATA
+
+from astra_vgpu.types import Fault
 
 BLOCKS, THREADS = 6, 64
 THREADS_IN_ALL = BLOCKS * THREADS

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.numpy_engine.test_block_costs import instructions
+
 from astra_vgpu.lowering.control_flow import BasicBlock
 from astra_vgpu.numpy_engine.block_costs import class_of
 from astra_vgpu.numpy_engine.instruction_costs import (
@@ -13,7 +15,6 @@ from astra_vgpu.numpy_engine.instruction_costs import (
     special_tenths,
     tensor_tenths,
 )
-from tests.numpy_engine.test_block_costs import instructions
 
 
 def cost(text: str, *, loops: bool = False) -> tuple[int, int]:

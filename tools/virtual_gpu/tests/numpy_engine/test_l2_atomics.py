@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench, at_256
+
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import FLOAT_TRIES, Counters
-from tests.numpy_engine.conftest import Bench, at_256
 
 TEXT = """.version 9.0
 .target sm_90

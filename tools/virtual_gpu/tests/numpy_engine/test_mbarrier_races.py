@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from astra_vgpu.numpy_engine.mbarrier_races import COPIES, OrderedRaces
 
 

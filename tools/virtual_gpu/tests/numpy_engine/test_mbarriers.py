@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from astra_vgpu.numpy_engine.first_touch import COPY_BYTES, COPY_CYCLES
 from astra_vgpu.types import Fault
 

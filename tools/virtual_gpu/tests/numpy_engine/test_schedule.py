@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.types import Dim3
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 

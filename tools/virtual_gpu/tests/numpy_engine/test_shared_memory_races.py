@@ -6,11 +6,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench
+
 from astra_vgpu import c_engine, numpy_engine
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Dim3, Fault, Launch
-from tests.numpy_engine.conftest import Bench
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 tile[2048];\n"

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from astra_vgpu.types import Dim3
 from numpy.typing import NDArray
+
+from astra_vgpu.types import Dim3
 
 Array = NDArray[Any]
 TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}

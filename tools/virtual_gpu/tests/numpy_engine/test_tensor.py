@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.isa.test_fragments import FORMS
+from tests.isa.test_fragments import fragment as fragment_of
+from tests.numpy_engine.conftest import Bench
+
 from astra_vgpu import numpy_engine
 from astra_vgpu.isa.fragments import BITS, transfer
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Fault, PtxUnsupported
-from tests.isa.test_fragments import FORMS
-from tests.isa.test_fragments import fragment as fragment_of
-from tests.numpy_engine.conftest import Bench
 
 RANDOM = np.random.default_rng(7)
 

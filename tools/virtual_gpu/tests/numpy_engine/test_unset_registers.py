@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.numpy_engine.conftest import Bench, at_256
+
 from astra_vgpu import numpy_engine
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Fault
-from tests.numpy_engine.conftest import Bench, at_256
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n"

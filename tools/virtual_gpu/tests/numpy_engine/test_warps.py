@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from astra_vgpu.ptx.parser import parse
 from tests.numpy_engine.conftest import Bench
+
+from astra_vgpu.ptx.parser import parse
 
 KERNEL = """.version 9.0\n.target sm_90\n.address_size 64
 .visible .entry lanes(.param .u64 out) {{

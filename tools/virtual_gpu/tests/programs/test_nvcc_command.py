@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.toolkit import find_toolkit
 
 ROOT = Path(__file__).parents[2]

@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+
 from astra_vgpu.__main__ import main
 
 PROGRAM = Path(__file__).with_name("faulty.cu")

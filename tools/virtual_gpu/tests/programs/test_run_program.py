@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.__main__ import main
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.programs.build_program import build_program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.constant_ranges import out_of_range
 from astra_vgpu.ptx.syntax import Immediate, Instruction, Operand, Register
 

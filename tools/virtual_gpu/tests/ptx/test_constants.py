@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.constants import constant, decimal, starts
 from astra_vgpu.ptx.cursor import Cursor
 from astra_vgpu.ptx.lexer import PtxSyntaxError, tokenize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.parser import PtxSyntaxError, parse
 
 HEAD = ".version 9.0 .target sm_90 .address_size 64 "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.parser import PtxSyntaxError, parse
 
 REST = " .visible .entry k() { ret; }"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.modifier_rules import misuse
 from astra_vgpu.ptx.syntax import Instruction
 

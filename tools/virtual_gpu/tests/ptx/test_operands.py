@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.operands import mistake
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.ptx.syntax import Instruction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.lowering.inline import inline
 from astra_vgpu.ptx.parser import Module, PtxSyntaxError, parse
 from astra_vgpu.ptx.syntax import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.ptx.signatures import forms, wants_type
 from astra_vgpu.ptx.syntax import Instruction, Register
 

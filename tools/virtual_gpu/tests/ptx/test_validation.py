@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.c_engine import translate
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.ptx.validation import check, reached, unreached

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.runtime.compile import CompileFailed, compile_file, read_resources

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import Toolkit

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import find_toolkit
 from astra_vgpu.programs.build_program import for_virtual_gpu

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.runtime.calls import device_array

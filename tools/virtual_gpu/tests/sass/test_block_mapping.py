@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.sass.code import instruction, kernel
+
 from astra_vgpu import numpy_engine
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.runtime.compile import Compiled
 from astra_vgpu.sass.block_mapping import Placement, PtxBlock, place
 from astra_vgpu.sass.control_flow import basic_blocks
-from tests.sass.code import instruction, kernel
 
 PTX = (PtxBlock((1, 2, 3), (1,)), PtxBlock((4, 5, 6, 7), (1, 2), True, frozenset({6, 7})))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.sass.code import kernel
+
 from astra_vgpu.sass.control_flow import (
     CallsOwnFunction,
     basic_blocks,
     loops,
     predecessors,
 )
-from tests.sass.code import kernel
 
 NESTED = kernel(
     "S2R R0, SR_TID.X",

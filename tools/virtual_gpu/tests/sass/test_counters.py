@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.sass.conftest import Run
+
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ptx.debug_lines import WAITED
 from astra_vgpu.runtime.compile import Compiled, compile_file
 from astra_vgpu.sass.counters import Executed, MachineCode, changed
 from astra_vgpu.types import Counters, Engine
-from tests.sass.conftest import Run
 
 WARPS = 4
 

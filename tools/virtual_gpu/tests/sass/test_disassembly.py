@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.runtime.compile import Compiled
 from astra_vgpu.sass import disassembly as module

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.sass.code import instruction, kernel
+
 from astra_vgpu.sass.block_mapping import PtxBlock, place
 from astra_vgpu.sass.control_flow import basic_blocks, loops
 from astra_vgpu.sass.execution_counts import Executions, MappedCode
-from tests.sass.code import instruction, kernel
 
 LOOP = (
     PtxBlock((1, 2), (1,)),

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from astra_vgpu.sass.functional_units import UNITS, latency, loads, unit_of
 from tests.sass.code import instruction
+
+from astra_vgpu.sass.functional_units import UNITS, latency, loads, unit_of
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.sass.code import instruction, kernel
+
 from astra_vgpu.sass.block_mapping import place
 from astra_vgpu.sass.control_flow import basic_blocks, loops
 from astra_vgpu.sass.disassembly import MachineInstruction
 from astra_vgpu.sass.execution_counts import MappedCode
 from astra_vgpu.sass.functional_units import BRANCH_CYCLES, XU_CYCLES, latency
 from astra_vgpu.sass.pipeline import Cost, Timing, timings
-from tests.sass.code import instruction, kernel
 
 
 def timed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from astra_vgpu.sass.disassembly import MachineInstruction
 from astra_vgpu.sass.store_merging import follow
 
