@@ -47,8 +47,8 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
+from astra_chat.tools.virtual_gpu.adapter import Engine
 from astra_vgpu.ground.errors import BadInput, MissingDependency
-from astra_vgpu.types import Engine
 
 CASE_LISTS = ("demo", "bench")
 

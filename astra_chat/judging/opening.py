@@ -11,8 +11,8 @@ from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import TIER_FILES
+from astra_chat.tools.virtual_gpu.adapter import ENGINES
 from astra_vgpu.ground.errors import BadInput
-from astra_vgpu.types import ENGINES
 
 
 def open_judge(

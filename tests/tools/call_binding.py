@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from astra_vgpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 
 CUDA, CPU = 2, 1

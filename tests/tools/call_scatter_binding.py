@@ -16,7 +16,7 @@ import numpy as np
 import tvm_ffi
 from numpy.lib.stride_tricks import as_strided
 
-from astra_vgpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 from tests.tools.call_binding import Array, DeviceTensor, zeros
 

@@ -30,12 +30,16 @@ from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered
 from astra_chat.tools.task.folder import Arg, Task, load_task
-from astra_vgpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import (
+    SAMPLE_INSTRUCTIONS,
+    Fault,
+    PtxSyntaxError,
+    PtxUnsupported,
+    VirtualGpu,
+    estimate,
+    judged,
+)
 from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.model.estimate import estimate
-from astra_vgpu.model.ratio_interval import judged
-from astra_vgpu.ptx.lexer import PtxSyntaxError
-from astra_vgpu.types import Fault, PtxUnsupported
 
 ILLEGAL_ADDRESS, NOT_SUPPORTED = 700, 801
 WHOLE_BYTES = 2**20

@@ -24,10 +24,8 @@ from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.types import Case
-from astra_vgpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import Fault, PtxSyntaxError, PtxUnsupported, VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.ptx.lexer import PtxSyntaxError
-from astra_vgpu.types import Fault, PtxUnsupported
 
 PR_SET_THP_DISABLE = 41
 """Option of prctl(2) that turns huge pages off: what is touched lies far apart, and each place

@@ -26,11 +26,15 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.plan.stand_ins import Buffers
-from astra_chat.tools.policy.module_state import stored_parameters
+from astra_chat.tools.virtual_gpu.adapter import (
+    MAX_THREADS,
+    Dim3,
+    blocks_per_sm,
+    launch_error,
+    stored_parameters,
+)
 from astra_vgpu.ground.cubin import Cubin, CubinKernel
 from astra_vgpu.ground.gpu_specs import GpuSpec
-from astra_vgpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
-from astra_vgpu.types import Dim3
 
 MAX_CLUSTER = 16
 """Blocks, with the attribute for sizes that are not portable."""

@@ -22,13 +22,12 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Finished, Stop, run_limited, signal_name
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.virtual_gpu.adapter import LIBRARY, device_bytes, ensure_runtime
 from astra_vgpu.ground.cache import cache_folder
 from astra_vgpu.ground.cubin import Cubin, CubinKernel
 from astra_vgpu.ground.errors import AstraError
 from astra_vgpu.ground.gpu_specs import GpuSpec
 from astra_vgpu.ground.toolkit import find_toolkit
-from astra_vgpu.runtime.cudart_binding import device_bytes
-from astra_vgpu.runtime.cudart_build import LIBRARY, ensure_runtime
 
 RECORD_TIMEOUT_S = 30.0
 """Time limit of one recorder process, in s; a call of a launcher takes microseconds."""

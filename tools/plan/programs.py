@@ -13,6 +13,7 @@ from pathlib import Path
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters
 from astra_chat.tools.types import sha256_of
+from astra_chat.tools.virtual_gpu.adapter import HEADER, header_text
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.toolkit import Toolkit
@@ -37,15 +38,11 @@ def ensure_recorder(toolkit: Toolkit) -> Path:
     """The recorder program. Raises MissingDependency where it cannot be compiled."""
     sources = {
         path.name: path.read_text()
-        for path in (*files(RECORDER).iterdir(), files(RUNTIME) / HEADER)
+        for path in files("astra_chat.tools.plan.recorder").iterdir()
         if path.name.endswith((".c", ".h"))
     }
+    sources[HEADER] = header_text()
     return _compiled(toolkit, sources, "recorder", _RECORDER_FLAGS)
-
-
-RECORDER, RUNTIME = "astra_chat.tools.plan.recorder", "astra_vgpu.cudart"
-HEADER = "vcudart.h"
-"""Header of the fake runtime, which declares struct vcudart_host."""
 
 
 def ensure_stub(task: Task, toolkit: Toolkit) -> Path:

@@ -34,11 +34,11 @@ from astra_chat.tools.policy.module_state import SHARED_STATE
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
+from astra_chat.tools.virtual_gpu.adapter import LIBRARY
 from astra_vgpu.ground.cubin import Cubin, read_cubin
 from astra_vgpu.ground.elf import ElfError
 from astra_vgpu.ground.errors import AstraError
 from astra_vgpu.ground.gpu_specs import GpuSpec
-from astra_vgpu.runtime.cudart_build import LIBRARY
 
 MAX_CALL_BYTES = 2**16
 """Most parameter bytes of all kernels that one call launches."""

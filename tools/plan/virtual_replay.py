@@ -25,16 +25,17 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
-from astra_vgpu.gpu import VirtualGpu
-from astra_vgpu.ground.gpu_specs import GpuSpec
-from astra_vgpu.model.launch_price import second_launch_us
-from astra_vgpu.runtime.calls import (
+from astra_chat.tools.virtual_gpu.adapter import (
     INVALID_SYMBOL,
     INVALID_VALUE,
     UNKNOWN_FUNCTION,
     CallsOnGpu,
+    Dim3,
+    PtxUnsupported,
+    VirtualGpu,
+    second_launch_us,
 )
-from astra_vgpu.types import Dim3, PtxUnsupported
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 
 class PlanUnsupported(PtxUnsupported):

@@ -24,10 +24,8 @@ from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine, place_text
+from astra_chat.tools.virtual_gpu.adapter import INLINED, UNITS, WAITED, Estimate
 from astra_vgpu.ground.errors import AstraError
-from astra_vgpu.model.estimate import Estimate
-from astra_vgpu.ptx.debug_lines import INLINED, WAITED
-from astra_vgpu.sass.functional_units import UNITS
 
 COUNTING_S = 20.0
 """Time for all cases of a profile; a case that is not done then has no counts."""

@@ -27,10 +27,10 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
 from astra_chat.tools.types import AnyTime, Case, Metric, Profile
+from astra_chat.tools.virtual_gpu.adapter import reachable_us
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import find_tool
-from astra_vgpu.model.reachable import reachable_us
 
 NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
 """Limits of time: for the first case, and for each further one."""

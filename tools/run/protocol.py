@@ -16,8 +16,7 @@ from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.raw_times import RawTimes
 from astra_chat.tools.types import Case, How
-from astra_vgpu.model.estimate import Estimate
-from astra_vgpu.types import Counters, Engine
+from astra_chat.tools.virtual_gpu.adapter import Counters, Engine, Estimate
 
 Mode = Literal["check", "time", "profile"]
 TimedMode = Literal["cold", "warm", "events"]

@@ -45,8 +45,8 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
+from astra_chat.tools.virtual_gpu.adapter import Engine
 from astra_vgpu.ground.cache import cache_folder
-from astra_vgpu.types import Engine
 
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 

@@ -15,9 +15,9 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.tvm_ffi_binding import binding_source, ensure_binding
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task, load_task
+from astra_chat.tools.virtual_gpu.adapter import ensure_runtime
 from astra_vgpu.ground.cache import cache_folder
 from astra_vgpu.ground.toolkit import find_toolkit
-from astra_vgpu.runtime.cudart_build import ensure_runtime
 from tests.contracts.planted import contract
 from tests.sources import IMPORT_PATH
 from tests.tools.task.contracts import write_contract

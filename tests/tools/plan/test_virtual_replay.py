@@ -24,11 +24,9 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.plan.virtual_replay import PlanUnsupported, VirtualReplayer, copies_us
 from astra_chat.tools.types import Case
-from astra_vgpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import Fault, VirtualGpu, second_launch_us
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import find_toolkit
-from astra_vgpu.model.launch_price import second_launch_us
-from astra_vgpu.types import Fault
 
 SOURCE = r"""
 #include <cooperative_groups.h>

@@ -33,10 +33,8 @@ from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile, TimedOut
+from astra_chat.tools.virtual_gpu.adapter import WAITED, Counters, Estimate
 from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.model.estimate import Estimate
-from astra_vgpu.ptx.debug_lines import WAITED
-from astra_vgpu.types import Counters
 
 PAGE = """==PROF== Connected to process 1
 ==PROF== Disconnected

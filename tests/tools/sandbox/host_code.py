@@ -12,7 +12,7 @@ from astra_chat.tools.run.protocol import VirtualRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import load_task
-from astra_vgpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 from astra_vgpu.ground.gpu_specs import spec
 
 

@@ -10,9 +10,9 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.tools.timing.intervals import mean, mean_interval, percent_of_limit
 from astra_chat.tools.types import Timed
+from astra_chat.tools.virtual_gpu.adapter import SHARED
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
-from astra_vgpu.model.ratio_interval import SHARED
 from tests.chat_samples import timed
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl"

@@ -92,7 +92,7 @@ def ensure_library(source: str, start: StartCompiler = start_plainly) -> Path:
     if not in_cache(folder):
         with new_entry(folder) as scratch:
             (scratch / "kernel.c").write_text(source)
-            headers = f"-I{_folder()}"
+            headers = f"-I{source_folder()}"
             _compile(
                 [
                     *_machine_flags(),
@@ -116,19 +116,22 @@ def ensure_library(source: str, start: StartCompiler = start_plainly) -> Path:
 
 def ensure_runtime() -> Path:
     """The object of the runtime: the same for all kernels."""
-    texts = [(_folder() / name).read_text() for name in (*_RUNTIME, *_HEADERS)]
+    texts = [(source_folder() / name).read_text() for name in (*_RUNTIME, *_HEADERS)]
     folder = cache_folder("virtual-gpu") / f"simt-{_key(*texts, *RUNTIME_FLAGS)}"
     if not in_cache(folder):
         with new_entry(folder) as scratch:
             # g++ takes a second .c file for C++ unless each is announced.
-            sources = [word for name in _RUNTIME for word in ("-x", "c", str(_folder() / name))]
+            sources = [
+                word for name in _RUNTIME for word in ("-x", "c", str(source_folder() / name))
+            ]
             _compile([*_machine_flags(), *RUNTIME_FLAGS, "-c", *sources], scratch)
             objects = [name.replace(".c", ".o") for name in _RUNTIME]
             _compile(["-r", "-nostdlib", *objects, "-o", "simt.o"], scratch)
     return folder / "simt.o"
 
 
-def _folder() -> Path:
+def source_folder() -> Path:
+    """The engine's C sources, and the headers that translated kernels include."""
     return Path(str(files("astra_vgpu.c_engine")))
 
 

@@ -14,6 +14,7 @@ regions            basic blocks that ptxas merges: predication and unrolling
 float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something
 pointer_reach      which arguments a kernel may load and store through
+variable_stores    module variables that a kernel may store to
 early_access       accesses that some path leads to without griddepcontrol.wait
 symbolic_values    values of registers along one path, as far as they are known
 shared_arrays      the arrays in shared memory that an access may be to

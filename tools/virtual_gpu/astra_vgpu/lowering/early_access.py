@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from astra_vgpu.lowering.control_flow import BasicBlock, Branch, destinations
+from astra_vgpu.lowering.control_flow import BasicBlock, Branch, control_flow, destinations
+from astra_vgpu.lowering.inline import inline
 from astra_vgpu.lowering.pointer_reach import (
     ANYWHERE,
     Origin,
@@ -31,6 +33,8 @@ from astra_vgpu.lowering.symbolic_values import (
     as_type,
 )
 from astra_vgpu.ptx.modifiers import is_type
+from astra_vgpu.ptx.parser import PtxSyntaxError, parse
+from astra_vgpu.ptx.some_kernels import with_kernels
 from astra_vgpu.ptx.syntax import (
     Address,
     Instruction,
@@ -38,6 +42,7 @@ from astra_vgpu.ptx.syntax import (
     Symbol,
     type_bits,
 )
+from astra_vgpu.types import PtxUnsupported
 
 MOST_VISITS = 10_000
 """Visits of basic blocks in one kernel after which nothing is taken as known where paths meet."""
@@ -120,6 +125,17 @@ class EarlyAccesses:
             return True
         explicit = "global" in {m.partition("::")[0] for m in instruction.modifiers}
         return ANYWHERE in origins and explicit
+
+
+def early_accesses(ptx: Path, kernel: str) -> EarlyAccesses | None:
+    """Reads one kernel of a PTX file; None where its control flow is not known."""
+    try:
+        module = parse(with_kernels(ptx.read_text(), {kernel}))
+        parsed = module.kernels[kernel]
+        blocks = control_flow(inline(module, parsed), kernel)
+    except (PtxSyntaxError, PtxUnsupported, KeyError):
+        return None
+    return EarlyAccesses(blocks, {param.name: param.offset for param in parsed.params})
 
 
 def _reads_only(instruction: Instruction) -> bool:

@@ -13,6 +13,8 @@ from astra_vgpu.ground.cache import in_cache, new_entry
 from astra_vgpu.ground.errors import MissingDependency
 
 LIBRARY = "libvcudart.so"
+HEADER = "vcudart.h"
+_SOURCES = "astra_vgpu.cudart"
 STAND_INS = (
     "libcudart.so",
     "libcudart_static.a",
@@ -51,9 +53,15 @@ def ensure_runtime(
     return folder
 
 
+def header_text() -> str:
+    """HEADER, which declares struct vcudart_host."""
+    return (files(_SOURCES) / HEADER).read_text()
+
+
 def _source_files() -> list[str]:
-    folder = files("astra_vgpu.cudart")
-    return sorted(str(p) for p in folder.iterdir() if p.name.endswith((".c", ".h", ".map")))
+    return sorted(
+        str(p) for p in files(_SOURCES).iterdir() if p.name.endswith((".c", ".h", ".map"))
+    )
 
 
 def _key(cxx: str, include_dir: Path, sources: dict[str, bytes], texts: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.policy.module_state import stored_parameters, written_variables
+from astra_vgpu.lowering.variable_stores import stored_parameters, written_variables
 
 HEAD = (
     ".version 9.0\n.target sm_90\n.address_size 64\n"

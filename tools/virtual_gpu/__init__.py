@@ -1,0 +1,9 @@
+"""The virtual GPU, a product of its own: distribution astra-vgpu, package astra_vgpu (README.md).
+
+adapter      what the judge uses of it: launches, counters, estimates
+astra_vgpu/  the package; it knows of nothing outside this folder
+tests/       its tests
+devtools/    for developers: bench, fuzz, validate, numerics
+
+`python -m astra_vgpu` is its old name, for one more release.
+"""

@@ -1,0 +1,9 @@
+"""`python -m astra_chat.tools.virtual_gpu`: the old name of `astra-vgpu`, for one more release."""
+
+import sys
+
+from astra_vgpu.__main__ import main
+
+if __name__ == "__main__":
+    print("the next release knows this command as astra-vgpu only", file=sys.stderr)
+    raise SystemExit(main())
