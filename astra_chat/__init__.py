@@ -48,13 +48,13 @@ __all__ = [
 ]
 
 HOMES = {
-    "BadInput": "tools.errors",
-    "Judge": "tools.judge",
-    "MissingDependency": "tools.errors",
-    "arun": "session.api",
-    "evaluate": "judging.evaluating",
-    "load_transcript": "analysis.recorded_run",
-    "run": "session.api",
+    "BadInput": "astra_vgpu.ground.errors",
+    "Judge": "astra_chat.tools.judge",
+    "MissingDependency": "astra_vgpu.ground.errors",
+    "arun": "astra_chat.session.api",
+    "evaluate": "astra_chat.judging.evaluating",
+    "load_transcript": "astra_chat.analysis.recorded_run",
+    "run": "astra_chat.session.api",
 }
 """The module of each public name."""
 
@@ -69,4 +69,5 @@ def __getattr__(name: str) -> Any:
     """`from astra_chat import run` loads AutoGen only when it is asked for; the others less."""
     if name not in HOMES:
         raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")
-    return getattr(import_module(f"astra_chat.{HOMES[name]}"), name)
+    import_module("astra_chat.tools")  # says so where astra-vgpu is missing
+    return getattr(import_module(HOMES[name]), name)

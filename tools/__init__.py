@@ -37,3 +37,17 @@ progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?
 text             untrusted text in prompts and terminals: fences, invisible characters
 """
+
+import sys
+
+try:
+    import astra_vgpu.ground  # noqa: F401
+except ModuleNotFoundError:
+    # As a MissingDependency is told: its class is in what is missing.
+    print(
+        "astra-vgpu, Astra's virtual GPU, is not installed: pip install ./tools/virtual_gpu in the"
+        " checkout, or its wheel; to run from a checkout without installing, set PYTHONPATH to it"
+        " and to its tools/virtual_gpu",
+        file=sys.stderr,
+    )
+    raise SystemExit(3) from None

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 README = """\
 A recorded run of Astra, packed by `astra-chat pack`. To check its claims:
 
-    pip install astra-chat
+    pip install astra-vgpu astra-chat
     astra-chat verify {name}
 
 transcript.jsonl   every turn and every evaluation, as JSON lines

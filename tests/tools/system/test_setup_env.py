@@ -44,6 +44,7 @@ def test_nvcc_comes_from_pypi_only_where_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup_env, "PYTHON", Path(sys.executable))
+    monkeypatch.setenv("PYTHONPATH", IMPORT_PATH)
     monkeypatch.chdir(ROOT)
     assert setup_env.cuda_packages() == [*PYPI_INSPECTORS]
     bare = tmp_path / "bin"
@@ -80,6 +81,7 @@ def test_make_refuses_an_old_python_in_words(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in (
         "pyproject.toml",
+        "tools/virtual_gpu/pyproject.toml",
         "tools/system/setup_env.py",
         "tools/virtual_gpu/astra_vgpu/ground/toolkit.py",
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[3]
-PROGRAM = ROOT / "tools/virtual_gpu/tests/programs/vector_add.cu"
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "tests/programs/vector_add.cu"
 ONLY_NUMPY = """
 import sys
 
 class OnlyNumpy:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in {"astra_chat", "numpy", *sys.stdlib_module_names} and top[0] != "_":
+        if top not in {"astra_vgpu", "numpy", *sys.stdlib_module_names} and top[0] != "_":
             raise ImportError(f"{name} is blocked")
 
 sys.meta_path.insert(0, OnlyNumpy())
@@ -52,7 +53,7 @@ def test_numpy_is_all_that_it_imports(tmp_path: Path) -> None:
 
 
 def test_the_five_minutes_of_its_page(tmp_path: Path) -> None:
-    page = (ROOT / "docs/virtual-gpu-alone.md").read_text()
+    page = (ROOT / "README.md").read_text()
     (program,) = re.findall(r"```cuda\n(.*?)```", page, re.DOTALL)
     (mended,) = re.findall(r"Mend it \(`(.*?)`\)", page)
     broken, good = tmp_path / "broken.cu", tmp_path / "good.cu"
@@ -69,7 +70,7 @@ def test_the_five_minutes_of_its_page(tmp_path: Path) -> None:
 
 @pytest.mark.second_tier
 def test_kernels_of_an_extension_run_from_pytest(tmp_path: Path) -> None:
-    page = (ROOT / "docs/virtual-gpu-alone.md").read_text()
+    page = (ROOT / "README.md").read_text()
     ((cuda, test),) = re.findall(r"```c\+\+\n(.*?)```.*?```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "test_scale.py").write_text(test)
     (build,) = re.findall(r"astra-vgpu-nvcc (-shared .*)", page)
@@ -88,21 +89,20 @@ def test_kernels_of_an_extension_run_from_pytest(tmp_path: Path) -> None:
 @pytest.mark.second_tier
 def test_its_own_distribution_runs_a_program(tmp_path: Path) -> None:
     """Unpacked instead of installed, so that nothing else of this environment is changed."""
-    project = tmp_path / "packaging" / "vgpu"
-    project.mkdir(parents=True)
-    (project / "pyproject.toml").write_text((ROOT / "packaging/vgpu/pyproject.toml").read_text())
-    (tmp_path / "astra_chat").symlink_to(ROOT / "astra_chat")
-    built = python(
-        "-m", "build", "--wheel", "--no-isolation", str(project), path=tmp_path, folder=tmp_path
-    )
+    project, target = tmp_path / "project", tmp_path / "installed"
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        project.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, project)
+    shutil.copytree(ROOT / "astra_vgpu", project / "astra_vgpu")
+    words = ("-m", "build", "--wheel", "--no-isolation", str(project))
+    built = python(*words, path=tmp_path, folder=tmp_path)
     assert built.returncode == 0, built.stderr
     (wheel,) = (project / "dist").glob("*.whl")
-    target = tmp_path / "installed"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(target)
-    assert not (target / "astra_chat" / "agents").exists()
+    assert {path.name.partition("-")[0] for path in target.iterdir()} == {"astra_vgpu"}
     assert wheel.stat().st_size < 1_000_000
-    where = "import astra_chat; print(astra_chat.__file__)"
+    where = "import astra_vgpu; print(astra_vgpu.__file__)"
     assert python("-c", where, path=target, folder=target).stdout.startswith(str(target))
     words = ("-m", "astra_vgpu", "run", str(PROGRAM), "--", "512")
     done = python(*words, path=target, folder=target)

@@ -1,4 +1,4 @@
-"""docs/virtual-gpu-ci.md: the commands of its workflow run as they stand there."""
+"""docs/ci.md: the commands of its workflow run as they stand there."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/virtual-gpu-ci.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/ci.md").read_text()
 COMMAND = re.compile(r"- run: astra-vgpu (.*)")
 
 
 def test_the_workflows_command_runs_and_leaves_what_is_uploaded(tmp_path: Path) -> None:
     (command,) = COMMAND.findall(PAGE)
 
-    shutil.copy(ROOT / "tools/virtual_gpu/tests/programs/faulty.cu", tmp_path / "app.cu")
+    shutil.copy(ROOT / "tests/programs/faulty.cu", tmp_path / "app.cu")
     words = [sys.executable, "-m", "astra_vgpu", *command.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, check=False)

@@ -11,7 +11,11 @@ from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.model.launch_price import second_launch_us
 
 ROOT = Path(__file__).resolve().parents[4]
-TEXTS = ("agents/roles/metrics.md", "agents/roles/metrics_measured.md", "docs/virtual-gpu.md")
+TEXTS = (
+    "agents/roles/metrics.md",
+    "agents/roles/metrics_measured.md",
+    "tools/virtual_gpu/docs/reference.md",
+)
 
 
 @pytest.mark.parametrize("text", TEXTS)
