@@ -116,7 +116,7 @@ def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) 
 
 
 def _cases(task: Task, timed: Timed, known: Floors, gpu: str) -> Iterator[str]:
-    """Yields the table of a task's timed cases. `gpu`: its key in astra_vgpu/ground/gpu_specs.py."""
+    """Yields the table of a task's timed cases. `gpu`: its key in ground/gpu_specs.py."""
     large = {case.case.label for case in large_cases(task.name, timed.cases, gpu)}
     yield table_row(
         "case",
