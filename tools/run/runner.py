@@ -198,8 +198,7 @@ class Runner:
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
     def keep_plans(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
-        """Keep the plans of a build whose launcher the recorder cannot run: they were captured
-        (lab/baselines/captured.py)."""
+        """Keep the plans of a build whose launcher the recorder cannot run, or need not."""
         assert self._plans is not None
         self._plans.keep(build, plans)
 
