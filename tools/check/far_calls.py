@@ -79,7 +79,7 @@ class FarCalls:
         """Candidates are built for a real GPU, and are built again."""
         self._runner = runner.on_virtual_gpu() if self._of_gpu else runner
         self._answers = dict[str, _Answer | None]()
-        """The baseline's results by a call's text; None where even a process of its own said nothing."""
+        """What the baseline did, by a call's text; None where its own process said nothing, too."""
         self.left_out: list[str] = []
         """Calls on which the baseline fails, or that could not be run."""
 
