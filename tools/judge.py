@@ -13,7 +13,6 @@ from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.evidence import evidence
 from astra_chat.tools.mutation.scores import CaseScores
@@ -48,7 +47,8 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 CASE_LISTS = ("demo", "bench")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import TimedOut
+from astra_vgpu.ground.errors import AstraError
 
 SHARE = 0.5
 """The machine is overloaded where the baseline's check takes more than this share of the limit."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import TIER_FILES
-from astra_chat.tools.virtual_gpu.types import ENGINES
+from astra_chat.tools.virtual_gpu.adapter import ENGINES
+from astra_vgpu.ground.errors import BadInput
 
 
 def open_judge(

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy, parse_strategy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
 
 MAX_ROUNDS, MOST_POINTS = 10_000, 1000
 

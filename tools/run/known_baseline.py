@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.adapter import Estimate
 
 Call = tuple[Path, str]
 """A build's folder, and a case as JSON."""

@@ -20,8 +20,7 @@ from astra_chat.tools.run.protocol import CallRequest, VirtualRequest
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, Unsafe
-from astra_chat.tools.virtual_gpu.launch.engines import NOT_COMPILED, kernel_of
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import NOT_COMPILED, Engine, kernel_of
 
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import GpuSpec, spec
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Device, sha256_of
+from astra_vgpu.ground.gpu_specs import GpuSpec, spec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 HERE = Path(__file__).parent
 SOURCE = (HERE / "launch_rules.cu").read_text()
