@@ -51,8 +51,8 @@ def capture(
     )
     from astra_chat.tools.capture.program import capture as captured
     from astra_chat.tools.capture.program import operator_name
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.system.whole_file import write_whole
+    from astra_vgpu.ground.errors import BadInput
 
     if not out.parent.is_dir():
         raise BadInput(f"there is no folder {out.parent}: nothing was run")

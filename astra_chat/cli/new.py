@@ -75,10 +75,10 @@ def new(
     map_: MapOption = None,
 ) -> None:
     """Create a task folder from a kernel of your own, to be completed."""
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
+    from astra_vgpu.ground.errors import BadInput
 
     function_of_pytorch = _reference_function(reference)
     launch = launch_of(grid, constant or (), warps, stages)

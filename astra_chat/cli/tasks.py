@@ -119,8 +119,8 @@ def update(
 ) -> None:
     """Replace the bench list of a task by captured calls, weighted by how often each was made; the
     rest of its task.toml stays as it is."""
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.task.folder import task_names
+    from astra_vgpu.ground.errors import BadInput
 
     if task in task_names():
         raise BadInput(f"{task} ships with Astra: copy its folder, and update the copy")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from astra_chat.tools.case import Value
-from astra_chat.tools.errors import BadInput, reading
+from astra_vgpu.ground.errors import BadInput, reading
 
 SCHEMA = "astra-chat/calls/1"
 MOST_ALIGNMENT_BYTES = 256

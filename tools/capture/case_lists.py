@@ -10,11 +10,11 @@ from typing import Any
 from astra_chat.tools.capture.calls import SeenOperator
 from astra_chat.tools.capture.findings import call_text
 from astra_chat.tools.capture.fitting import CallFit
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.case_text import case_text
 from astra_chat.tools.task.contract import Dim, Scalar
 from astra_chat.tools.task.domain import MAX_BYTES, Domain
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 
 MOST_BENCH = 16
 MOST_CHECK = 16

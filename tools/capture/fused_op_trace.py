@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator, SeenTensor, read_calls
 from astra_chat.tools.case import Value
-from astra_chat.tools.errors import BadInput, reading
+from astra_vgpu.ground.errors import BadInput, reading
 
 TENSOR = re.compile(r"torch\.(\w+)\[([\d, ]*)\]")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.capture.calls import SeenCall, SeenOperator
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.domain import Domain
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

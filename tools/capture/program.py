@@ -15,7 +15,7 @@ from pathlib import Path
 
 from astra_chat.tools.capture.calls import Calls
 from astra_chat.tools.capture.journals import ProcessJournal, folded, journals
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")

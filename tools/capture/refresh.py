@@ -21,7 +21,6 @@ from astra_chat.tools.capture.case_lists import (
     scalar_of,
 )
 from astra_chat.tools.capture.mapping import mapped, parse_map
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.case_text import case_text
@@ -35,6 +34,7 @@ from astra_chat.tools.task.toml_edits import (
     with_rows,
     without_comments,
 )
+from astra_vgpu.ground.errors import BadInput, reading
 
 ANY_EXTENT = {"min": 0, "max": 2**62}
 FIELDS = ("args", "scalars", "dims", "types", "require", "packed", "same", "flops", "least_bytes")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.task.folder import REFERENCE
 from astra_chat.tools.task.toml_edits import with_pair
+from astra_vgpu.ground.errors import BadInput, reading
 
 
 class ReferenceFunction:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
 from astra_chat.tools.capture.calls import read_calls
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import BUILTIN, load_task
+from astra_vgpu.ground.errors import BadInput
 
 ACTS = """
 import torch

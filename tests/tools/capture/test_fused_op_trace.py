@@ -10,8 +10,8 @@ import pytest
 
 from astra_chat.tools.capture.fused_op_trace import read_any
 from astra_chat.tools.capture.refresh import refresh
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import BUILTIN, load_task
+from astra_vgpu.ground.errors import BadInput
 
 RECORD = {
     "op": "activation.silu_and_mul",

@@ -15,7 +15,7 @@ from astra_chat.tools.capture.findings import (
     views,
 )
 from astra_chat.tools.capture.program import operator_name
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.capture.programs import Program
 
 SERVING = """

@@ -11,8 +11,8 @@ import pytest
 from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator, SeenTensor, SeenValue
 from astra_chat.tools.capture.calls import SeenValues as Numbers
 from astra_chat.tools.capture.refresh import refresh
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import BUILTIN, load_task
+from astra_vgpu.ground.errors import BadInput
 
 HEADS, KV, SIZE = 8, 2, 128
 ROW = (HEADS + 2 * KV) * SIZE

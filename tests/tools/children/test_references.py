@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import BUILTIN, Task, load_task
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 
 SILU = """
 import torch

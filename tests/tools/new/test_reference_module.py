@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.reference_module import ReferenceFunction
+from astra_vgpu.ground.errors import BadInput
 
 
 @pytest.fixture
