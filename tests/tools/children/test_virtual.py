@@ -12,7 +12,7 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.run import runner as module
 from astra_chat.tools.run.case_run import CaseRun
-from astra_chat.tools.run.oracle import CANONICAL, Oracle
+from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -274,7 +274,7 @@ def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle)
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
     runner = Runner(TASK, DEVICE, engine="numpy")
-    for run in runner.run(built, oracle.oracle_cases([MIDDLE], Stop()), "check"):
+    for run in runner.run(built, oracle.oracle_cases([MIDDLE], Stop()), "time"):
         assert isinstance(run, CaseRun) and run.report.sampled
         assert "the first ones" not in run.report.sampled
         found = compare(TASK, run)
@@ -282,7 +282,7 @@ def test_a_polling_loop_that_never_runs_hides_no_wrong_last_rows(oracle: Oracle)
 
 
 @pytest.mark.second_tier
-def test_all_blocks_run_where_their_results_are_judged_together(oracle: Oracle) -> None:
+def test_all_blocks_run_where_ten_seconds_are_enough(oracle: Oracle) -> None:
     middle = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
     source = (
         HEAD
@@ -302,12 +302,4 @@ def test_all_blocks_run_where_their_results_are_judged_together(oracle: Oracle) 
     (run,) = outcomes(oracle, source, [middle])
     assert isinstance(run, CaseRun) and not run.report.sampled, "on the C engine"
     (run,) = outcomes(oracle, source, [middle], "numpy")
-    assert isinstance(run, CaseRun) and run.report.sampled
-    (oracle_case,) = oracle.oracle_cases([middle], Stop())
-    canonical = oracle_case.folder / CANONICAL
-    canonical.touch()
-    try:
-        (run,) = outcomes(oracle, source, [middle], "numpy")
-        assert isinstance(run, CaseRun) and not run.report.sampled
-    finally:
-        canonical.unlink()
+    assert isinstance(run, CaseRun) and not run.report.sampled, "ten seconds are affordable"
