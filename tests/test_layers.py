@@ -19,7 +19,7 @@ AUTOGEN_PLACES = (
     "astra_chat/session/session.py",
     "astra_chat/models/",
 )
-CHILD_PROCESSES = ("tools/children/", "astra_chat/research/decode_")
+CHILD_PROCESSES = ("tools/runners/", "astra_chat/research/decode_")
 """Programs of processes of their own: the only files that may load torch."""
 LINES = 50
 """Most lines of a function's body."""
@@ -141,7 +141,7 @@ def test_children_are_started_never_imported() -> None:
         for path, tree in SOURCES.items()
         if not path.startswith(CHILD_PROCESSES)
         for name in imports(tree)
-        if name.startswith("astra_chat.tools.children")
+        if name.startswith("astra_chat.tools.runners")
     ]
     assert not offenders
 

@@ -18,10 +18,10 @@ policy/          source policy: what a candidate may say
 build/           nvcc, and the binding of a kernel to PyTorch
 plan/            launch plans: what a candidate's host code launches
 run/             runner processes and the float64 oracle
+runners/         programs of the child processes: torch is imported only here
 check/           correctness: outputs, hidden cases, error norms, sanitizers
 timing/          times on a GPU, and the verdict: faster, tie or slower
 profiling/       bottleneck, Nsight Compute metrics, roofline
-children/        programs of the child processes: torch is imported only here
 sandbox/         isolation: bubblewrap, Landlock, seccomp
 mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model

@@ -15,13 +15,13 @@ from astra_chat.agents.turn_order import next_step
 from astra_chat.agents.turns import Extent, Kernel, TestCase, TesterReply, TestSuite, Turn
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
-from astra_chat.tools.children import virtual
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.runners import virtual
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.gpu_lock import FOLDER
 from astra_chat.tools.system.subprocesses import Stop

@@ -39,7 +39,7 @@ PORTS = ["--max-connections", "1000"]
 of a machine share."""
 TRIES = 2
 CALLS = 3
-"""Calls of each case in the sanitized process (children/cuda_once.py)."""
+"""Calls of each case in the sanitized process (runners/cuda_once.py)."""
 HANDED_BACK_BYTES = 64 * 2**20
 """Most bytes that a call may leave for the results of its case to be handed back and compared."""
 SITES = "Barrier error detected. Divergent thread(s) in block"

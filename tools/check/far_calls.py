@@ -38,7 +38,7 @@ from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, Unsafe
 
-CHILD = "astra_chat.tools.children.virtual_far"
+CHILD = "astra_chat.tools.runners.virtual_far"
 TIMEOUT_S = 60.0
 FAR = 2**31
 """Elements: the first offset that 32 bits with a sign do not hold."""

@@ -100,7 +100,7 @@ UNALIGNED_ONE_IN = 3
 """Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
-one infinity (children/values.py)."""
+one infinity (runners/values.py)."""
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
 

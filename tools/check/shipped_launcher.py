@@ -2,7 +2,7 @@
 
 Plans are recorded without a GPU. So for a winner the launcher runs with NVIDIA's runtime, in a
 walled process of its own, and what it puts into a CUDA graph is compared with the plan
-(tools/children/cuda_capture.py). The host time of a call is compared with the baseline's: replays
+(tools/runners/cuda_capture.py). The host time of a call is compared with the baseline's: replays
 of a graph see nothing of the host, so a launcher could work there at no cost. Its code runs in the
 process that reports: a hostile launcher could hide a difference there, but nothing that was checked
 or timed depends on it.
@@ -32,7 +32,7 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Worker, signal_name
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 
-CHILD = "astra_chat.tools.children.cuda_capture"
+CHILD = "astra_chat.tools.runners.cuda_capture"
 CAPTURE_TIMEOUT_S = 60.0
 MAX_HOST_US = 50.0
 """What a call may keep the host busy longer than the baseline's: as long as ten more launches."""

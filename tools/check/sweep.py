@@ -2,7 +2,7 @@
 
 The oracle sees a few hundred cases of a candidate. A kernel that is wrong in a narrow part of the
 legal domain may meet none of them, so many more are compared with the baseline's results on the
-device, without the oracle (children/cuda_sweep.py). What is in doubt there goes through the check
+device, without the oracle (runners/cuda_sweep.py). What is in doubt there goes through the check
 like any other drawn case: the sweep itself condemns nothing but a call that fails.
 """
 
@@ -34,7 +34,7 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.types import Case, Crashed, TimedOut
 
-CHILD = "astra_chat.tools.children.cuda_sweep"
+CHILD = "astra_chat.tools.runners.cuda_sweep"
 TIMEOUT_S = 60.0
 MAX_JUDGED = 64
 """Cases in doubt that the oracle judges."""

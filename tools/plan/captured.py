@@ -2,7 +2,7 @@
 
 Machine code of another library, or Triton's: its host code loads a module of its own and
 cannot be linked with the fake runtime. It runs in a process of its own on a real GPU
-(children/cuda_record.py), captured into CUDA graphs with its arguments at other addresses each
+(runners/cuda_record.py), captured into CUDA graphs with its arguments at other addresses each
 time; the plan is what the captures agree on, as with the recorder's. Nothing here holds up against
 hostile host code.
 """
@@ -36,7 +36,7 @@ from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, sign
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Device
 
-CHILD = "astra_chat.tools.children.cuda_record"
+CHILD = "astra_chat.tools.runners.cuda_record"
 CAPTURE_TIMEOUT_S = 60.0
 
 

@@ -6,7 +6,7 @@ and writes to its arguments alone.
 
 Addresses are followed from variables through registers, calls and tables of addresses, without
 regard to order. An address that a kernel hides from that (in memory, or bit by bit) is found where
-the call is made: children/virtual.py looks at what was stored, children/cuda_state.py at what a
+the call is made: runners/virtual.py looks at what was stored, runners/cuda_state.py at what a
 variable holds afterwards.
 """
 

@@ -29,7 +29,7 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.types import TimedOut
 
-CHILD = "astra_chat.tools.children.cuda_once"
+CHILD = "astra_chat.tools.runners.cuda_once"
 
 
 def as_sanitized(request: CudaRequest) -> CudaRequest:

@@ -25,7 +25,7 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, is_float, sha256_of
 
 ORACLE_TIMEOUT_S = 600.0
-MODULE = "astra_chat.tools.children.oracle"
+MODULE = "astra_chat.tools.runners.oracle"
 OUTPUTS_TIMEOUT_S = 60.0
 YIELD_S = 0.005
 HALF = "half of this machine's memory"

@@ -122,7 +122,7 @@ class Runner:
         )
 
     def _module(self) -> str:
-        return f"astra_chat.tools.children.{self.device.kind}"
+        return f"astra_chat.tools.runners.{self.device.kind}"
 
     @contextmanager
     def leased(self, step: StepName, *, alone: bool) -> Iterator[None]:
