@@ -18,6 +18,7 @@ policy/          source policy: what a candidate may say
 build/           nvcc, and the binding of a kernel to PyTorch
 plan/            launch plans: what a candidate's host code launches
 run/             runner processes and the float64 oracle
+report/          what the judge found, as tables and sentences
 runners/         programs of the child processes: torch is imported only here
 check/           correctness: outputs, hidden cases, error norms, sanitizers
 timing/          times on a GPU, and the verdict: faster, tie or slower

@@ -15,7 +15,7 @@ from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchRep
 
 ROOT = Path(__file__).resolve().parents[4]
 H200 = spec("h200")
-TEXTS = ("agents/roles/metrics.md", "agents/roles/metrics_measured.md", "docs/virtual-gpu.md")
+TEXTS = ("tools/report/metrics.md", "tools/report/metrics_measured.md", "docs/virtual-gpu.md")
 
 
 def test_it_is_what_the_model_adds_to_the_fixed_part_of_a_call() -> None:

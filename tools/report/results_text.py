@@ -1,13 +1,11 @@
 """Results of the judge as a prompt shows them: a table with a column for each timed case and rows
-under names that a plan can cite. What the names mean is in agents/roles/metrics.md."""
+under names that a plan can cite. What the names mean is in metrics.md beside this file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from astra_chat.agents.source_lines import source_rows
-from astra_chat.agents.standing import OF_VERDICT
 from astra_chat.tools.descriptions import (
     describe,
     describe_resources,
@@ -42,6 +40,7 @@ from astra_chat.tools.profiling.metrics import (
     profile_on,
     telling,
 )
+from astra_chat.tools.report.source_lines import source_rows
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.text import one_line, report
 from astra_chat.tools.timing.intervals import mean
@@ -75,6 +74,11 @@ _NAME = re.compile(r"(\w+)(?=<[^<>]*> grid | grid )")
 _LAUNCH = re.compile(r"(\w+)(<[^<>]*>)? grid (\S+) block ([^;]+)")
 """A single launch: name, template arguments, grid, block and what follows."""
 BAR = " | "
+OF_VERDICT = {
+    "accepted": "faster than the baseline",
+    "tie": "tie with the baseline",
+    "slower": "slower than the baseline",
+}
 
 
 def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.results_text import (
-    MOST_CASES,
-    cases_list,
-    judge_report,
-    launched,
-    metrics_text,
-    times_text,
-    used,
-)
 from astra_chat.tools.evaluation import (
     CaseLaunches,
     ErrorNorm,
@@ -35,6 +26,15 @@ from astra_chat.tools.profiling.metrics import (
     WARPS_HELD,
     WAVES,
     split_metrics,
+)
+from astra_chat.tools.report.results_text import (
+    MOST_CASES,
+    cases_list,
+    judge_report,
+    launched,
+    metrics_text,
+    times_text,
+    used,
 )
 from astra_chat.tools.types import Metric, Timed
 from tests.chat_samples import CASE, VECTOR, WRONG_OUTCOME, check_record, evaluation, timed

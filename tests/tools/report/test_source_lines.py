@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.results_text import metrics_text
-from astra_chat.agents.source_lines import LONGEST_TEXT, MOST_LINES, source_rows
+from astra_chat.tools.report.results_text import metrics_text
+from astra_chat.tools.report.source_lines import LONGEST_TEXT, MOST_LINES, source_rows
 from astra_chat.tools.types import Profile, SourceLine
 from tests.chat_samples import timed
 
