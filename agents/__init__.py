@@ -2,7 +2,6 @@
 
 turns             the kinds of turn, as plain values
 run_state         the state of a run, folded turn by turn
-failed_cases      drawn cases on which candidates failed: later ones are checked on them
 rounds            a plan, its candidates, and what became of each
 limits            how long a chat may continue
 evaluations       is a candidate faster, what was profiled
