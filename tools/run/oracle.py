@@ -4,6 +4,7 @@ reference.py says of outputs, where many are legal."""
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -23,6 +24,8 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, is_float, sha256_of
+
+logger = logging.getLogger(__name__)
 
 ORACLE_TIMEOUT_S = 600.0
 MODULE = "astra_chat.tools.runners.oracle"
@@ -296,6 +299,9 @@ class Oracle:
             for report in self._served(items, stop, scratch[0], ORACLE_TIMEOUT_S):
                 if report["kind"] == "failed":
                     raise self._failed(missing[report["index"]].case, report)
+                if note := report["note"]:
+                    case = missing[report["index"]].case
+                    logger.info("%s: no derived sums on %s: %s", self._task.name, case.label, note)
                 scratch[report["index"]].rename(missing[report["index"]].folder)
                 made += 1
                 on_case(made)

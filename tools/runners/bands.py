@@ -30,12 +30,17 @@ DERIVED_BYTES = 2**21
 """Larger cases are judged without derived sums: reference.py runs a few times more for them."""
 
 
+class NoFloat64(Exception):
+    """reference.py does not take float64 for its inputs; the text says how it fails."""
+
+
 def write_bands(
     task: Task, reference: ModuleType, case: Case, inputs: Tensors, expected: Tensors, folder: Path
 ) -> None:
     """Write the files above beside the expected results of a case.
 
-    Raises KeyError and ValueError where `terms` or `rounded` do not give what the contract says.
+    Raises KeyError and ValueError where `terms` or `rounded` do not give what the contract says,
+    and NoFloat64, which leaves the derived sums out.
     """
     judged = [arg for arg in task.args if has_band(arg, case)]
     if task.precision.intermediate:
@@ -74,7 +79,7 @@ def derived(
     args: list[Arg],
 ) -> dict[str, torch.Tensor]:
     """Sums of terms that no one states: |result| plus the largest change of the result over the
-    relative change of the inputs. Empty where reference.py does not take float64 for its inputs.
+    relative change of the inputs. Raises NoFloat64.
     """
     generator = torch.Generator().manual_seed(case.seed % 2**32)
     largest = {arg.name: torch.zeros(arg.shape_of(case), dtype=torch.float64) for arg in args}
@@ -84,8 +89,8 @@ def derived(
         }
         try:
             moved = results(task, case, reference.reference(changed))
-        except Exception:  # the user's code was written for the inputs' own dtypes
-            return {}
+        except Exception as error:  # the user's code may be for the inputs' own dtypes alone
+            raise NoFloat64(f"{type(error).__name__}: {error}") from None
         for name, most in largest.items():
             if (left := moved[name]) is None or (right := expected[name]) is None:
                 return {}

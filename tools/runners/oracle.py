@@ -24,7 +24,7 @@ from astra_chat.tools.runners.answers import (
     results,
     write,
 )
-from astra_chat.tools.runners.bands import write_bands
+from astra_chat.tools.runners.bands import NoFloat64, write_bands
 from astra_chat.tools.runners.indices import draw_indices
 from astra_chat.tools.runners.planting import planted
 from astra_chat.tools.runners.soundness import fault
@@ -74,7 +74,7 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
                 more = fault(task, reference, case, partial(_inputs, task, reference, case))
             else:
                 folders = Path(item["folder"]), Path(item["inputs"])
-                _write_case(task, reference, case, *folders, given=item["given"])
+                more["note"] = _write_case(task, reference, case, *folders, given=item["given"])
         except Exception as error:  # the reference is the user's code: the judge words the failure
             message = f"{type(error).__name__}: {error}"
             reporter.send("failed", index=index, message=message, line=_line(task, error))
@@ -102,8 +102,9 @@ def _write_case(
     inputs_folder: Path,
     *,
     given: bool,
-) -> None:
-    """`given`: the inputs of the launcher are there, and results are for these."""
+) -> str:
+    """Writes inputs and results; `given`: the inputs of the launcher are there, and results are for
+    these. Returns what a reader should know of them, or ""."""
     inputs = _inputs(task, reference, case, inputs_folder if given else None)
     for arg in task.args:
         if arg.read and not given:
@@ -115,9 +116,13 @@ def _write_case(
         if arg.written:
             write(expected[arg.name], folder / f"{arg.name}.expected")
     if not canonical:
-        write_bands(task, reference, case, named, expected, folder)
-    if canonical:
+        try:
+            write_bands(task, reference, case, named, expected, folder)
+        except NoFloat64 as fault:
+            return f"reference.py takes no float64: {fault}"
+    else:
         (folder / CANONICAL).touch()
+    return ""
 
 
 def _inputs(task: Task, reference: ModuleType, case: Case, given: Path | None = None) -> Tensors:
