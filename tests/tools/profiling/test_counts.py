@@ -81,7 +81,7 @@ def test_counting_ends_in_time_and_with_the_user(built: Build, cases: list[Oracl
     assert counted_reports(Runner(TASK, DEVICE), built, cases, unwanted=unwanted) == [None, None]
     stop = Stop()
     runner = Runner(TASK, DEVICE, stop)
-    runner.plans(built, cases)
+    runner.record(built, [one.case for one in cases])
     stop.set()
     with pytest.raises(Cancelled):
         counted_reports(runner, built, cases)
