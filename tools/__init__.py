@@ -1,14 +1,13 @@
 """The judge: builds, checks, times and profiles CUDA kernels. It is usable alone, without the chat.
 
 judge            Judge: one candidate in, one Evaluation out
+judge_steps      the steps of one evaluation, in their order, up to its outcome
 types            case, device, outcome: the values that everything exchanges
 dtypes           dtypes of tensors: names, sizes, codes
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
-overloaded_machine  a time limit exceeded: by the kernel, or on an overloaded machine
 cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 building         from a source to a build that may be run: policy, nvcc, audit
-evidence         hashes of judge, machine code and launch plans, with each evaluation
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
 template_arguments  their template arguments
@@ -35,7 +34,7 @@ gpu_specs        constants of real GPUs, and the physical limit of a kernel's ti
 descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
 prefetch         what later steps need, begun while nvcc works
-steps            the steps of one evaluation, with their times
+steps            what steps were done, with their times
 progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?
 text             untrusted text in prompts and terminals: fences, invisible characters

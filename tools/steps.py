@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from astra_chat.tools.entropy import NO_SEED, Seed
-from astra_chat.tools.evaluation import CheckRecord, Evidence, Step
+from astra_chat.tools.evaluation import Step
 from astra_chat.tools.system.gpu_use import GpuClock
-from astra_chat.tools.types import Case, StepName
+from astra_chat.tools.types import StepName
 
 
 class Steps:
@@ -19,10 +19,6 @@ class Steps:
         """`gpu`: the clock of the judge's leases, where it has a real GPU."""
         self.seed, self._gpu = seed, gpu
         self._steps: list[Step] = []
-        self.timed: Sequence[Case] = ()
-        """What is timed, and compared, after the check."""
-        self.record: CheckRecord | None = None
-        self.evidence: Evidence | None = None
 
     @contextmanager
     def step(self, name: StepName) -> Iterator[None]:
