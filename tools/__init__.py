@@ -7,7 +7,6 @@ dtypes           dtypes of tensors: names, sizes, codes
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
 cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
-building         from a source to a build that may be run: policy, nvcc, audit
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
 template_arguments  their template arguments
@@ -34,7 +33,6 @@ gpu_specs        constants of real GPUs, and the physical limit of a kernel's ti
 descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
 prefetch         what later steps need, begun while nvcc works
-steps            what steps were done, with their times
 progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?
 text             untrusted text in prompts and terminals: fences, invisible characters

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
 from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
-from astra_chat.tools.judge_steps import Bench, Evaluating
+from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
@@ -94,7 +93,9 @@ class Judge:
             oracle=oracle,
             checker=checker,
             largest=LargestCalls(),
-            prefetch=Prefetch(task, device, self.weighted, builder, runner, oracle, checker),
+            prefetch=Prefetch(
+                task, device, self.weighted, builder.baseline_build, runner, oracle, checker
+            ),
             tell=self._tell,
         )
 

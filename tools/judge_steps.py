@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.building import Builder
+from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest
@@ -19,9 +20,11 @@ from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence
+from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.policy.binary_audit import audit
+from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.counts import counted, counted_reports
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
@@ -30,10 +33,12 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.steps import Steps
+from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.devices import gpu_handles
+from astra_chat.tools.system.gpu_use import GpuClock
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.task.trust import require_trust
 from astra_chat.tools.timing.verdict import TimedCase, time_cases, timed_outcome
 from astra_chat.tools.types import (
@@ -50,6 +55,80 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
+
+
+class Builder:
+    """Guards, builds and audits sources of one task, each beside the baseline."""
+
+    def __init__(
+        self, task: Task, tier: str, device: Device, stop: Stop, tell: Callable[[int], None]
+    ) -> None:
+        """`tell` is called with 0 before nvcc runs and 1 after. Raises BadInput where the task has
+        no such tier."""
+        self.baseline = baseline_source(task, tier)
+        self._task, self._tier, self._device = task, tier, device
+        self._stop, self._tell = stop, tell
+
+    def guard(self, source: str, steps: Steps) -> Refused | None:
+        with steps.step("guard"):
+            findings = guard(source, self._task.entry, self._task.header_texts())
+        return Refused(gate="guard", findings=findings) if findings else None
+
+    def build(
+        self, source: str, steps: Steps, also: Sequence[str], ready: Background
+    ) -> Build | Refused | BuildFailed | TimedOut:
+        """Builds and audits a source that the guard let pass. The sources `also` are built at the
+        same time where the guard lets them pass; `ready` may be building the baseline. Raises
+        BadInput where the baseline does not build."""
+        self._tell(0)
+        with steps.step("build"):
+            texts = self._task.header_texts()
+            ahead = [one for one in also if not guard(one, self._task.entry, texts)]
+            if ready.running:
+                self._build([source, *ahead])
+                ready.wait()
+            baseline, built, *_ = self._build([self.baseline, source, *ahead])
+        self._tell(1)
+        self._required(baseline)
+        if not isinstance(built, Build):
+            return built
+        steps.note("from the cache" if built.cached else "")
+        with steps.step("audit"):  # the baseline is the task's own and trusted
+            findings = audit(built, self._task, source) if source != self.baseline else ()
+        return Refused(gate="audit", findings=findings) if findings else built
+
+    def baseline_build(self) -> Build:
+        """Builds the baseline. Raises BadInput where that fails."""
+        return self._required(self._build([self.baseline])[0])
+
+    def _build(self, sources: Sequence[str]) -> list[Build | BuildFailed | TimedOut]:
+        return build_all(self._task, sources, self._device, self._stop)
+
+    def _required(self, baseline: Build | BuildFailed | TimedOut) -> Build:
+        return require_build(baseline, f"the {self._tier} baseline of {self._task.name}")
+
+
+class Steps:
+    """What was done, from which seed, and how long it took."""
+
+    def __init__(self, seed: Seed = NO_SEED, gpu: GpuClock | None = None) -> None:
+        """`gpu`: the clock of the judge's leases, where it has a real GPU."""
+        self.seed, self._gpu = seed, gpu
+        self._steps: list[Step] = []
+
+    @contextmanager
+    def step(self, name: StepName) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        seconds = time.monotonic() - start
+        waited_s, use = self._gpu.taken() if self._gpu else (0.0, None)
+        self._steps.append(Step(name=name, seconds=seconds, waited_s=waited_s, gpu=use))
+
+    def note(self, text: str) -> None:
+        self._steps[-1] = self._steps[-1].model_copy(update={"note": text})
+
+    def done(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
 
 
 @dataclass(frozen=True, kw_only=True)

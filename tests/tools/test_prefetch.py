@@ -41,7 +41,7 @@ def test_who_closes_at_once_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -
         finally:
             ended.set()
 
-    monkeypatch.setattr("astra_chat.tools.building.build_all", endless)
+    monkeypatch.setattr("astra_chat.tools.judge_steps.build_all", endless)
     with Judge(find_task("silu_and_mul"), virtual_device("h200")) as judge:
         judge.prepare()
         assert begun.wait(120)

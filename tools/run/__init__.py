@@ -6,11 +6,9 @@ launch_plans      what each call launches, recorded once a case
 protocol          requests to and reports of runner processes, as frozen models
 raw_times         what timing on a GPU measured, every replay
 processes         the pool of runner processes that were started early
-known_baseline    what was seen of the baseline: estimates, host times, right results
 band_files        sums of terms and rounded results beside the expected ones
 case_run          outputs of one call, and its report
 failures          the failures that a runner process reports; names of CUDA errors
-output_files      files that a child process wrote: may the judge read them?
 nvidia_tools      calls of a candidate under Nsight Compute or Compute Sanitizer
 oracle            inputs and float64 results of a case, made by the oracle process
 """

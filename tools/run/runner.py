@@ -17,14 +17,21 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.case_run import CaseRun, taken
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
-from astra_chat.tools.run.known_baseline import KnownBaseline
 from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded, all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.output_files import taken
 from astra_chat.tools.run.processes import ProcessPool, RunnerProcess
-from astra_chat.tools.run.protocol import BadReport, CudaRequest, Mode, Started, parsed
+from astra_chat.tools.run.protocol import (
+    BadReport,
+    CallRequest,
+    CaseReport,
+    CudaRequest,
+    Mode,
+    Started,
+    VirtualRequest,
+    parsed,
+)
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
@@ -35,7 +42,24 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, StepName, TimedOut
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.types import Engine
+
+KnownCall = tuple[Path, str]
+"""A build's folder, and a case as JSON."""
+
+
+@dataclass
+class KnownBaseline:
+    """What is known of the baseline of one task on one device; keys name the build and the case."""
+
+    estimates: dict[KnownCall, Estimate] = field(default_factory=dict)
+    """Estimates of its calls on the virtual GPU: an equal call has an equal estimate."""
+    host_us: dict[KnownCall, float] = field(default_factory=dict)
+    """What a call of its launcher keeps the host busy."""
+    right: set[str] = field(default_factory=set)
+    """Hashes of its timed results that were found right."""
+
 
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 
@@ -216,16 +240,11 @@ class Runner:
             self.leased(batch.mode, alone=batch.mode != "check"),
         ):
             worker, started = process.worker, 0
-            requests, computes = self._requests, self.device.kind == "virtual"
-            request = (
-                requests.virtual(batch, self._process_seed(batch.mode), process.scratch)
-                if computes
-                else self.cuda_request(batch, process)
-            )
+            request, requests = self._request(batch, process), self._requests
             calls, finished, limit_s = request.calls, 0, requests.limit_s(batch)
             apart = requests.apart(batch)
             try:
-                asked = request.model_dump(mode="json")
+                asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
                 worker.ask(asked, limit_s, self.stop, only_work=computes)
                 for report in map(parsed, worker.reports()):
                     if isinstance(report, Started):
@@ -234,14 +253,7 @@ class Runner:
                     if report.index != finished:
                         raise BadReport(f"call {report.index} where call {finished} was to come")
                     finished += 1
-                    call = calls[report.index]
-                    run = CaseRun(
-                        batch.calls[report.index].oracle_case,
-                        taken(call.after),
-                        report,
-                        call.pattern,
-                        self.seed.of("judge", batch.mode, call.turn),
-                    )
+                    run = self._case_run(batch, calls[report.index], report)
                     failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
                     try:
                         yield failure or run
@@ -279,6 +291,17 @@ class Runner:
             yield process
         finally:
             process.close()
+
+    def _case_run(self, batch: Batch, call: CallRequest, report: CaseReport) -> CaseRun:
+        seed = self.seed.of("judge", batch.mode, call.turn)
+        oracle_case = batch.calls[report.index].oracle_case
+        return CaseRun(oracle_case, taken(call.after), report, call.pattern, seed)
+
+    def _request(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
+        if self.device.kind == "cuda":
+            return self.cuda_request(batch, process)
+        seed = self._process_seed(batch.mode)
+        return self._requests.virtual(batch, seed, process.scratch)
 
     def cuda_request(self, batch: Batch, process: RunnerProcess) -> CudaRequest:
         """Returns the request of these calls on a GPU, for a process that gets copies of the

@@ -11,13 +11,13 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import check
+from astra_chat.tools.judge_steps import Steps
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S
 from astra_chat.tools.run import runner as runner_module
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.steps import Steps
 from astra_chat.tools.system import gpu_lock
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
