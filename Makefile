@@ -23,7 +23,7 @@ test-virtual-gpu: $(READY)
 # How often the judge rejects a correct kernel: JUDGEMENTS in all, continued where they stopped. Then 30 kills of a Ray cluster.
 JUDGEMENTS ?= 1000
 soak: $(READY)
-	$(BIN)/python -m astra_chat.research.soak --judgements $(JUDGEMENTS)
+	$(BIN)/python -m lab.soak --judgements $(JUDGEMENTS)
 	$(BIN)/python -m pytest -m in_full tests/astra_chat/detached
 
 check: $(READY)
@@ -37,11 +37,11 @@ gpu: $(READY)
 
 setup: $(READY)
 
-$(READY): pyproject.toml tools/system/setup_env.py tools/system/toolkit.py
+$(READY): pyproject.toml tools/virtual_gpu/pyproject.toml tools/system/setup_env.py tools/virtual_gpu/astra_vgpu/ground/toolkit.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Astra needs Python 3.11 or newer: make PYTHON=python3.12' >&2; exit 3; }
-	$(PYTHON) -m astra_chat.tools.system.setup_env
+	PYTHONPATH=tools/virtual_gpu $(PYTHON) -m astra_chat.tools.system.setup_env
 	@touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv build dist *.egg-info tools/virtual_gpu/build tools/virtual_gpu/dist tools/virtual_gpu/*.egg-info

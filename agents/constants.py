@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Kernel
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.types import Timed
+from astra_vgpu.ground.errors import BadInput
 
 MARK = "tune:"
 PROMPT = (

@@ -43,7 +43,7 @@ from astra_chat.agents.turns import (
     reply_type,
 )
 from astra_chat.agents.usable_reply import payload_of
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 DESCRIPTIONS: dict[RoleName, str] = {
     "tester": "writes further test cases",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from astra_chat.tools.gpu_specs import SPECS
 from astra_chat.tools.task.contract_text import (
     argument_text,
     codes_text,
@@ -20,6 +19,7 @@ from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
 from astra_chat.tools.types import Basis, Device
+from astra_vgpu.ground.gpu_specs import SPECS
 
 MOST_INPUTS = 4000
 """Characters of code that say how inputs are drawn."""

@@ -19,7 +19,6 @@ verify/          the claims of a recorded run recomputed; bundles
 export/          recorded runs as data for other programs
 display/         what is printed
 spending/        limits on what a run may spend
-research/        measurements of Astra itself; for developers
 agents/          the chat (a link to the folder beside this one)
 tools/           the judge (a link)
 sglang_kernels/  the tasks (a link)
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from astra_chat.analysis.recorded_run import load_transcript
     from astra_chat.judging.evaluating import evaluate
     from astra_chat.session.api import arun, run
-    from astra_chat.tools.errors import BadInput, MissingDependency
     from astra_chat.tools.judge import Judge
+    from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 __all__ = [
     "BadInput",
@@ -50,13 +49,13 @@ __all__ = [
 ]
 
 HOMES = {
-    "BadInput": "tools.errors",
-    "Judge": "tools.judge",
-    "MissingDependency": "tools.errors",
-    "arun": "session.api",
-    "evaluate": "judging.evaluating",
-    "load_transcript": "analysis.recorded_run",
-    "run": "session.api",
+    "BadInput": "astra_vgpu.ground.errors",
+    "Judge": "astra_chat.tools.judge",
+    "MissingDependency": "astra_vgpu.ground.errors",
+    "arun": "astra_chat.session.api",
+    "evaluate": "astra_chat.judging.evaluating",
+    "load_transcript": "astra_chat.analysis.recorded_run",
+    "run": "astra_chat.session.api",
 }
 """The module of each public name."""
 
@@ -71,4 +70,5 @@ def __getattr__(name: str) -> Any:
     """`from astra_chat import run` loads AutoGen only when it is asked for; the others less."""
     if name not in HOMES:
         raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")
-    return getattr(import_module(f"astra_chat.{HOMES[name]}"), name)
+    import_module("astra_chat.tools")  # says so where astra-vgpu is missing
+    return getattr(import_module(HOMES[name]), name)

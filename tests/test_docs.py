@@ -13,17 +13,21 @@ from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
 from astra_chat.tools.recordings.reading import expanded, in_archive
+from tests.sources import ROOT, TESTS
 
-ROOT = Path(__file__).resolve().parents[1]
+VIRTUAL_GPU = "tools/virtual_gpu/"
+"""Its pages name its own files by their paths in it."""
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
     for path in [
         *ROOT.glob("*.md"),
         ROOT / "transcripts/README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / VIRTUAL_GPU).glob("*.md")),
+        *sorted((ROOT / VIRTUAL_GPU / "docs").glob("*.md")),
     ]
 }
-FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests", "docs", "transcripts")
+FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "lab", "tests", "docs", "transcripts")
 NAMES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")}
 """Names of all files in the repository's folders."""
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -41,7 +45,7 @@ PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)
 INLINE_COMMAND = re.compile(r"`(astra-chat [^`]*)`")
-MODULE = re.compile(r"python -m (astra_chat[\w.]*)(?: (\w+))?")
+MODULE = re.compile(r"python -m ((?:astra_chat|astra_vgpu|lab)\b[\w.]*)(?: (\w+))?")
 TARGET = re.compile(r"(?:`|^    )make (\w+)", re.MULTILINE)
 TEST = re.compile(r"`(test_\w+)`")
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -61,7 +65,9 @@ def test_every_path_exists(name: str) -> None:
     paths = {path.rstrip(".") for path in PATH.findall(DOCUMENTS[name])}
     globs = [p.rstrip("/").replace("TASK", "*") for p in paths if not p.startswith(MADE_BY_A_RUN)]
     members = {glob for glob in globs if in_archive(Path(glob))}
-    assert sorted(glob for glob in {*globs} - members if not any(ROOT.glob(glob))) == []
+    places = [ROOT, ROOT / VIRTUAL_GPU] if name.startswith(VIRTUAL_GPU) else [ROOT]
+    unknown = {*globs} - members
+    assert sorted(g for g in unknown if not any(any(place.glob(g)) for place in places)) == []
     expanded(ROOT / member for member in members)  # raises BadInput for one that is not there
 
 
@@ -118,7 +124,8 @@ def test_agents_md_answers_with_one_file_and_the_readme_is_short() -> None:
 
 def names_of_tests() -> set[str]:
     """Names of all test functions."""
-    texts = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    files = (path for folder in TESTS for path in (ROOT / folder).rglob("test_*.py"))
+    texts = (path.read_text() for path in files)
     return {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
 
 

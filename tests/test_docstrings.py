@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.sources import sources
+from tests.sources import TESTS, sources
 
-FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests")
+FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "lab", *TESTS)
 OPENINGS = re.compile(r"(?:Of|By|As|And|The same)\b")
 """Words that lean on what stands before."""
 

@@ -9,18 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import ROOT, sources
+from tests.sources import PACKAGE, ROOT, sources
 
-FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2}
+FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2, "lab": 3}
 AUTOGEN = ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "pyautogen")
 AUTOGEN_PLACES = (
     "agents/",
     "astra_chat/session/team.py",
     "astra_chat/session/session.py",
     "astra_chat/models/",
+    "lab/random_models.py",
 )
-CHILD_PROCESSES = ("tools/runners/", "astra_chat/research/decode_")
+CHILD_PROCESSES = ("tools/runners/", "lab/decode_", "lab/baselines/cuda_record.py")
 """Programs of processes of their own: the only files that may load torch."""
+GROUND = "astra_vgpu.ground"
+INSIDE = (
+    PACKAGE,
+    "tools/virtual_gpu/adapter.py",
+    "tools/virtual_gpu/__main__.py",
+    "lab/",
+)
+"""Files that import what they want of the virtual GPU."""
 LINES = 50
 """Most lines of a function's body."""
 
@@ -31,7 +40,9 @@ SOURCES = {path: ast.parse(text) for path, text in sources(FLOORS).items()}
 def module_name(path: str) -> str:
     """ "tools/check/calls.py" as it is imported: "astra_chat.tools.check.calls"."""
     dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return dotted if path.startswith("astra_chat") else f"astra_chat.{dotted}"
+    if path.startswith(PACKAGE):
+        return dotted.removeprefix("tools.virtual_gpu.")
+    return dotted if path.startswith(("astra_chat/", "lab/")) else f"astra_chat.{dotted}"
 
 
 MODULES = {module_name(path): path for path in SOURCES}
@@ -61,7 +72,7 @@ def at_run_time(tree: ast.Module) -> ast.Module:
 
 
 def floor_of(path: str) -> int:
-    return FLOORS[path.split("/", maxsplit=1)[0]]
+    return -1 if path.startswith(PACKAGE) else FLOORS[path.split("/", maxsplit=1)[0]]
 
 
 def test_imports_go_down_only() -> None:
@@ -194,24 +205,33 @@ def test_what_draws_by_itself_is_noticed(line: str) -> None:
     assert list(unseeded(ast.parse(line)))
 
 
+def imported_from(path: str, package: str) -> list[str]:
+    """What a file imports of a package of ours."""
+    names = imports(SOURCES[path])
+    return [name for name in names if f"{name}.".startswith(f"{package}.")]
+
+
 def test_the_virtual_gpu_stands_alone() -> None:
-    allowed = (
-        "astra_chat.tools.virtual_gpu",
-        "astra_chat.tools.system.cache",
-        "astra_chat.tools.system.cubin",
-        "astra_chat.tools.system.elf",
-        "astra_chat.tools.system.toolkit",
-        "astra_chat.tools.errors",
-        "astra_chat.tools.gpu_specs",
-    )
+    package = {path for path in SOURCES if path.startswith(PACKAGE)}
+    assert len(package) > 100
+    assert not [f"{p} imports {name}" for p in package for name in imported_from(p, "astra_chat")]
+
+
+def test_its_ground_needs_nothing_of_it() -> None:
+    for path in (path for path in SOURCES if path.startswith(f"{PACKAGE}ground/")):
+        above = set(imported_from(path, "astra_vgpu")) - set(imported_from(path, GROUND))
+        assert not above, path
+
+
+def test_all_but_its_ground_is_reached_through_one_adapter() -> None:
     offenders = [
         f"{path} imports {name}"
-        for path, tree in SOURCES.items()
-        if path.startswith("tools/virtual_gpu/")
-        for name in imports(tree)
-        if name.startswith("astra_chat") and not name.startswith(allowed)
+        for path in SOURCES
+        if not path.startswith(INSIDE)
+        for name in imported_from(path, "astra_vgpu")
+        if name not in imported_from(path, GROUND)
     ]
-    assert not offenders
+    assert not offenders, "take it from astra_chat.tools.virtual_gpu.adapter"
 
 
 def test_functions_are_short() -> None:

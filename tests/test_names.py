@@ -11,14 +11,14 @@ from functools import cache
 
 import pytest
 
-from tests.sources import sources
+from tests.sources import PACKAGE, sources
 
-LAYERS = ("tools/virtual_gpu/", "tools/", "agents/", "astra_chat/")
+LAYERS = (PACKAGE, "tools/", "agents/", "astra_chat/", "lab/")
 """A file belongs to the first that its path begins with."""
 STRUCT = "c_engine/layout.py lays it out for C, and it is written layout.NAME everywhere"
 ENGINES = "the NumPy engine and the C engine mirror each other, and a file uses one of them"
 ALLOWED = {
-    "tools/virtual_gpu/": {
+    PACKAGE: {
         "Buffer": STRUCT,
         "Code": f"an instruction while it is translated: {ENGINES}",
         "Counters": STRUCT,
@@ -73,8 +73,8 @@ def test_what_is_allowed_is_needed() -> None:
 def test_mirrored_names_are_pairs() -> None:
     """One class of each pair belongs to the C engine, and nothing else has its name."""
     found = shared_by_us()
-    for name in ALLOWED["tools/virtual_gpu/"]:
-        places = found["tools/virtual_gpu/", name]
+    for name in ALLOWED[PACKAGE]:
+        places = found[PACKAGE, name]
         assert len(places) == 2 and sum("/c_engine/" in place for place in places) == 1
 
 
@@ -99,9 +99,7 @@ def test_a_name_given_twice_is_found(text: str) -> None:
 def test_layers_may_share_names_and_folders_private_ones() -> None:
     both = "class Fault: ...\nclass _Fault: ..."
     apart = {"tools/task/a.py": "class _Fault: ...", "tools/run/a.py": "class _Fault: ..."}
-    assert not shared_names(
-        {"tools/a.py": both, "tools/virtual_gpu/a.py": both, "agents/a.py": both}
-    )
+    assert not shared_names({"tools/a.py": both, f"{PACKAGE}a.py": both, "agents/a.py": both})
     assert not shared_names(apart)
     assert shared_names({"tools/a.py": both, "tools/b.py": both}).keys() == {
         ("tools/", "Fault"),

@@ -27,7 +27,7 @@ def check(judge: Judge) -> None:
 SEEN = (
     "astra_chat.session.results.RunResult",
     "astra_chat.judging.evaluating.EvaluationReport",
-    "astra_chat.tools.errors.BadInput",
+    "astra_vgpu.ground.errors.BadInput",
     "astra_chat.tools.evaluation.Evaluation",
 )
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests import virtual_gpu_suite
-from tests.virtual_gpu_suite import ROOT, TESTS, files, has_passed, imports_nothing_else, state
+from tests.sources import PACKAGE
+from tests.virtual_gpu_suite import ROOT, TESTS, files, has_passed, state
 
 
 def test_another_byte_is_another_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = tmp_path / "tools" / "virtual_gpu" / "gpu.py"
+    one = tmp_path / virtual_gpu_suite.FOLDERS[0] / "gpu.py"
     one.parent.mkdir(parents=True)
-    (tmp_path / "tools" / "system").mkdir()
-    for name in virtual_gpu_suite.GROUND:
-        (tmp_path / "tools" / f"{name.replace('.', '/')}.py").touch()
     monkeypatch.setattr(virtual_gpu_suite, "ROOT", tmp_path)
     one.write_text("a = 1\n")
     before = state()
@@ -34,17 +33,14 @@ def test_only_a_recorded_state_has_passed(tmp_path: Path, monkeypatch: pytest.Mo
     assert has_passed()
 
 
-def test_the_state_is_that_of_sources_tests_and_ground() -> None:
+def test_the_state_is_that_of_sources_and_tests() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in files()}
-    assert {"tools/virtual_gpu/gpu.py", f"{TESTS}/test_gpu.py", "tools/errors.py"} <= names
+    assert {f"{PACKAGE}gpu.py", f"{PACKAGE}ground/errors.py", f"{TESTS}/test_gpu.py"} <= names
     assert not [name for name in names if "__pycache__" in name or name.endswith("passed.txt")]
 
 
-def test_tests_of_the_judge_beside_them_always_run() -> None:
-    assert imports_nothing_else(ROOT / TESTS / "test_gpu.py")
-    importing = [
-        path
-        for path in sorted((ROOT / TESTS).rglob("test_*.py"))
-        if "astra_chat.tools.run.runner" in path.read_text()
-    ]
-    assert importing and not any(map(imports_nothing_else, importing))
+def test_its_tests_import_nothing_else() -> None:
+    """Else the state would not say what they depend on."""
+    own = [path.stem for path in (ROOT / TESTS).iterdir()]
+    ours = re.compile(rf"(?:from|import) (?:astra_chat|tests(?!\.(?:{'|'.join(own)})\b))")
+    assert not [path for path in (ROOT / TESTS).rglob("*.py") if ours.search(path.read_text())]

@@ -10,7 +10,6 @@ cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
 template_arguments  their template arguments
-errors           exceptions for bad input and missing dependencies
 task/            the contract of a kernel (task.toml)
 policy/          source policy: what a candidate may say
 build/           nvcc, and the binding of a kernel to PyTorch
@@ -26,10 +25,9 @@ mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
-virtual_gpu/     runs PTX without a GPU
+virtual_gpu/     runs PTX without a GPU: the package astra_vgpu, and what the judge uses of it
 recordings/      recorded runs and measurements in one compressed archive
 entropy          the source of all random numbers; seeds
-gpu_specs        constants of real GPUs, and the physical limit of a kernel's time
 descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
 prefetch         what later steps need, begun while nvcc works
@@ -37,3 +35,17 @@ progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?
 text             untrusted text in prompts and terminals: fences, invisible characters
 """
+
+import sys
+
+try:
+    import astra_vgpu.ground  # noqa: F401
+except ModuleNotFoundError:
+    # As a MissingDependency is told: its class is in what is missing.
+    print(
+        "astra-vgpu, Astra's virtual GPU, is not installed: pip install ./tools/virtual_gpu in the"
+        " checkout, or its wheel; to run from a checkout without installing, set PYTHONPATH to it"
+        " and to its tools/virtual_gpu",
+        file=sys.stderr,
+    )
+    raise SystemExit(3) from None

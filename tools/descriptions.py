@@ -193,7 +193,7 @@ def _wrong(wrong: Wrong) -> str:
         return f"{said}{f' is {number(wrong.got)}' if wrong.index else ''}{note}"
     if wrong.reason == "distribution":
         return f"{said} is {number(wrong.got)}{note}"
-    return (
-        f"{said} expected {number(wrong.expected)}, got {number(wrong.got)}"
-        f" ({wrong.bad:,} of {wrong.total:,} elements){note}"
-    )
+    count = f"({wrong.bad:,} of {wrong.total:,} elements){note}"
+    if wrong.reason == "unwritten" and not wrong.index:  # counted, not compared
+        return f"{said} {count}"
+    return f"{said} expected {number(wrong.expected)}, got {number(wrong.got)} {count}"

@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 VARIABLE = "ASTRA_SEED"
 """The root where none is given: makes a whole test suite or script reproducible."""

@@ -9,7 +9,6 @@ from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
 from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
 from astra_chat.tools.mutation.scores import CaseScores
@@ -31,7 +30,8 @@ from astra_chat.tools.types import (
     TimedOut,
     candidate_id,
 )
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine
+from astra_vgpu.ground.errors import AstraError
 
 CASE_LISTS = ("demo", "bench")
 

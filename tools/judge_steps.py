@@ -19,7 +19,6 @@ from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED, Seed
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.plan.model import LaunchPlan
@@ -55,6 +54,7 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 class Builder:

@@ -6,19 +6,24 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from astra_vgpu import ground
+
 HERE = Path(__file__).resolve().parent
+VIRTUAL_GPU = Path(ground.__file__).resolve().parents[1]
 SUFFIXES = frozenset({".py", ".c", ".h", ".cu", ".cuh", ".toml", ".json"})
-NOT_INSTALLED = ("devtools",)
-"""Folders that a wheel leaves out: an installed judge and a checkout have the same hash."""
+ADAPTER = "virtual_gpu/adapter.py"
+"""All that counts in its folder: a wheel leaves out the rest, and an installed judge and a checkout
+have the same hash. The package in that folder counts where it is installed."""
 
 
 @cache
 def judge_sha256() -> str:
-    """Hexadecimal sha256 over names and contents of all files of tools/, in the order of their
-    names."""
+    """Hexadecimal sha256 over names and contents of all files of tools/, then of astra_vgpu, each
+    in the order of their names."""
     digest = hashlib.sha256()
-    for path in sorted(p for p in HERE.rglob("*") if p.suffix in SUFFIXES and p.is_file()):
-        name = path.relative_to(HERE).as_posix()
-        if not set(NOT_INSTALLED) & set(name.split("/")):
-            digest.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    for folder in (HERE, VIRTUAL_GPU):
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES and p.is_file()):
+            name = path.relative_to(folder).as_posix()
+            if name == ADAPTER or not name.startswith("virtual_gpu/"):
+                digest.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -12,7 +12,6 @@ from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import prepare_sanitizers
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.check.sweep import CHILD as SWEEP
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling.ncu_cross_check import prepare_cross_check
 from astra_chat.tools.profiling.profile import prepare_profile
 from astra_chat.tools.run.oracle import Oracle
@@ -20,6 +19,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Device
+from astra_vgpu.ground.errors import MissingDependency
 
 TIMERS = 4
 """Processes that start while one times."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from astra_chat.analysis.rows import CaseRow, EvaluationRow
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import MissingDependency
 
 try:
     import pandas as pd

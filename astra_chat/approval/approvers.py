@@ -21,12 +21,12 @@ from astra_chat.agents.turn_order import Gate
 from astra_chat.agents.turns import Turn
 from astra_chat.approval.view import MAX_LINES, show_difference, show_question
 from astra_chat.display.console import console
-from astra_chat.tools.errors import AstraError, BadInput, reading
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import AstraError, BadInput, reading
 
 ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.turns import Turn
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import Blob, ChatMessage, Ended, Proposed
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.recorded_task import baseline_text
 from astra_chat.transcript.turns import events_of, state_of, texts, turns_of
 from astra_chat.transcript.writer import Writer
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from astra_chat.session.recorded_options import RECORDINGS
 from astra_chat.session.request import split
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.options import OneLine
+from astra_vgpu.ground.errors import BadInput, reading
 
 MAX_RUNS = 10_000
 PLACES = {"task": "", "strategy": "", "start": "", "repeat": "", "run": ""}

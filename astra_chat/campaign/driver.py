@@ -21,8 +21,8 @@ from astra_chat.campaign.index import Index, index_of, now, read_index, write_in
 from astra_chat.campaign.plan import plans_of, run_arguments, transcript_of
 from astra_chat.campaign.rows import CampaignRow, can_go_on, row_of
 from astra_chat.spending.budget import Budget
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.under_way import locked_inodes
+from astra_vgpu.ground.errors import BadInput
 
 LOG = "run.log"
 """File in a run's folder: what its processes print."""

@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 from astra_chat.campaign.plan import RunPlan, mailboxes_of, transcript_of
 from astra_chat.mailbox.questions import is_open
 from astra_chat.session.advance import standing_of
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import Basis, Device, Timed, Value
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
 from astra_chat.transcript.time_use import TimeUse
 from astra_chat.transcript.under_way import locked_inodes, state_of_run
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
 
 RowState: TypeAlias = Literal[
     "new", "running", "waiting", "ended", "stopped", "failed", "left_out", "unreadable"

@@ -24,3 +24,5 @@ reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line
 streams     stdout and stderr whose reader may go away
 """
+
+import astra_chat.tools  # noqa: F401  # says so where astra-vgpu is missing

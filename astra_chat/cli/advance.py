@@ -78,7 +78,7 @@ def _resumed(one: DetachedRun, options: dict[str, Any]) -> tuple[DetachedRun, in
     """Where a run stands after it was resumed, and the exit code of a failure."""
     from astra_chat.session.advance import standing_of
     from astra_chat.session.api import run
-    from astra_chat.tools.errors import failure
+    from astra_vgpu.ground.errors import failure
 
     try:
         result = run(resume=one.path, **options)

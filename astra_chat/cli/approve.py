@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.display.notes import note
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 if TYPE_CHECKING:
     from astra_chat.agents.approval import Choice

@@ -11,7 +11,7 @@ import typer
 from astra_chat.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from astra_chat.tools.system.cache_size import Entry
+    from astra_vgpu.ground.cache_size import Entry
 
 SCHEMA = "astra-chat/cache/1"
 
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 @cache_app.command()
 def info(as_json: JsonOption = False) -> None:
     """Show where the build cache is, how large it is, and its limit."""
-    from astra_chat.tools.system.cache_size import LIMIT_VARIABLE, cache_root, entries, limit_bytes
+    from astra_vgpu.ground.cache_size import LIMIT_VARIABLE, cache_root, entries, limit_bytes
 
     every, limit = entries(), limit_bytes()
     kinds = {kind: [one for one in every if one.kind == kind] for kind in _kinds(every)}
@@ -52,7 +52,7 @@ def clear(
     as_json: JsonOption = False,
 ) -> None:
     """Remove what is in the build cache, except what a running command uses."""
-    from astra_chat.tools.system.cache_size import entries, parse_size, shrink
+    from astra_vgpu.ground.cache_size import entries, parse_size, shrink
 
     removed = shrink(parse_size(to, "--to"))
     left = entries()

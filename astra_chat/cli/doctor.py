@@ -16,19 +16,19 @@ from typing import Literal
 import typer
 
 from astra_chat.cli.options import JsonOption
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec
 from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
 from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
-from astra_chat.tools.system.cache import cache_folder
-from astra_chat.tools.system.toolkit import (
+from astra_chat.tools.types import Value
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec
+from astra_vgpu.ground.toolkit import (
     find_compiler,
     find_ninja,
     find_tool,
     find_toolkit,
     host_tool_versions,
 )
-from astra_chat.tools.types import Value
 
 SCHEMA = "astra-chat/doctor/1"
 KEY_NAMES = ("OPENAI_API_KEY",)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from astra_chat.cli import streams
 from astra_chat.display.notes import note
-from astra_chat.tools.errors import BadInput, MissingDependency, failure
+from astra_vgpu.ground.errors import BadInput, MissingDependency, failure
 
 CHECK_FAILED = 1
 """The kernel failed, or another check that was asked for: never a failure of Astra's own."""

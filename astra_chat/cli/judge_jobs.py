@@ -55,8 +55,8 @@ def work(
     """
     from astra_chat.detached.worker import Worker, work_on
     from astra_chat.session.provenance import versions
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.system.devices import pick_device
+    from astra_vgpu.ground.errors import BadInput
 
     if as_json and not once:
         raise BadInput("--json goes with --once: without it the command does not end")

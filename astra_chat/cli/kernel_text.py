@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from astra_chat.tools.errors import reading
+from astra_vgpu.ground.errors import reading
 
 MAX_CHARACTERS = 2**20
 STDIN = "-"

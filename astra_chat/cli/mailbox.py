@@ -103,7 +103,7 @@ def answer(
     from astra_chat.mailbox.checking import answer as check_and_give
     from astra_chat.mailbox.files import MAX_BYTES
     from astra_chat.mailbox.questions import find
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
 
     if words is not None and words_file is not None:
         raise BadInput("give --words TEXT or --words-file FILE, not both")

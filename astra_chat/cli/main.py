@@ -17,8 +17,8 @@ import typer
 from astra_chat.cli import streams
 from astra_chat.cli.exit_codes import EPILOG, exit_code_of
 from astra_chat.display.notes import note
-from astra_chat.tools.system.cache_size import limit_bytes
 from astra_chat.version import __version__
+from astra_vgpu.ground.cache_size import limit_bytes
 
 app = typer.Typer(
     name="astra-chat",

@@ -75,11 +75,11 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     run unisolated and is not trusted.
     """
     from astra_chat.tools.descriptions import describe_build
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.evaluation import Built
     from astra_chat.tools.judge import Judge
     from astra_chat.tools.new.unfinished import launcher_problem, marks
     from astra_chat.tools.task.folder import BUILTIN, find_task, task_names
+    from astra_vgpu.ground.errors import BadInput
 
     folder = BUILTIN / name if name in task_names() else Path(name)
     if left := marks(folder):

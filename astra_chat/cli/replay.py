@@ -75,8 +75,8 @@ def replay(
     from astra_chat.replay.selection import Selection
     from astra_chat.replay.show import replay as show
     from astra_chat.replay.show import show_prompts, wants_pager
-    from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import incompleteness, read, unknown_kinds
+    from astra_vgpu.ground.errors import BadInput
 
     transcript = read(file)
     ways = [
@@ -109,7 +109,7 @@ def replay(
 
 
 def _require_one_way(ways: list[str], quiet: bool, out: Path | None) -> None:
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
 
     if out is not None and "--rerun" not in ways:
         raise BadInput("--out goes with --rerun")
@@ -121,7 +121,7 @@ def _require_one_way(ways: list[str], quiet: bool, out: Path | None) -> None:
 
 def _require_plain(others: list[str], speed: float | None) -> None:
     """What chooses turns goes with a plain replay only."""
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
 
     if others:
         raise BadInput(

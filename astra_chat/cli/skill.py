@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 NAME = "astra-chat"
 SKILL, SNIPPET = "SKILL.md", "AGENTS.md"

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 
 class OutputFailed(MissingDependency):

@@ -87,7 +87,7 @@ def tune(
 
 
 def _values(text: str) -> tuple[str, list[int]]:
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
 
     name, _, values = text.partition("=")
     try:

@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 from astra_chat.detached.packing import pack, unpack
 from astra_chat.detached.worker import Worker
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.archive import MAX_ZIP_BYTES
+from astra_vgpu.ground.errors import BadInput
 
 HEAD = re.compile(rb"astra-jobs ([0-9]{1,12})\n")
 

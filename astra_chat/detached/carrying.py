@@ -28,10 +28,10 @@ from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import Job
 from astra_chat.detached.packing import pack_job, unpack_job
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.archive import MAX_ZIP_BYTES
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
 """Command that reaches a host, unless ASTRA_SSH names another. It asks nothing, and notices a host
@@ -186,7 +186,7 @@ class Carrier:
 
 def carrier_for(place: Destination, device_kind: str, spec: str, trust: bool) -> Carrier:
     """Returns the carrier for jobs that want this device; `spec`: the GPU's key in
-    tools/gpu_specs.py."""
+    astra_vgpu/ground/gpu_specs.py."""
     wanted = spec if place.kind == "ray" and device_kind == "cuda" else device_kind
     limit_s = HOST_LIMIT_S if place.kind == "ssh" else math.inf
     return Carrier(place, wanted, trust, limit_s)

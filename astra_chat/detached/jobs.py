@@ -22,11 +22,11 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, replace, write_new
 from astra_chat.tools.entropy import EVALUATION
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Case, Device, Value, sha256_of
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine
 from astra_chat.transcript.options import MOST_POINTS, OneLine
 from astra_chat.transcript.run_folder import JOBS
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 JOB, TEXTS, CLOSED = "job.json", "texts", "closed.md"
 NAME = re.compile(r"[0-9a-f]{64}")

@@ -40,7 +40,6 @@ from astra_chat.detached.results import (
 )
 from astra_chat.mailbox.files import MAX_BYTES as MAX_FILE_BYTES
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.archive import (
@@ -51,6 +50,7 @@ from astra_chat.transcript.archive import (
     write_zip,
 )
 from astra_chat.transcript.run_folder import JOBS
+from astra_vgpu.ground.errors import BadInput
 
 MANIFEST = "manifest.json"
 OF_A_JOB = re.compile(rf"{JOBS}/([0-9a-f]{{64}})/({JOB}|{RESULT}|{REFUSED})".replace(".", r"\."))

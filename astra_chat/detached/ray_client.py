@@ -24,13 +24,13 @@ from astra_chat.detached.answering import at_end_of, own_stdout, read_framed
 from astra_chat.detached.ray_worker import GpuWorker, jobs_at_once
 from astra_chat.display.notes import note
 from astra_chat.tools.entropy import nonce
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.text import one_line
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency, failure
 
 LABEL = "astra-gpu"
 """Label of a node, as in `ray start --labels astra-gpu=h200`: the kind of its GPUs, a key in
-tools/gpu_specs.py; "virtual" for stand-ins."""
+astra_vgpu/ground/gpu_specs.py; "virtual" for stand-ins."""
 RAYS_LABEL = "ray.io/accelerator-type"
 """Label that Ray itself gives a node: its kind of GPU, as "H200" is."""
 ATTEMPTS = 3

@@ -28,7 +28,6 @@ from astra_chat.detached.results import Result, misfit, result_of, write_refusal
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.progress import Progress
@@ -44,6 +43,7 @@ from astra_chat.transcript.recorded_cases import (
     require_bounded_task,
 )
 from astra_chat.transcript.recorded_task import write_task_files
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency, failure
 
 LOOK_S = 1.0
 """Between two looks for jobs."""

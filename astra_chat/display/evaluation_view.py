@@ -14,7 +14,6 @@ from rich.text import Text
 
 from astra_chat.tools.descriptions import describe, launches, never_launched, number, verdict
 from astra_chat.tools.evaluation import Evaluation, Step
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.types import (
@@ -27,6 +26,7 @@ from astra_chat.tools.types import (
     Profile,
     Timed,
 )
+from astra_vgpu.ground.gpu_specs import spec
 
 WIDE = 110
 """Columns from which a metric's figures and words have room beside its name."""

@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import AnyTime, Basis, Device
 from astra_chat.transcript.summary import RunSummary
+from astra_vgpu.ground.gpu_specs import spec
 
 
 def table(summary: RunSummary) -> list[RenderableType]:

@@ -8,8 +8,8 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import MissingDependency
 
 try:
     import pyarrow as pa

@@ -19,10 +19,10 @@ from astra_chat.analysis.recorded_run import RecordedRun
 from astra_chat.analysis.rows import CaseRow, EvaluationRow
 from astra_chat.export.fib_binding import ENTRY, output_name, source
 from astra_chat.export.filters import Filter
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, sha256_of
 from astra_chat.transcript.recorded_task import task_of
+from astra_vgpu.ground.errors import BadInput
 
 OP_TYPE, AUTHOR = "astra", "astra-chat"
 STATUS = {

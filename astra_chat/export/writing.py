@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
 
 
 def json_lines(rows: Iterable[Value]) -> bytes:

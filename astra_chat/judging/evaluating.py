@@ -11,13 +11,13 @@ from pydantic import ConfigDict, Field
 from astra_chat.judging.opening import open_judge
 from astra_chat.options import JudgeOptions, takes
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import reading
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.report.results_text import judge_report
 from astra_chat.tools.task.case_text import read_case
 from astra_chat.tools.types import Correct, Timed, Value
+from astra_vgpu.ground.errors import reading
 
 
 class EvaluationReport(Value):

@@ -8,13 +8,13 @@ from typing import Unpack
 
 from astra_chat.options import JudgeOptions, takes
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import TIER_FILES
-from astra_chat.tools.virtual_gpu.types import ENGINES
+from astra_chat.tools.virtual_gpu.adapter import ENGINES
+from astra_vgpu.ground.errors import BadInput
 
 
 @takes(JudgeOptions, (*JudgeOptions.__annotations__, "on_progress"))

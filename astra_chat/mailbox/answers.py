@@ -25,9 +25,9 @@ from astra_chat.mailbox.questions import (
     Question,
     now,
 )
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
 
 SETTLED_S = 2.0
 """A file by hand that has not changed for so long is whole."""

@@ -23,10 +23,10 @@ from astra_chat.agents.usable_reply import choice_of, payload_of
 from astra_chat.mailbox.answers import give, kernel_reply, refuse, require_open
 from astra_chat.mailbox.files import MAX_BYTES
 from astra_chat.mailbox.questions import Question
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_task import baseline_text, task_of
 from astra_chat.transcript.turns import state_of
+from astra_vgpu.ground.errors import BadInput
 
 PATIENCE_S = 3.0
 """A run records a turn a moment after it has asked for the next one."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 MAX_BYTES = 2**22
 """Bytes of one file at most: a source of the most characters that a model may give, each

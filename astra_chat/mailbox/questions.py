@@ -18,9 +18,9 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.agents.turns import Position, RoleName
 from astra_chat.mailbox.files import Unreadable, read_text, write_new
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 PROMPT, SCHEMA, META, CLOSED = "prompt.md", "schema.json", "meta.json", "closed.md"
 GIVEN, TAKEN = "given.json", "taken.json"

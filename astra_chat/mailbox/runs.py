@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from astra_chat.mailbox.files import Unreadable, read_text, write_new
 from astra_chat.mailbox.questions import LOOK_S, Question, questions, waiting
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.under_way import locked_inodes, state_of_run
+from astra_vgpu.ground.errors import BadInput
 
 RUNS = ".runs"
 """Folder in a mailbox: a file for each run that was started with it."""

@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeAlias, Unpack
 from astra_chat.judging.evaluating import EvaluationReport, report_on
 from astra_chat.judging.opening import open_judge
 from astra_chat.options import JudgeOptions
-from astra_chat.tools.errors import BadInput, failure
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.subprocesses import Cancelled
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput, failure
 
 State: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled")

@@ -18,7 +18,6 @@ from astra_chat.mailbox.questions import Question, find
 from astra_chat.mailbox.runs import NoRunLeft, Waiting
 from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
 from astra_chat.options import Declared, EvaluateOptions, JudgeOptions, takes
-from astra_chat.tools.errors import failure
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.task.tiers import baseline_source
@@ -27,6 +26,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import summarize
 from astra_chat.version import __version__
 from astra_chat.viewer.runs import RunRow, Runs, require_folder
+from astra_vgpu.ground.errors import failure
 
 INSTRUCTIONS = (
     "Astra judges and optimizes CUDA kernels. `tasks` and `task` say what a kernel has to do;"

@@ -8,7 +8,6 @@ openai*              OpenAI and compatible servers: client, options, errors
 recording*           record:, auto: and replay: around models and judge
 transcript_models    replies of a recorded run
 mailbox              questions in a folder, answered by whoever writes a file
-random_models        random kernels, to compare strategies
 metered              models and judge behind the meter of a run
 retry                of requests that a server refused or lost
 layer, answer        what a client wrapped around another needs

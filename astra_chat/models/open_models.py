@@ -14,10 +14,10 @@ from astra_chat.models.script import SCRIPT, load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 
 
 def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:

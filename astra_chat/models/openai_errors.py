@@ -11,7 +11,7 @@ import openai
 from pydantic import SecretStr
 
 from astra_chat.models.openai_options import MASKED_CHARACTERS, OpenAIOptions
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 PASSING_STATUS = (408, 409, 425, 429)
 """Besides all from 500 up."""

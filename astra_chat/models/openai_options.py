@@ -12,8 +12,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from astra_chat.models.spec import ModelSpec, Role
 from astra_chat.spending.prices import Price, price_of
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 DEFAULT_MODEL = "o4-mini"
 OPENAI_URL = "https://api.openai.com/v1"

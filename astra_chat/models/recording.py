@@ -18,9 +18,9 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ValidationError
 
 from astra_chat.models.difference import difference, nearest
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.lines import read_lines
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 Mode = Literal["record", "auto", "replay"]
 """auto: recorded answers are played back; other requests are made and recorded."""

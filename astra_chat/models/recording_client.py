@@ -13,8 +13,8 @@ from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, Layer
 from astra_chat.models.recording import Json, Recording
 from astra_chat.models.spec import Role
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 from astra_chat.tools.text import one_line
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 FAILURES: dict[str, type[AstraError]] = {c.__name__: c for c in (BadInput, MissingDependency)}
 ANSWERS: dict[str, type[CreateResult]] = {c.__name__: c for c in (Answer, CreateResult)}

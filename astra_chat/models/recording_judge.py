@@ -12,13 +12,13 @@ from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Turns
 from astra_chat.models.recording import Json, Recording, RequestPlace
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Case, Device, sha256_of
+from astra_vgpu.ground.errors import BadInput
 
 V = TypeVar("V", bound=BaseModel)
 WHO = "executor"

@@ -20,9 +20,9 @@ from astra_chat.agents.turns import (
     TestCase,
     TestSuite,
 )
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Basis, Value
+from astra_vgpu.ground.errors import BadInput
 
 SCRIPT = Path("script", "script.toml")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from astra_chat.agents.turns import RoleName
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 Role: TypeAlias = RoleName | Literal["selector"]
 """All that call a model."""

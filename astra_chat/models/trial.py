@@ -14,7 +14,7 @@ from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.run_models import Models, RunModels
 from astra_chat.models.spec import ROLES, Role, at_address, parse
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 QUESTION = (
     "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."

@@ -18,7 +18,6 @@ from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
 from astra_chat.spending.budget import parse_budget
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import Contradiction, Event, Record, RejectedReply
 from astra_chat.transcript.ledger import ledger
@@ -26,6 +25,7 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.turns import finished, turns_of
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from astra_chat.agents.reply_errors import unusable_source
 from astra_chat.tools.descriptions import describe, verdict
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
@@ -32,6 +31,7 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes, task_of
 from astra_chat.transcript.turns import state_of, texts
+from astra_vgpu.ground.errors import BadInput
 
 SCHEMA = "astra-chat/rejudged/1"
 ALIKE = 1.25

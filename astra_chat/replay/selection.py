@@ -8,10 +8,10 @@ from typing import get_args
 
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Speaker
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Record, TurnEvent
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from astra_chat.report.figures import (
     Plot,
     words,
 )
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.types import AnyTime, Basis
 from astra_chat.transcript.summary import Timing
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 ROW_IN = 0.34
 CHARACTER_IN = 0.062

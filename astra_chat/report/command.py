@@ -39,9 +39,9 @@ def report(
     """Write recorded runs as one HTML file: results, rounds, chat, sources, provenance."""
     from astra_chat.display.notes import note
     from astra_chat.report.html import report as page
-    from astra_chat.tools.errors import BadInput
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.transcript.reader import read, unknown_kinds
+    from astra_vgpu.ground.errors import BadInput
 
     to_stdout = str(out) in STDOUT
     if to_stdout and as_json:
@@ -76,7 +76,7 @@ def _print_json(out: Path, transcripts: list[Transcript]) -> None:
 
 def _require_no_other(out: Path) -> None:
     """Raise BadInput where something stands that `report` did not write, a transcript perhaps."""
-    from astra_chat.tools.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput
 
     try:
         if not stat.S_ISREG(out.stat().st_mode) and not out.is_dir():

@@ -14,9 +14,7 @@ from astra_chat.report.figures import Drawing
 from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import Candidate, Round, rounds_of
 from astra_chat.report.turns import Texts, texts_of
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import AnyTime, Basis, Correct, Timed
 from astra_chat.transcript.events import BROKEN_OFF, Header, Resumed, TurnEvent, Unknown
@@ -24,6 +22,8 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text, task_of
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
 from astra_chat.transcript.turns import texts, turns_of
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import spec
 
 DRAWINGS = ("rounds", "predictions", "cases", "parts", "roofline", "errors", "steps", "tokens")
 

@@ -18,3 +18,5 @@ export_example    the example beside it, on the task's own inputs
 provenance        where a run came from
 telemetry         OpenTelemetry spans
 """
+
+import astra_chat.tools  # noqa: F401  # says so where astra-vgpu is missing

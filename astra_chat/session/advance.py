@@ -9,12 +9,12 @@ from pathlib import Path
 from astra_chat.detached.jobs import read_job
 from astra_chat.detached.results import refusal_of, result_of
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import JOBS
 from astra_chat.transcript.under_way import State, locked_inodes, state_of_run
 from astra_chat.viewer.runs import require_folder, transcripts_in
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     tvm_ffi_folder,
     tvm_ffi_version,
 )
-from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.task.contract_text import access_text, strides_text, types_text
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id
@@ -30,6 +29,7 @@ from astra_chat.transcript.run_folder import (
     TORCH_OPERATOR,
     module_file,
 )
+from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
 
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:

@@ -9,9 +9,9 @@ from astra_chat.session.request import Request
 from astra_chat.session.run_events import RunEvents
 from astra_chat.session.signals import ChatLoop
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.run_folder import JOBS
+from astra_vgpu.ground.toolkit import find_tool
 
 
 def judge_for(

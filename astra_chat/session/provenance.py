@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.isolation import isolation
-from astra_chat.tools.system.toolkit import host_tool_versions
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, sha256_of
 from astra_chat.transcript.events import GitState, Header, TaskRecord
 from astra_chat.transcript.options import RunOptions
 from astra_chat.version import __version__
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import host_tool_versions
 
 PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
 """Packages whose versions are recorded, by their metadata only: none of them is imported for it."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from astra_chat.models.spec import ModelSpec, parse
 from astra_chat.session.request import Request, SessionOptions
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.options import EVALUATIONS, RunOptions, option_name
+from astra_vgpu.ground.errors import BadInput
 
 ACCEPT = "--accept-recorded-options"
 RECORDINGS = ("record", "auto", "replay")

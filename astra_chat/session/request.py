@@ -13,11 +13,11 @@ from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device, wanted_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.options import RunOptions
+from astra_vgpu.ground.errors import BadInput
 
 NOBODY = "none"
 """--approver: nobody decides; it switches off what a run was begun with."""

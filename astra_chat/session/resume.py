@@ -14,7 +14,6 @@ from astra_chat.agents.turn_order import Ask, Stop, acts_as, next_step
 from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.recordings.reading import in_archive
 from astra_chat.tools.task.folder import Task
@@ -32,6 +31,7 @@ from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes
 from astra_chat.transcript.run_folder import require_no_links
 from astra_chat.transcript.turns import finished, turns_of
+from astra_vgpu.ground.errors import BadInput
 
 NO_LIMITS = Limits(rounds=10**9)
 

@@ -40,7 +40,6 @@ from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
-from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.transcript.events import (
@@ -52,6 +51,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.run_folder import BEST_MODULE
 from astra_chat.transcript.summary import summarize
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from astra_chat.session.run_events import RunEvents
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import Built, Step
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import (
@@ -30,6 +29,7 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.version import __version__
+from astra_vgpu.ground.errors import MissingDependency
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

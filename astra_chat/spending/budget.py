@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Value
 from astra_chat.transcript.spending import Tokens
+from astra_vgpu.ground.errors import BadInput
 
 
 class BudgetSpent(Exception):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 from astra_chat.spending.budget import Budget, BudgetSpent
 from astra_chat.spending.prices import Price
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.transcript.ledger import gpu_seconds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
+from astra_vgpu.ground.errors import BadInput
 
 CHARACTERS_PER_TOKEN = 4
 """Characters per token of a prompt not yet sent: a rough value, low for code."""

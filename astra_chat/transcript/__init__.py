@@ -1,7 +1,6 @@
 """The record of one run, the only state there is: events as JSON lines. See transcripts/README.md.
 
 events          what is recorded
-json_schema     the JSON Schema of a line, from the types
 migrations      lines of older versions as the present one
 options         the options of a run, from the command line to the header and back
 lines           a file's lines, bounded before anything is made of them

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.system.whole_file import write_whole
+from astra_vgpu.ground.errors import BadInput
 
 MAX_ZIP_BYTES = 2**27
 MAX_BYTES = 2**28

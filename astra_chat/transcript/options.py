@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.options import RunArguments, declared
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Text of the command line."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.agents.reply_errors import MAX_SOURCE
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import (
     VERSION,
@@ -30,6 +29,7 @@ from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 
 READABLE = range(1, VERSION + 1)
 CURRENT = f'{{"v":{VERSION},'

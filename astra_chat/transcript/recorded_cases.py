@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from astra_chat.agents.reply_errors import MAX_CASES
 from astra_chat.agents.run_state import proposed
 from astra_chat.agents.turns import TestSuite
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.domain import MAX_BYTES
@@ -15,6 +14,7 @@ from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Case, DeviceKind
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 
 MAX_TESTER_CASES = 256
 """Cases of all turns of the tester together, at most."""

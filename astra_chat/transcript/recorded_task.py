@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, find_task, load_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import texts
+from astra_vgpu.ground.errors import BadInput
 
 MAX_CHARACTERS = 2**26
 """Characters of all files of a recorded task together, at most."""

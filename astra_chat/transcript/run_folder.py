@@ -6,7 +6,7 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 TRANSCRIPT = "transcript.jsonl"
 BEST_SOURCE = "best.cu"

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from io import FileIO
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.transcript.events import (
     BuildDone,
     ChatMessage,
@@ -26,6 +25,7 @@ from astra_chat.transcript.events import (
     Record,
 )
 from astra_chat.transcript.reader import Transcript
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 SYNC_S = 1.0
 """A turn that comes later than so long after the one before waits for the disk."""

@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.types import Value
 from astra_chat.transcript.archive import read_zip
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
+from astra_vgpu.ground.errors import BadInput
 
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CaseLaunches, Evidence
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.timing.raw_samples import unpack
@@ -15,6 +14,7 @@ from astra_chat.transcript.archive import sha256_of_bytes
 from astra_chat.verify.bundle import Bundle
 from astra_chat.verify.claims import Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
+from astra_vgpu.ground.errors import BadInput
 
 FILES, SOURCES = "the bundle's files are listed", "sources are the transcript's"
 CODE, PLANS = "machine code has its hash", "launch plans have their hash"

@@ -58,8 +58,8 @@ def verify(
     fails.
     """
     from astra_chat.display.console import console
-    from astra_chat.tools.errors import BadInput
     from astra_chat.verify.verify import Measuring
+    from astra_vgpu.ground.errors import BadInput
 
     if (device or trust) and not measure:
         raise BadInput("--device and --trust go with --measure")
@@ -77,11 +77,11 @@ def verify(
 
 
 def _verified(file: Path, measuring: Measuring | None, key: Path | None) -> Verification:
-    from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import read
     from astra_chat.verify.bundle import is_bundle, read_bundle
     from astra_chat.verify.verify import verify as verified
     from astra_chat.verify.verify import verify_bundle
+    from astra_vgpu.ground.errors import BadInput
 
     if is_bundle(file):
         return verify_bundle(read_bundle(file), measuring, _public_key(key) if key else None)
@@ -156,9 +156,9 @@ def pack(
     Machine code and launch plans are made again with this machine's nvcc and kept where they are
     what was recorded. The recorded launchers run for that, isolated and without a GPU.
     """
-    from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import read
     from astra_chat.verify.pack import pack as packed
+    from astra_vgpu.ground.errors import BadInput
 
     transcript = read(run)
     target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")

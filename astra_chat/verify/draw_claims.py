@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.hidden_cases import draw, draw_confirming, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Correct, Timed
 from astra_chat.verify.claims import Claim, claim, differences, unchecked
 from astra_chat.verify.recorded import Run, about
+from astra_vgpu.ground.errors import BadInput
 
 SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed"
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"

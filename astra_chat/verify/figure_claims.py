@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.timing.raw_samples import unpack
@@ -12,6 +11,7 @@ from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import AnyTime, Correct, MeasuredTime, Timed
 from astra_chat.verify.claims import Claim, claim, differences, unchecked
 from astra_chat.verify.recorded import Run, about
+from astra_vgpu.ground.errors import BadInput
 
 SAMPLES, RATIOS = "figures follow from the samples", "ratios fit their times"
 LIMITS, VERDICT = "limits follow from the contract", "the verdict follows from the cases"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from astra_chat.replay.rejudge import times_agree
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
@@ -19,6 +18,7 @@ from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes
 from astra_chat.verify.claims import Claim, claim, unchecked
 from astra_chat.verify.recorded import Run
+from astra_vgpu.ground.errors import BadInput
 
 VERDICT_AGAIN, REPEATS = "the winner's verdict repeats", "the winner's times repeat"
 

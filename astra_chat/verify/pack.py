@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task
@@ -31,6 +30,7 @@ from astra_chat.verify.bundle import MANIFEST, SIGNATURE, Manifest
 from astra_chat.verify.bundle_claims import samples
 from astra_chat.verify.recorded import Run, opened
 from astra_chat.version import __version__
+from astra_vgpu.ground.gpu_specs import spec
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 README = """\
 A recorded run of Astra, packed by `astra-chat pack`. To check its claims:
 
-    pip install astra-chat
+    pip install astra-vgpu astra-chat
     astra-chat verify {name}
 
 transcript.jsonl   every turn and every evaluation, as JSON lines

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from astra_chat.agents.run_state import RunState
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.task.folder import Task
@@ -16,6 +15,7 @@ from astra_chat.transcript.events import Ended, Header, Judged, Resumed
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import state_of, texts
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, MissingDependency, reading
+from astra_vgpu.ground.errors import BadInput, MissingDependency, reading
 
 try:
     from cryptography.exceptions import InvalidSignature

@@ -9,11 +9,11 @@ from threading import Lock
 from pydantic import ValidationError
 
 from astra_chat.report.turns import TurnText, TurnTexts
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.lines import MAX_FILE_BYTES
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.under_way import locked_inodes
+from astra_vgpu.ground.errors import BadInput
 
 
 @dataclass(frozen=True)

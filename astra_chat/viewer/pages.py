@@ -9,10 +9,10 @@ from typing import Any
 from markupsafe import Markup
 
 from astra_chat.report.html import report, script_hash, style_sheet, templates
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.viewer.following import News
 from astra_chat.viewer.runs import RunRow
+from astra_vgpu.ground.errors import BadInput
 
 TEMPLATES = Path(__file__).parent / "templates"
 

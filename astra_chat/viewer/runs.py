@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_chat.display.results_table import where
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Basis, Value
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.summary import Speed, summarize
 from astra_chat.transcript.under_way import State, locked_inodes, state_of_run
+from astra_vgpu.ground.errors import BadInput
 
 MOST_FILES = 20_000
 """Files of a folder that are looked at, at most; a folder named by mistake may hold millions."""

@@ -15,11 +15,11 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import parse_qs, urlsplit
 
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.transcript.under_way import state_of_run
 from astra_chat.viewer import pages
 from astra_chat.viewer.following import Following
 from astra_chat.viewer.runs import RunRow, Runs
+from astra_vgpu.ground.errors import AstraError, BadInput
 
 HOST = "127.0.0.1"
 MOST_COMPARED = 50

@@ -21,9 +21,9 @@ from astra_chat.agents.messages import (
 )
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Approval, Kernel, Turn
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Case, candidate_id
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import (
     BROKEN,
     SCALAR,

@@ -41,8 +41,8 @@ from astra_chat.agents.turns import (
     TesterReply,
     Turn,
 )
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import BROKEN, baseline_turns, build, plan, run_request, suite
 
 INFO = ModelInfo(

@@ -8,7 +8,6 @@ import pytest
 
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.turns import MODEL_ROLES, RoleName
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.metrics import (
     BOTTLENECKS,
     CHAIN,
@@ -25,8 +24,9 @@ from astra_chat.tools.profiling.metrics import (
     WAVES,
 )
 from astra_chat.tools.types import ValueFamily
-from astra_chat.tools.virtual_gpu.model.constants import FITTED
-from astra_chat.tools.virtual_gpu.model.issue import SLOTS
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.model.constants import FITTED
+from astra_vgpu.model.issue import SLOTS
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.astra_chat.forged import EXAMPLE, FORGERIES, Forgery, Place, write
 from tests.astra_chat.forged_recordings import RECORDINGS, write_recording
+from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_PEAK_BYTES = 500_000_000
@@ -64,7 +65,7 @@ def met(
         **os.environ,
         "SECRET": SECRET,
         "OPENAI_API_KEY": SECRET,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": IMPORT_PATH,
         "TMPDIR": str(temporary),
     }
     done = subprocess.run(

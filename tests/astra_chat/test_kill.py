@@ -17,12 +17,12 @@ from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, story, timed
 
 KILLS = 80

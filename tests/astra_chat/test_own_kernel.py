@@ -14,6 +14,7 @@ import pytest
 from astra_chat.tools.new.unfinished import marks
 from astra_chat.tools.task.folder import load_task
 from astra_chat.transcript.reader import read
+from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "own-kernel.md"
@@ -35,7 +36,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
     environment = {
         **os.environ,
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": IMPORT_PATH,
     }
     shells = {"bash": ["bash", "-e", "-c"], "python": [sys.executable, "-c"]}
     said = []

@@ -14,10 +14,10 @@ from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.source_guard import guard
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.toolkit import find_toolkit
 
 NAMES = re.compile(r"`[^`]*`|\bL[12]\b")
 """What may hold digits: names of code between backquotes, and the caches."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
 
 CUDA, CPU = 2, 1
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}

@@ -16,8 +16,8 @@ import numpy as np
 import tvm_ffi
 from numpy.lib.stride_tricks import as_strided
 
-from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
 from tests.tools.call_binding import Array, DeviceTensor, zeros
 
 TOKENS, HEADS, HEAD_SIZE, BLOCKS, BLOCK_SIZE = 3, 2, 8, 2, 16

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import SPECS, GpuSpec
 from astra_chat.tools.judge_steps import Builder, Steps
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device, Refused
+from astra_vgpu.ground.cubin import read_cubin
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import SPECS, GpuSpec
 
 IDLE = Background(lambda: None)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_chat.tools.cpp_tokens import Code, Token, tokens
-from astra_chat.tools.system.toolkit import find_compiler
+from astra_vgpu.ground.toolkit import find_compiler
 
 
 def names(source: str) -> list[tuple[str, int]]:

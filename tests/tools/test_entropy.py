@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from astra_chat.tools.entropy import VARIABLE, Entropy, Seed, nonce
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_the_same_root_gives_the_same_seeds() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools import gpu_specs
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.gpu_specs import SPECS, GpuSpec, spec, spec_for_device_name
+from astra_vgpu.ground import gpu_specs
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import SPECS, GpuSpec, spec, spec_for_device_name
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.profiling.metrics import TIME_PARTS, profile_on
@@ -27,6 +26,7 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
+from astra_vgpu.ground.errors import MissingDependency
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.judge import Judge, unhurried
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Correct, Device, Outcome, TimedOut
+from astra_vgpu.ground.errors import AstraError
 
 LATE, RIGHT = TimedOut(step="check", limit_s=60.0), Correct(cases=1, worst=0.0)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
-from astra_chat.tools.system.cache import cache_folder, new_entry
-from astra_chat.tools.system.toolkit import find_toolkit
+from astra_vgpu.ground.cache import cache_folder, new_entry
+from astra_vgpu.ground.toolkit import find_toolkit
 
 
 def hosted_library(build: Build) -> Path:

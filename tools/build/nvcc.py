@@ -22,16 +22,16 @@ from astra_chat.tools.build import standard_headers
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
-from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
-from astra_chat.tools.virtual_gpu.sass.disassembly import OPTIONS
+from astra_chat.tools.virtual_gpu.adapter import OPTIONS
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 
 BUILD_TIMEOUT_S = 180.0
 """Processor time of each of a build's processes: an overloaded machine takes longer over it."""
@@ -207,7 +207,7 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
     if device.kind == "cuda" and splits:
         command.append(f"-split-compile={COMPILER_THREADS}")
-    from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
+    from astra_chat.tools.virtual_gpu.adapter import ensure_runtime
 
     fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
     return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]

@@ -14,11 +14,11 @@ from pathlib import Path
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc import compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
-from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id, sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import Toolkit
 
 SOURCE, OBJECT, AUTHORS_OBJECT = "kernel.cu", "kernel.o", "kernel.author.o"
 

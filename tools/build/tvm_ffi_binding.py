@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from astra_chat.tools.build.cpp_expressions import cpp, cpp_relation, factors
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
-from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.task.folder import Arg, Dim, Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import DTYPE_CODES, ITEM_BYTES, sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import Toolkit
 
 COMPILE_TIMEOUT_S = 180.0
 COMPILE_MEMORY_BYTES = 8 * 2**30

@@ -9,16 +9,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Sequence
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, run_limited
-from astra_chat.tools.system.toolkit import find_compiler
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_compiler
 
 TRANSLATE_TIMEOUT_S, TRANSLATE_MEMORY_BYTES = 60.0, 4 * 2**30
 COMPILE_TIMEOUT_S, COMPILE_MEMORY_BYTES = 120.0, 4 * 2**30
@@ -34,7 +33,7 @@ def compile_walled(
     only: these kernels; a compiler takes many seconds for a file of many instantiations. Raises
     Cancelled; with engine `c` also MissingDependency for what does not compile.
     """
-    from astra_chat.tools.virtual_gpu.launch.engines import compile_sources
+    from astra_chat.tools.virtual_gpu.adapter import compile_sources
 
     sources = _sources(ptx, engine, stop, only)
     return compile_sources(sources, engine, partial(_start_walled, stop)) if sources else {}
@@ -72,9 +71,10 @@ def _sources(ptx: Path, engine: Engine, stop: Stop, only: Collection[str] | None
 def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int, str]:
     """The host compiler in the sandbox. Raises MissingDependency past its limits, and Cancelled."""
     compiler = find_compiler()
-    headers = Path(str(files("astra_chat.tools.virtual_gpu.c_engine")))
+    from astra_chat.tools.virtual_gpu.adapter import source_folder
+
     sandbox = SandboxPolicy(
-        read=(compiler, compiler.resolve(), headers, cache_folder("virtual-gpu")),
+        read=(compiler, compiler.resolve(), source_folder(), cache_folder("virtual-gpu")),
         write=(folder,),
         memory_bytes=COMPILE_MEMORY_BYTES,
         file_bytes=FILE_BYTES,

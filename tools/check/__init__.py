@@ -39,7 +39,7 @@ cases_by_heart         cases of these numbers: extents, strides and scalars
 drawn_totals           extents whose product is such a number
 planted_numbers        cases whose arguments hold these numbers
 launch_limits          launches of the largest legal calls, recorded and not run
-far_calls              calls beyond 2^31 elements, for their addresses alone
+far_calls              calls too large for an oracle: their addresses, how much they write
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans

@@ -34,7 +34,6 @@ from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.known import KnownNumbers
 from astra_chat.tools.run.failures import Failure
@@ -46,6 +45,7 @@ from astra_chat.tools.types import (
     Correct,
     Wrong,
 )
+from astra_vgpu.ground.errors import BadInput
 
 Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""

@@ -35,6 +35,10 @@ times launches."""
 MIN_SHARE = 0.5
 """Share that a sample of blocks has to write, at least, of the elements that as many blocks write
 on average."""
+PARTS, LEAST_BLOCKS = 8, 128
+"""Equal parts of an argument of which a sample has to write some of each, if it has so many blocks
+for each: in whatever order the grid goes through the argument, and where only one block of eight
+writes, none is left out by chance."""
 T = TypeVar("T")
 
 
@@ -228,18 +232,22 @@ def _draws(task: Task, arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
 
 
 def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
-    """The blocks of a sample must have written about their share: what none of them wrote is not
-    compared, and a kernel must not have its work done by others, or by none. What is to stay as it
-    was need not be written."""
+    """The blocks of a sample must have written about their share, and some of each part of the
+    argument: what none of them wrote is not compared, and a kernel must not have its work done by
+    others, or by none. What is to stay as it was need not be written."""
     if covered is None:
         return None
     case, item = run.oracle_case.case, ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
     written: Mask = np.any(covered.reshape(-1, item), axis=1)
     left = np.flatnonzero(~written & _to_change(arg, run)) if arg.read else np.flatnonzero(~written)
     total = int(written.sum()) + len(left)
-    if total - len(left) >= MIN_SHARE * run.report.sampled_share * total:
+    first, note = int(left[0]) if len(left) else 0, f"{run.report.sampled} wrote "
+    if total - len(left) < MIN_SHARE * run.report.sampled_share * total:
+        note += f"less than {MIN_SHARE:.0%} of their share"
+    elif (bare := _bare_part(written, left, run.report.spread_blocks)) is not None:
+        first, note = bare, f"{note}nothing in one of {PARTS} equal parts of the argument"
+    else:
         return None
-    first = int(left[0])
     drawn = arg.judged_by(case) == "distribution"
     expected = float("nan") if drawn else float(run.oracle_case.expected(arg)[first])
     return Wrong(
@@ -251,8 +259,21 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
         got=float("nan"),
         bad=len(left),
         total=written.size,
-        note=f"{run.report.sampled} wrote less than {MIN_SHARE:.0%} of their share",
+        note=note,
     )
+
+
+def _bare_part(written: Mask, left: Array, blocks: int) -> int | None:
+    """The first element of what is to be written that lies in a part of which so many blocks,
+    spread over the grid, wrote nothing; None where they are too few to say so. Parts are equal in
+    elements to be written."""
+    if blocks < PARTS * LEAST_BLOCKS:
+        return None
+    wanted = np.union1d(np.flatnonzero(written), left)
+    for part in np.array_split(wanted, PARTS):
+        if len(part) and not written[part].any():
+            return int(part[0])
+    return None
 
 
 def _to_change(arg: Arg, run: CaseRun) -> Mask:

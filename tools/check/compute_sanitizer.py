@@ -16,16 +16,16 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.case_run import CaseRun, odd_file
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_tool
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_TIMEOUT_S = 180.0

@@ -15,6 +15,7 @@ from astra_chat.tools.task.contradictions import legal_points
 from astra_chat.tools.task.domain import MAX_BYTES, Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.relations import settled
+from astra_chat.tools.types import Case
 
 Dims = dict[str, int]
 GRID_LIMIT = 65_535
@@ -275,17 +276,29 @@ def at_ends(task: Task, rng: random.Random) -> tuple[Ends, tuple[str, ...]]:
     combination of dtypes among those with which it is small enough; and the dims that have none, as
     text."""
     found, left_out = Ends(), list[str]()
-    for name, dim in task.dims.items():
-        if dim.max <= GRID_LIMIT:
-            continue
-        calls = [(kind, _at_end(task, kind, name)) for kind in task.combinations]
-        small = [(kind, dims) for kind, dims in calls if dims and task.is_small(kind.case(dims))]
+    for name, calls in _calls(task):
+        small = [(kind, dims) for kind, dims in calls if task.is_small(kind.case(dims))]
         if small:
             found.append(rng.choice(small))
         else:
             size = f"takes more than {MAX_BYTES // 2**20} MiB"
-            left_out.append(f"{name}: a call with {dim.max:,}, its greatest extent, {size}")
+            greatest = task.dims[name].max
+            left_out.append(f"{name}: a call with {greatest:,}, its greatest extent, {size}")
     return found, tuple(left_out)
+
+
+def too_large_ends(task: Task) -> list[Case]:
+    """For each of these dims without a call that is small enough, the smallest."""
+    ends = [[kind.case(dims) for kind, dims in calls] for _, calls in _calls(task)]
+    return [min(of, key=task.buffer_bytes) for of in ends if of and not any(map(task.is_small, of))]
+
+
+def _calls(task: Task) -> Iterator[tuple[str, Ends]]:
+    """For each dim that exceeds a grid's second extent the calls with its greatest, by dtypes."""
+    for name, dim in task.dims.items():
+        if dim.max > GRID_LIMIT:
+            calls = ((kind, _at_end(task, kind, name)) for kind in task.combinations)
+            yield name, [(kind, dims) for kind, dims in calls if dims]
 
 
 def _at_end(task: Task, kind: Combination, name: str) -> Dims | None:

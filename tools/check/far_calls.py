@@ -1,20 +1,25 @@
 """Calls that reach beyond 2^31 elements, on the virtual GPU: an offset that overflows in 32 bits
 lies outside all arguments.
 
-Results are not compared: no oracle makes so many. Cases on which the baseline leaves its arguments
-are left out. Beside the calls that all candidates share, each kernel of a candidate that none of
-them launches gets calls of its own. They run on the virtual GPU for a real one, too.
+Results are not compared: no oracle makes so many. Where all blocks ran, a candidate must write at
+least half as much of each output as the baseline, and something of each argument that this changes.
+So it is with calls at the contract's end that are too large for an oracle (check/drawn_ends.py).
+Cases on which the baseline leaves its arguments are left out. Beside the calls that all candidates
+share, each kernel of a candidate that none of them launches gets calls of its own. They run on the
+virtual GPU for a real one, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
-from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
+from astra_chat.tools.check.compare import MIN_SHARE
+from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, too_large_ends
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
@@ -36,7 +41,7 @@ from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import Case, Unsafe
+from astra_chat.tools.types import ITEM_BYTES, Case, Unsafe, Wrong
 
 CHILD = "astra_chat.tools.runners.virtual_far"
 TIMEOUT_S = 60.0
@@ -55,6 +60,16 @@ MOST_KERNELS = (4, 64)
 confirm a winner."""
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What a process said of a call."""
+
+    case: Case
+    failure: Failure | None = None
+    wrote: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each written argument that were stored to, where all blocks ran."""
+
+
 class FarCalls:
     """Far calls of a task whose addresses the baseline gets right."""
 
@@ -62,18 +77,18 @@ class FarCalls:
         self._of_gpu = runner.device.kind == "cuda"
         """Candidates are built for a real GPU, and are built again."""
         self._runner = runner.on_virtual_gpu() if self._of_gpu else runner
-        self._known: list[Case] | None = None
-        self._passes = dict[str, bool]()
-        """Whether the baseline keeps to its arguments, by a call's text."""
+        self._answers = dict[str, _Answer | None]()
+        """What the baseline did, by a call's text; None where its own process said nothing, too."""
         self.left_out: list[str] = []
         """Calls on which the baseline fails, or that could not be run."""
 
     def fault(
         self, built: Build, seed: Seed, checked: Sequence[Case] = (), *, confirming: bool
-    ) -> Failure | None:
-        """The first call in which a build leaves its arguments. `checked`: calls that launch its
-        kernels; what they launch is looked at in a far call, too, unless the shared ones do.
-        To confirm a winner all shared calls are made and all kernels looked at. Raises Cancelled.
+    ) -> Wrong | Failure | None:
+        """The first call in which a build leaves its arguments, or what the baseline writes of
+        them. `checked`: calls that launch its kernels; what they launch is looked at in a far call,
+        too, unless the shared ones do. To confirm a winner all shared calls are made and all
+        kernels looked at. Raises Cancelled.
         """
         runner = self._runner.seeded(seed)
         if self._of_gpu:
@@ -81,11 +96,34 @@ class FarCalls:
             if not isinstance(virtual, Build):
                 return None
             built = virtual
-        cases = self._cases()
-        cases = cases if confirming else cases[:FEW]
-        cases = [*cases, *self._of_kernels(runner, built, cases, checked, confirming)]
-        found = (one for _, one in _results(runner, built, cases))
-        return next((one for one in found if isinstance(one, Unsafe)), None)
+        cases, ends = self._passed()
+        cases = [*(cases if confirming else cases[:FEW]), *ends]
+        cases += self._of_kernels(runner, built, cases, checked, confirming)
+        faults = (self._fault_in(answer) for answer in _answers(runner, built, cases))
+        return next((fault for fault in faults if fault), None)
+
+    def _fault_in(self, answer: _Answer) -> Wrong | Unsafe | None:
+        """What is wrong with a candidate's call that the baseline passes. Of an argument that is
+        read, too, what is to stay as it was need not be written."""
+        baseline = self._answers[answer.case.key]
+        if answer.failure or not answer.wrote or not baseline:
+            return answer.failure if isinstance(answer.failure, Unsafe) else None
+        for arg in self._runner.task.args:
+            count, wrote = (one.wrote.get(arg.name, 0) for one in (baseline, answer))
+            if count and wrote < (1 if arg.read else MIN_SHARE * count):
+                item = ITEM_BYTES[arg.dtype_of(answer.case)]
+                return Wrong(
+                    case=answer.case,
+                    argument=arg.name,
+                    reason="unwritten",
+                    index=(),
+                    expected=math.nan,
+                    got=math.nan,
+                    bad=(count - wrote) // item,
+                    total=count // item,
+                    note=f"it wrote {wrote:,} bytes, the baseline {count:,}",
+                )
+        return None
 
     def _of_kernels(
         self,
@@ -113,34 +151,47 @@ class FarCalls:
             tries += [case for case, plan in plans if name in _kernels(plan)][: 1 + confirming]
         tries = unique(tries)
         self._learn(tries)
-        return [case for case in tries if self._passes.get(case.key)]
+        return [case for case in tries if self._passes(case)]
+
+    def _passes(self, case: Case) -> bool:
+        answer = self._answers[case.key]
+        return answer is not None and answer.failure is None
+
+    def _why(self, case: Case) -> str:
+        """Why a call is left out, as text."""
+        answer = self._answers[case.key]
+        return str(Failed(case, answer.failure)) if answer else f"{case.label}: it ended early"
 
     def _learn(self, cases: Sequence[Case]) -> None:
-        """Run the baseline on those of these calls that it has not run."""
-        new = [case for case in cases if case.key not in self._passes]
-        if new:
-            results = _results(self._runner, self._baseline(), new)
-            self._passes |= {case.key: failure is None for case, failure in results}
+        """Run the baseline on those of these calls that it has not run. A call of which a process
+        said nothing may have met the end of one that others brought on: it gets one of its own."""
+        new = [case for case in cases if case.key not in self._answers]
+        if not new:
+            return
+        built = self._baseline()
+        self._answers |= {one.case.key: one for one in _answers(self._runner, built, new)}
+        for case in new:
+            if case.key not in self._answers:
+                self._answers[case.key] = next(iter(_answers(self._runner, built, [case])), None)
 
     def _baseline(self) -> Build:
         runner = self._runner
         built = build(runner.task, runner.task.baseline, runner.device, runner.stop)
         return require_build(built, f"the baseline of {runner.task.name}")
 
-    def _cases(self) -> list[Case]:
-        """Returns the far calls that the baseline passes, found out once for all candidates."""
-        if self._known is None:
-            runner = self._runner
-            cases = far_calls(runner.task)
-            results = _results(runner, self._baseline(), cases)
-            self._known = [case for case, failure in results if failure is None]
-            failed = {case.label: failure for case, failure in results if failure}
-            self.left_out = [
-                f"{Failed(case, failed.get(case.label))} (beyond 2^31 elements)"
-                for case in cases
-                if case not in self._known
-            ]
-        return self._known
+    def _passed(self) -> tuple[list[Case], list[Case]]:
+        """The far calls and the ends that the baseline passes, found out once for all
+        candidates."""
+        far, ends = self._shared
+        every = unique([*far, *ends])
+        self._learn(every)
+        failed = [case for case in every if not self._passes(case)]
+        self.left_out = [f"{self._why(case)} (too large for an oracle)" for case in failed]
+        return [case for case in far if case not in failed], [c for c in ends if c not in failed]
+
+    @cached_property
+    def _shared(self) -> tuple[list[Case], list[Case]]:
+        return far_calls(self._runner.task), too_large_ends(self._runner.task)
 
 
 def _kernels(plan: object) -> frozenset[str]:
@@ -247,14 +298,12 @@ def _bytes(task: Task, case: Case) -> int:
     return sum(buffer_bytes(arg, case) for arg in task.args)
 
 
-def _results(
-    runner: Runner, built: Build, cases: Sequence[Case]
-) -> list[tuple[Case, Failure | None]]:
-    """Returns what each call fails with, None where nothing. Some calls have no result: what a
-    launcher refuses shows elsewhere, and a process that ends early says nothing."""
+def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answer]:
+    """Returns what is said of each call. Of some nothing is: what a launcher refuses shows
+    elsewhere, and a process that ends early says nothing."""
     recorded = zip(cases, runner.record(built, cases), strict=True)
     planned = [(case, plan) for case, plan in recorded if isinstance(plan, LaunchPlan)]
-    found: list[tuple[Case, Failure | None]] = []
+    found = list[_Answer]()
     if not planned:
         return found
 
@@ -291,7 +340,7 @@ def _results(
             for report in map(parsed, process.worker.reports()):
                 if isinstance(report, CaseReport):
                     case = calls[report.index].case
-                    found.append((case, failure_of(report, case)))
+                    found.append(_Answer(case, failure_of(report, case), report.wrote or {}))
             process.worker.finish()
         except (StepTimeout, StepMemory, BadReport, IndexError):
             pass

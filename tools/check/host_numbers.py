@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from astra_chat.tools.system.elf import EXECUTABLE, Elf, ElfError
+from astra_vgpu.ground.elf import EXECUTABLE, Elf, ElfError
 
 _LITERAL = (
     r"(?:0[xX][0-9a-fA-F']+|0[bB][01']+|(?:\d[\d']*\.?[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?)"

@@ -30,11 +30,11 @@ from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.types import Case, Correct, Crashed, Finding, Refused, Wrong
+from astra_vgpu.ground.cubin import read_cubin
 
 CALLS = 480
 """Legal calls that are drawn for the kernels that no call of a check launches."""

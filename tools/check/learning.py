@@ -11,7 +11,6 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.lost_cases import hopeful, unlaunched
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
@@ -25,6 +24,7 @@ from astra_chat.tools.types import (
     Unsupported,
     Wrong,
 )
+from astra_vgpu.ground.errors import BadInput
 
 TOO_MANY_FAILURES, MOST_FAILURES = 3, 12
 """Runs of the baseline that end early: from the first number on, only cases are tried that are

@@ -16,7 +16,6 @@ from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw_swept
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -32,6 +31,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.types import Case, Crashed, TimedOut
+from astra_vgpu.ground.errors import BadInput
 
 CHILD = "astra_chat.tools.runners.cuda_sweep"
 TIMEOUT_S = 60.0

@@ -25,13 +25,13 @@ from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
 from astra_chat.tools.check.kinds.quantized import to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded
 from astra_chat.tools.dtypes import UNSIGNED_POWERS
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.contract import MEASURED
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, Wrong, is_float
+from astra_vgpu.ground.errors import BadInput
 
 MUCH = 1.05
 """A result that is 5 % off has to fail as well: the tolerance is for rounding. A power of two, one

@@ -32,11 +32,11 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, TimedOut, Unsupported, Value, Wrong, sha256_of
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 
 FIRST_WAVE = 8
 """Number of smallest cases, run first, on which it matters only whether a mutant is killed."""

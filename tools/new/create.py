@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
@@ -16,6 +15,7 @@ from astra_chat.tools.new.source import BadSource, Function, code, functions, pi
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
+from astra_vgpu.ground.errors import BadInput
 
 
 def new_task(

@@ -13,11 +13,11 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor, head, variables_of
 from astra_chat.tools.new.reference_file import make_inputs, wide
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.types import DTYPES
+from astra_vgpu.ground.errors import BadInput, reading
 
 KINDS = {
     "float32": "float",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new import framework
 from astra_chat.tools.new.source import BadSource, Piece, pieces
 from astra_chat.tools.task.folder import HEADER_NAME
+from astra_vgpu.ground.errors import BadInput, reading
 
 TAKEN = ("kernel.cu", "baseline.cu", "paper.cu")
 """Files that a build or a task's folder has already."""

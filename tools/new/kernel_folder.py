@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new import c_launcher, framework
 from astra_chat.tools.new.source import Function, Piece, code, functions, pieces
+from astra_vgpu.ground.errors import BadInput, reading
 
 ENDINGS = (".cu", ".cpp", ".cc", ".cxx")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from astra_chat.tools.cpp_tokens import Token, tokens
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 _BETWEEN = re.compile(r"(?:\s|\\[ \t\f\v]*\r?\n|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.draft import Draft, head
 from astra_chat.tools.new.triton_child import ARCH
 from astra_chat.tools.new.triton_compile import TYPES, Compiled, Constant, Variant, compiled
@@ -22,6 +21,7 @@ from astra_chat.tools.new.triton_launch import Choice, TritonLaunch
 from astra_chat.tools.new.triton_ptx import SHARED, PtxEntry, asm_statement, entry_of
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
+from astra_vgpu.ground.errors import BadInput
 
 MOST_VARIANTS = 64
 INVALID = "cudaErrorInvalidValue"

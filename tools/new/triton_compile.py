@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import DTypeName
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 CHILD = "astra_chat.tools.new.triton_child"
 TIMEOUT_S = 600.0

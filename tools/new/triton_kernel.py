@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     MARK,
@@ -26,6 +25,7 @@ from astra_chat.tools.new.triton_baseline import TritonParameter, baseline, cons
 from astra_chat.tools.new.triton_compile import is_jit
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
+from astra_vgpu.ground.errors import BadInput
 
 HOW_TO_COMPILE = (
     "with --grid, and --constant for its constants, Triton's machine code becomes baseline.cu"

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.triton_compile import TYPES, Constant
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.types import DTypeName
+from astra_vgpu.ground.errors import BadInput
 
 _CONSTANT = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*(?:>=\s*(.*))?", re.DOTALL)
 

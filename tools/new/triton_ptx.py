@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 SHARED = "global_smem"
 """Triton's name of its dynamic shared memory."""

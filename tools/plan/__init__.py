@@ -16,7 +16,6 @@ launch_failures  a failed launch as text, with the limit that it exceeds
 process          one recorder process: request, walls, what its end means
 report           what that process wrote, as values
 relocate         several recordings of a case made into one plan
-captured         plans of trusted host code by stream capture, for kernels not built here
 audit            a plan held against cubin, buffers and GPU
 programs         the recorder and a task's stub, compiled on first use
 recorder/        the recorder's C sources

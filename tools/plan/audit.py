@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.model import (
     MAX_NODES,
     MAX_PARAMETER_BYTES,
@@ -27,10 +26,15 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.plan.stand_ins import Buffers
-from astra_chat.tools.policy.module_state import stored_parameters
-from astra_chat.tools.system.cubin import Cubin, CubinKernel
-from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
-from astra_chat.tools.virtual_gpu.types import Dim3
+from astra_chat.tools.virtual_gpu.adapter import (
+    MAX_THREADS,
+    Dim3,
+    blocks_per_sm,
+    launch_error,
+    stored_parameters,
+)
+from astra_vgpu.ground.cubin import Cubin, CubinKernel
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 MAX_CLUSTER = 16
 """Blocks, with the attribute for sizes that are not portable."""

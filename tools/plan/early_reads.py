@@ -19,14 +19,14 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.types import Unsafe
-from astra_chat.tools.virtual_gpu.lowering.control_flow import control_flow
-from astra_chat.tools.virtual_gpu.lowering.early_access import EarlyAccesses, LaunchParameters
-from astra_chat.tools.virtual_gpu.lowering.inline import inline
-from astra_chat.tools.virtual_gpu.memory.early_accesses import ALLOWED, WAIT, WHEN
-from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
-from astra_chat.tools.virtual_gpu.ptx.parser import parse
-from astra_chat.tools.virtual_gpu.ptx.some_kernels import with_kernels
-from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+from astra_chat.tools.virtual_gpu.adapter import (
+    ALLOWED,
+    WAIT,
+    WHEN,
+    EarlyAccesses,
+    LaunchParameters,
+    early_accesses,
+)
 
 
 @dataclass
@@ -63,7 +63,9 @@ class EarlyReads:
 
     def _of(self, ptx: Path, kernel: str) -> EarlyAccesses | None:
         if (ptx, kernel) not in self._kernels:
-            self._kernels[ptx, kernel] = _accesses(ptx, kernel)
+            # Nothing here built the kernels of a plan that was captured.
+            known = early_accesses(ptx, kernel) if ptx.is_file() else None
+            self._kernels[ptx, kernel] = known
         return self._kernels[ptx, kernel]
 
     def _weights(self, node: KernelNode) -> set[int]:
@@ -84,18 +86,6 @@ def _names(node: KernelNode, offsets: Collection[int]) -> str:
         if isinstance(relocation, PointerRelocation) and relocation.at in offsets
     ]
     return " or ".join(dict.fromkeys(names)) or "an argument's memory"
-
-
-def _accesses(ptx: Path, name: str) -> EarlyAccesses | None:
-    if not ptx.is_file():  # of a plan that was captured: nothing here built its kernels
-        return None
-    try:
-        module = parse(with_kernels(ptx.read_text(), {name}))
-        kernel = module.kernels[name]
-        blocks = control_flow(inline(module, kernel), name)
-    except (PtxSyntaxError, PtxUnsupported, KeyError):
-        return None
-    return EarlyAccesses(blocks, {param.name: param.offset for param in kernel.params})
 
 
 def _parameters(node: KernelNode) -> LaunchParameters:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from astra_chat.tools.system.cubin import Cubin, CubinKernel
+from astra_vgpu.ground.cubin import Cubin, CubinKernel
 
 _NAME = re.compile(r"([\w$]+)_param_(\d+)\b")
 _LOAD = re.compile(

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.errors import AstraError
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.programs import ensure_recorder, ensure_stub
 from astra_chat.tools.plan.report import (
     Denied,
@@ -21,14 +19,15 @@ from astra_chat.tools.plan.report import (
 )
 from astra_chat.tools.sandbox import seccomp
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder
-from astra_chat.tools.system.cubin import Cubin, CubinKernel
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Finished, Stop, run_limited, signal_name
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import device_bytes
-from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY, ensure_runtime
+from astra_chat.tools.virtual_gpu.adapter import LIBRARY, device_bytes, ensure_runtime
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.ground.cubin import Cubin, CubinKernel
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import GpuSpec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 RECORD_TIMEOUT_S = 30.0
 """Time limit of one recorder process, in s; a call of a launcher takes microseconds."""

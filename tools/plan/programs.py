@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
-from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters
 from astra_chat.tools.types import sha256_of
+from astra_chat.tools.virtual_gpu.adapter import HEADER, header_text
+from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import Toolkit
 
 COMPILE_TIMEOUT_S = 120.0
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-fvisibility=hidden")
@@ -37,15 +38,11 @@ def ensure_recorder(toolkit: Toolkit) -> Path:
     """The recorder program. Raises MissingDependency where it cannot be compiled."""
     sources = {
         path.name: path.read_text()
-        for package in ("plan.recorder", "virtual_gpu.cudart")
-        for path in files(f"astra_chat.tools.{package}").iterdir()
-        if path.name.endswith((".c", ".h")) and (package == "plan.recorder" or path.name == HEADER)
+        for path in files("astra_chat.tools.plan.recorder").iterdir()
+        if path.name.endswith((".c", ".h"))
     }
+    sources[HEADER] = header_text()
     return _compiled(toolkit, sources, "recorder", _RECORDER_FLAGS)
-
-
-HEADER = "vcudart.h"
-"""Header of the fake runtime, which declares struct vcudart_host."""
 
 
 def ensure_stub(task: Task, toolkit: Toolkit) -> Path:

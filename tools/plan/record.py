@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.errors import AstraError
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.plan.audit import audit, stored_variable
 from astra_chat.tools.plan.launch_failures import failure_text
@@ -33,12 +31,14 @@ from astra_chat.tools.plan.report import Called, Report
 from astra_chat.tools.plan.rounding import require_rounded
 from astra_chat.tools.plan.stand_ins import Buffers, usual_buffers
 from astra_chat.tools.policy.module_state import SHARED_STATE
-from astra_chat.tools.system.cubin import Cubin, read_cubin
-from astra_chat.tools.system.elf import ElfError
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
-from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY
+from astra_chat.tools.virtual_gpu.adapter import LIBRARY
+from astra_vgpu.ground.cubin import Cubin, read_cubin
+from astra_vgpu.ground.elf import ElfError
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 MAX_CALL_BYTES = 2**16
 """Most parameter bytes of all kernels that one call launches."""
@@ -80,7 +80,7 @@ def record_each(
     """For each case its plan, or the error that the launcher returns there; or what is wrong with
     the launcher for all of them: it is refused, or ends its process.
 
-    `build.library` is linked with the fake CUDA runtime (tools/virtual_gpu/cudart). `buffers` says
+    `build.library` is linked with the fake CUDA runtime (astra_vgpu/cudart). `buffers` says
     how the arguments of each case will lie when the plan is replayed; by default each in a buffer
     of its own, shifted as its case says. Everything random is drawn from `rng`.
 

@@ -26,10 +26,10 @@ from astra_chat.tools.plan.stand_ins import (
     draw_addresses,
     draw_variables,
 )
-from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.cubin import CubinVariable
 
 MOST_RECORDINGS = 8
 """Most recordings of a case with a stack pattern and a host state of their own."""

@@ -37,7 +37,7 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Addresses, Buffers
-from astra_chat.tools.system.cubin import Cubin
+from astra_vgpu.ground.cubin import Cubin
 
 EARLIER = (
     "differs between two calls with the same arguments: it depends on earlier calls, on the"

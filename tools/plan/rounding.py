@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.model import KernelNode, Node
 from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, parameter_name
-from astra_chat.tools.system.cubin import Cubin
+from astra_vgpu.ground.cubin import Cubin
 
 ROUNDED = (
     "depends on the host's rounding mode, which a caller may have set; only the last bits of a"

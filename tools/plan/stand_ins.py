@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.plan.model import BEFORE_BYTES
-from astra_chat.tools.system.cubin import CubinVariable
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import layout
 from astra_chat.tools.task.spans import buffer_bytes
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.cubin import CubinVariable
 
 ALIGNMENT = 1024
 """What a launcher may know of an address: its remainder by this."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from numpy.lib.stride_tricks import as_strided
 
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.model import (
     POINTER_BYTES,
     Address,
@@ -26,15 +25,17 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
 )
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
-from astra_chat.tools.virtual_gpu.runtime.calls import (
+from astra_chat.tools.virtual_gpu.adapter import (
     INVALID_SYMBOL,
     INVALID_VALUE,
     UNKNOWN_FUNCTION,
     CallsOnGpu,
+    Dim3,
+    PtxUnsupported,
+    VirtualGpu,
+    second_launch_us,
 )
-from astra_chat.tools.virtual_gpu.types import Dim3, PtxUnsupported
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 
 class PlanUnsupported(PtxUnsupported):

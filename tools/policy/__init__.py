@@ -6,7 +6,7 @@ inline_assembly  the same for the text of asm statements
 open_names       tests of macros that another build may define
 file_names       where a source asks for its own file's name
 binary_audit     symbols, constructors, sections and driver calls of the build
-module_state     module variables that a kernel may write to
+module_state     why no kernel may write to a module variable
 machine_code     special registers that the machine code reads
 register_flow    what a kernel does with the timer and with the grid's barrier
 control_graph    loops of a PTX function, and where the ways of a branch meet

@@ -5,7 +5,7 @@ launcher may link to is an allow-list, and so is what a kernel may. The audit re
 own object, kernel.o, before the CUDA runtime is linked to it, and the cubin, its disassembly and
 the PTX of the same nvcc call.
 
-Which module variables a kernel may write to is in module_state.py; what it hides from that shows
+Which module variables a kernel may write to is read from its PTX; what it hides from that shows
 when it runs. What a launcher keeps in its own variables shows when it is recorded (plan/record.py).
 """
 
@@ -20,16 +20,17 @@ from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.policy import (
     machine_code,
-    module_state,
     ptx_audit,
     register_flow,
     rules,
 )
+from astra_chat.tools.policy.module_state import SHARED_STATE
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
-from astra_chat.tools.system import elf
-from astra_chat.tools.system.elf import Elf
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
+from astra_chat.tools.virtual_gpu.adapter import written_variables
+from astra_vgpu.ground import elf
+from astra_vgpu.ground.elf import Elf
 
 RUNTIME = re.compile(
     r"__cuda(RegisterFatBinary(End)?|UnregisterFatBinary|RegisterFunction|RegisterVar"
@@ -226,8 +227,8 @@ def _device_code(ptx: str, task: Task) -> Said:
         yield from _low_precision(ptx, task)
     if instruction := ptx_audit.kept_in_l2(ptx):
         yield instruction, "asks the L2 cache to keep data for the next call"
-    for name in module_state.written_variables(ptx):
-        yield name, f"a kernel writes to this module variable: {module_state.SHARED_STATE}"
+    for name in written_variables(ptx):
+        yield name, f"a kernel writes to this module variable: {SHARED_STATE}"
 
 
 def _low_precision(ptx: str, task: Task) -> Said:

@@ -29,6 +29,23 @@ def file_names(code: Code) -> Iterator[Finding]:
             yield Finding(line=code[index].line, what=_WHAT)
 
 
+def without_those_of_assert(code: Code) -> Code:
+    """The expanded text less the `__builtin_FILE()` that assert of newer C libraries prints.
+
+    Older ones say __FILE__ there. No source may name either function itself (rules.py).
+    """
+    mine = [
+        index
+        for index, token in enumerate(code)
+        if token.text == "__builtin_FILE"
+        and [after.text for after in code[index + 1 : index + 3]] == ["(", ")"]
+        and code[index - 1].text == ","
+        and code[code.around(index) - 1].text == "__assert_fail"
+    ]
+    left_out = {place for index in mine for place in (index, index + 1, index + 2)}
+    return Code(token for place, token in enumerate(code) if place not in left_out)
+
+
 class _Calls:
     """Which call a token is a whole argument of, and what becomes of arguments."""
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from astra_chat.tools.cpp_tokens import Code, Token, tokens
 from astra_chat.tools.policy import rules
-from astra_chat.tools.policy.file_names import file_names
+from astra_chat.tools.policy.file_names import file_names, without_those_of_assert
 from astra_chat.tools.policy.inline_assembly import assembly, assembly_places
 from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.types import Finding
@@ -75,7 +75,7 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
     code = Code(token for token in read if not token.directive)
     findings = [
         *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
-        *_names(read),
+        *_names(without_those_of_assert(read)),
         *literal_operators(read),
         *assembly(read, registers=False),
         *(assembly_places(code, host_too=not host)),

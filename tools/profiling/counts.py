@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import SOURCE
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.run.case_run import CaseRun
@@ -25,9 +24,8 @@ from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine, place_text
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.ptx.debug_lines import INLINED, WAITED
-from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
+from astra_chat.tools.virtual_gpu.adapter import INLINED, UNITS, WAITED, Estimate
+from astra_vgpu.ground.errors import AstraError
 
 COUNTING_S = 20.0
 """Time for all cases of a profile; a case that is not done then has no counts."""

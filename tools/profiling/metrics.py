@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.types import Case, Metric, Profile, Timed
-from astra_chat.tools.virtual_gpu.model.time_split import PARTS
-from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
+from astra_chat.tools.virtual_gpu.adapter import PARTS, UNITS
+from astra_vgpu.ground.gpu_specs import GpuSpec
 
 TIME = "gpu__time_duration.sum"
 DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"

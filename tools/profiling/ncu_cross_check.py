@@ -17,7 +17,6 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.entropy import nonce
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling.metrics import TIME
 from astra_chat.tools.profiling.ncu_agreement import doubt, in_short
 from astra_chat.tools.profiling.profile import (
@@ -34,6 +33,7 @@ from astra_chat.tools.run.protocol import CaseReport, ProfiledRequest
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.timing.verdict import TimedCase
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, Wrong
+from astra_vgpu.ground.errors import MissingDependency
 
 CHILD = "astra_chat.tools.runners.cuda_profiled"
 TIMEOUT_S = 120.0

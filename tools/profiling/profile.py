@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling.counts import (
     counted_reports,
@@ -26,11 +24,13 @@ from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
-from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
 from astra_chat.tools.types import AnyTime, Case, Metric, Profile
-from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
+from astra_chat.tools.virtual_gpu.adapter import reachable_us
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_tool
 
 NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
 """Limits of time: for the first case, and for each further one."""

@@ -28,7 +28,7 @@ MOST_BYTES = 2**28
 MOST_MEMORY = 2**28
 """Bytes that the decompressor takes, at most."""
 README = b"""Recorded runs and measurements of Astra, in pieces. In Astra's repository:
-python -m astra_chat.research.recordings unpack ARCHIVE.tar.xz FOLDER
+python -m lab.recordings unpack ARCHIVE.tar.xz FOLDER
 """
 SAMPLES = re.compile(rb'"(e[A-Za-z0-9+/]{40,}={0,2})"')
 """A text that may be a case's packed samples."""

@@ -17,9 +17,9 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT
+from astra_vgpu.ground.errors import BadInput
 
 if TYPE_CHECKING:
     from astra_chat.tools.recordings.archive import Archive, Member

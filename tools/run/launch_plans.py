@@ -9,7 +9,6 @@ from threading import RLock
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record_each
@@ -17,6 +16,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device
+from astra_vgpu.ground.gpu_specs import spec
 
 MAX_CRASHES = 5
 """Cases on which a launcher ends its process before it is tried on no more. What returns an error

@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, is_float, sha256_of
+from astra_vgpu.ground.errors import AstraError, BadInput
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.raw_times import RawTimes
 from astra_chat.tools.types import Case, How
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.types import Counters, Engine
+from astra_chat.tools.virtual_gpu.adapter import Counters, Engine, Estimate
 
 Mode = Literal["check", "time", "profile"]
 TimedMode = Literal["cold", "warm", "events"]
@@ -216,6 +215,11 @@ class CaseReport(Message):
     sampled: str = ""
     """How many blocks ran, where not all did."""
     sampled_share: float = 1.0
+    spread_blocks: int = 0
+    """Blocks of a sample that is spread over its grid; 0 of the first ones."""
+    wrote: dict[str, int] | None = None
+    """How many bytes of each written argument a far call stored to; None where not all blocks ran
+    or the arguments are too large to count."""
     on_numpy: dict[str, str] = Field(default_factory=dict)
     """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
     estimate: Estimate | None = None

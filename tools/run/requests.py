@@ -23,8 +23,7 @@ from astra_chat.tools.run.protocol import CallRequest, CudaRequest, Mode, Virtua
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, DeviceKind, How, Unsafe
-from astra_chat.tools.virtual_gpu.launch.engines import NOT_COMPILED, kernel_of
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import NOT_COMPILED, Engine, kernel_of
 
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
 PATIENCE: dict[DeviceKind, float] = {"cuda": 1.0, "virtual": 5.0}

@@ -34,7 +34,6 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
@@ -42,8 +41,8 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, StepName, TimedOut
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine, Estimate
+from astra_vgpu.ground.cache import cache_folder
 
 KnownCall = tuple[Path, str]
 """A build's folder, and a case as JSON."""
@@ -219,7 +218,7 @@ class Runner:
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
     def keep_plans(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
-        """Keep the plans of a build whose launcher the recorder cannot run (plan/captured.py)."""
+        """Keep the plans of a build whose launcher the recorder cannot run, or need not."""
         assert self._plans is not None
         self._plans.keep(build, plans)
 

@@ -27,11 +27,10 @@ cuda_placed     arguments in the CUDA driver's memory, lying as their case says
 cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
 host_state      floating-point state in which a real launcher is called
-cuda_record     trusted host code captured, for launch plans of kernels that are not built here
 cuda_graph      the nodes of a captured CUDA graph
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 virtual_blocks  the device memory of one call on the virtual GPU
-virtual_far     a few blocks of calls that reach beyond 2^31 elements, for their addresses alone
+virtual_far     a few blocks of calls too large for an oracle: their addresses, how much they write
 translate       PTX to the C engine's files
 
 Each is started with `python -m` and reports over a private pipe (system/subprocesses.py).

@@ -27,8 +27,8 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.run.protocol import CallRequest
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.cubin import read_cubin
 
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE: also the driver's error for a parameter that a kernel does not have."""

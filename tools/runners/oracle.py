@@ -35,7 +35,9 @@ from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 
-THREADS = torch.get_num_threads()
+THREADS = min(torch.get_num_threads(), 8)
+"""More of them only wait for each other: with several judges on 64 cores a build of 20 s took 150
+s, as the waiting threads spin."""
 ALONE_BYTES = 2**22
 """A case with less than that is made by one thread: to wake the others took up to ten times as
 long on 16 cores."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
-from astra_chat.tools.virtual_gpu.launch.engines import c_sources
+from astra_chat.tools.virtual_gpu.adapter import c_sources
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
 from astra_chat.tools.policy.ptx_audit import kernels_with_global_atomics, waiting_kernels
@@ -31,19 +30,25 @@ from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered
 from astra_chat.tools.task.folder import Arg, Task, load_task
-from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
-from astra_chat.tools.virtual_gpu.model.estimate import estimate
-from astra_chat.tools.virtual_gpu.model.ratio_interval import judged
-from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
-from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
+from astra_chat.tools.virtual_gpu.adapter import (
+    SAMPLE_INSTRUCTIONS,
+    Fault,
+    PtxSyntaxError,
+    PtxUnsupported,
+    VirtualGpu,
+    estimate,
+    judged,
+)
+from astra_vgpu.ground.gpu_specs import spec
 
 ILLEGAL_ADDRESS, NOT_SUPPORTED = 700, 801
 WHOLE_BYTES = 2**20
 """Size of a case, in bytes that it moves, up to which all blocks run, however many: idle ones could
 crowd those that write out of a sample, and what was never written is not compared."""
 TOGETHER = 20
-"""So many times more instructions are affordable where outputs are judged as a whole, or blocks add
-to one another's results: ten seconds."""
+"""So many times more instructions are affordable where no time is estimated, outputs are judged as
+a whole, or blocks add to one another's results: ten seconds. A check's calls of many short rows
+then run whole: what is wrong beyond some number of rows may lie outside a sample."""
 TOO_LARGE = "so large a launch of blocks that add to one another's results"
 
 
@@ -118,7 +123,8 @@ class _Run:
         # A candidate must not know which blocks of a sample are compared.
         blocks = self.request.seed.of("blocks").bits(64)
         adding = next((n.kernel for n in call.launches.kernels if n.kernel in self.adding), "")
-        most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together or adding else 1)
+        more = call.together or adding or not self.request.counters
+        most = SAMPLE_INSTRUCTIONS * (TOGETHER if more else 1)
         self.gpu.afford(None if whole else most, blocks)
         self.gpu.left_there = call.pattern
         memory = CallMemory(self.gpu, self.task, call, self.arrays)
@@ -162,8 +168,10 @@ class _Run:
         parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
         if parts:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
+            report["spread_blocks"] = min(ran for ran, _ in parts)
             if any(r.waited for r in reports):
                 report["sampled"] += ", the first ones: others wait for blocks before them"
+                report["spread_blocks"] = 0
             report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:
             time_of = estimate(reports, self.request.resources, gpu.spec)

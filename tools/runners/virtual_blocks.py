@@ -21,7 +21,7 @@ from astra_chat.tools.task.block_images import (
 from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.placement import layout
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
 
 
 class CallMemory:

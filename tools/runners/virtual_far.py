@@ -1,18 +1,18 @@
-"""Calls whose arguments reach beyond 2^31 elements, on the virtual GPU, for their addresses alone.
+"""Calls whose arguments are too large for an oracle, on the virtual GPU, for their addresses.
 
 Memory that nobody touches costs nothing, so the arguments have their true size. Few indices are the
 greatest that are legal, all else is 0. A few blocks of each launch run, the first and the last
-among them.
+among them. Where all run, it is counted what they wrote.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Mapping
 
 import numpy as np
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, VirtualRequest
 from astra_chat.tools.runners.arguments import limit_files_and_cores
@@ -22,11 +22,10 @@ from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.block_images import allocations
 from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
-from astra_chat.tools.task.placement import layout
+from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.types import Case
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
-from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
+from astra_chat.tools.virtual_gpu.adapter import Fault, PtxSyntaxError, PtxUnsupported, VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
 
 PR_SET_THP_DISABLE = 41
 """Option of prctl(2) that turns huge pages off: what is touched lies far apart, and each place
@@ -40,6 +39,8 @@ OF_ADDRESSES = ("out_of_bounds", "misaligned")
 """Kinds of faults that concern an address."""
 MOST_INDEX_BYTES = 2**20
 """Most bytes of an index argument that is filled."""
+MOST_COUNTED_BYTES = 2**30
+"""Most bytes of the arguments of a call of which it is counted how many were written."""
 
 
 def main() -> None:
@@ -55,7 +56,6 @@ def main() -> None:
         sample_instructions=SAMPLE_INSTRUCTIONS,
         endless_instructions=ENDLESS_INSTRUCTIONS,
     )
-    gpu.memory.track_writes(False)
     lock(reporter.pipe)
     kernels = {name for call in request.calls for name in call.launches.kernel_names}
     replayer = VirtualReplayer(gpu, request.ptx, request.resources, kernels)
@@ -70,6 +70,7 @@ def _called(
     """Returns what is wrong with an address; nothing where the call cannot be made here."""
     lies, held = layout(task, call.case), list[int]()
     gpu.reset()
+    counted = sum(block.bytes for block in lies.blocks) <= MOST_COUNTED_BYTES
     try:
         blocks = [np.zeros(block.bytes + 1, np.uint8)[:-1] for block in lies.blocks]
         addresses = {
@@ -86,6 +87,8 @@ def _called(
             part = blocks[one.block][one.start : one.stop]
             held.append(gpu.register(part, one.name, weight=one.weight))
         replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
+        if counted and not any(report.sampled for report in gpu.reports()):
+            return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses))
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:
             return fault_report(fault)
@@ -95,6 +98,21 @@ def _called(
         for address in held:
             gpu.unregister(address)
     return CaseReport()
+
+
+def _written_bytes(
+    gpu: VirtualGpu, task: Task, lies: Layout, addresses: Mapping[str, int]
+) -> dict[str, int]:
+    """How many bytes of each written argument were stored to."""
+    found = dict[str, int]()
+    for at, arg in enumerate(task.args):
+        if arg.written and arg.name in addresses:
+            span, buffer = lies.span(at), gpu.memory.find(addresses[arg.name])
+            if buffer is not None and buffer.written is not None:
+                start = addresses[arg.name] - buffer.address
+                mask = buffer.written[start : start + span.stop - span.start]
+                found[arg.name] = int(np.count_nonzero(mask))
+    return found
 
 
 def _greatest(arg: Arg, case: Case) -> Bytes:

@@ -7,8 +7,8 @@ import subprocess
 from functools import cache
 from typing import Literal
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox import landlock, seccomp
+from astra_vgpu.ground.errors import MissingDependency
 
 Isolation = Literal["bubblewrap", "landlock", "seccomp", "none"]
 WORDS: dict[Isolation, str] = {

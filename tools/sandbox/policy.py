@@ -12,6 +12,7 @@ from pathlib import Path
 
 from astra_chat.tools.sandbox import landlock
 from astra_chat.tools.sandbox.isolation import bubblewrap, isolation
+from astra_vgpu import ground
 
 SYSTEM = (
     "/usr",
@@ -72,7 +73,7 @@ class SandboxPolicy:
 
     def environment(self) -> dict[str, str]:
         """What the child's environment holds beside the allow-list."""
-        variables = {"PYTHONPATH": os.pathsep.join([str(package_root()), *_python_path()])}
+        variables = {"PYTHONPATH": os.pathsep.join([*map(str, package_roots()), *_python_path()])}
         if self.write:
             variables["TMPDIR"] = str(self.write[0])
         return variables
@@ -91,7 +92,7 @@ class SandboxPolicy:
                 "file_bytes": self.file_bytes,
                 "read": [*self._readable(), *PROC],
                 "write": self._writable(),
-                "list": [str(package_root())],
+                "list": [*map(str, package_roots())],
             }
         )
 
@@ -137,8 +138,10 @@ def python_folders() -> tuple[str, ...]:
     here = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
     here |= {Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages")}
     here |= {Path(p) for p in (*_python_path(), *_library_path()) if _is_narrow(Path(p))}
-    package = package_root() / "astra_chat"
+    chat, virtual_gpu = package_roots()
+    package = chat / "astra_chat"
     here |= {package, *(package / name for name in ("tools", "agents", "sglang_kernels"))}
+    here.add(virtual_gpu / "astra_vgpu")
     return tuple(sorted({str(p) for path in here for p in (path, path.resolve())}))
 
 
@@ -147,9 +150,10 @@ def gpu_devices() -> tuple[str, ...]:
     return tuple(sorted(str(path) for path in Path("/dev").glob("nvidia*")))
 
 
-def package_root() -> Path:
-    """The folder that `import astra_chat` finds it in: links are not followed."""
-    return Path(__file__).absolute().parents[3]
+def package_roots() -> tuple[Path, Path]:
+    """The folders that `import astra_chat` and `import astra_vgpu` find them in: links are not
+    followed."""
+    return Path(__file__).absolute().parents[3], Path(ground.__file__).absolute().parents[2]
 
 
 def _python_path() -> Iterator[str]:

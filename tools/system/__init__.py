@@ -1,18 +1,13 @@
-"""The machine: processes, toolkit, devices, object files, cache, locks, set-up.
+"""The machine: processes, devices, locks, files, set-up.
 
 reporter      a child's end of the pipe to its judge
 subprocesses  child processes: environment, limits, and a kill that reaches the group
 process_tree  memory and processor time of a process and all below it
 memory_watch  how much memory a child holds, with all that it started
-toolkit       finds the CUDA toolkit, the host compiler and NVIDIA's tools
 cores         how many this process may use
 devices       which device a run uses: a real GPU by NVML, else the virtual one
-elf           reads ELF: sections, symbols, relocations
-cubin         what a launch must fit to: kernels and variables of a cubin
 gpu_lock      one GPU, one measurement: a lock that all Astra processes see
 gpu_use       how long a judge held that lock and waited for it; NVML about that time
-cache_size    what lies in the cache, its limit, and what goes first
-cache         build outputs by content hash, published by one atomic rename
 whole_file    a file that the user asked for, written whole or not at all
 regular_file  opens a file that may be anybody's
 background    work begun before it is needed

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from astra_chat.tools.errors import AstraError
 from astra_chat.tools.system.subprocesses import Cancelled
+from astra_vgpu.ground.errors import AstraError
 
 
 class Background:

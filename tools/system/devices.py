@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec, spec_for_device_name
 from astra_chat.tools.types import Device
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec, spec_for_device_name
 
 
 def pick_device(name: str, gpu: str | None = None) -> Device:
@@ -66,7 +66,7 @@ def cuda_device(index: int) -> Device:
     known = spec_for_device_name(name)
     if known is None:
         raise MissingDependency(
-            f"{name} is not in tools/gpu_specs.py: add its bandwidth and peak there, "
+            f"{name} is not in astra_vgpu/ground/gpu_specs.py: add its bandwidth and peak there, "
             "so that limits can be judged, or use --device virtual"
         )
     return Device(kind="cuda", index=index, name=name, arch=arch, spec=known)

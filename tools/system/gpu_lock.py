@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.subprocesses import Stop
+from astra_vgpu.ground.errors import MissingDependency
 
 FOLDER = Path("/tmp")
 """Not $TMPDIR: users of one machine must find the same files."""

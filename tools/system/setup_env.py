@@ -1,7 +1,7 @@
 """Completes .venv (`make setup`): torch, nvcc if the machine has none, Astra, its dependencies.
 
 Run by make with a plain Python 3.11 or newer, from the root of a checkout:
-`python3 -m astra_chat.tools.system.setup_env`.
+`PYTHONPATH=tools/virtual_gpu python3 -m astra_chat.tools.system.setup_env`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
 VENV = Path(".venv")
 PYTHON = VENV / "bin" / "python"
@@ -39,7 +39,7 @@ def make_environment() -> None:
 
 def cuda_packages() -> list[str]:
     """What PyPI must give: nvcc if this machine has none, and the tools that read its objects."""
-    if toolkit := _output([str(PYTHON), "-m", "astra_chat.tools.system.toolkit"]):
+    if toolkit := _output([str(PYTHON), "-m", "astra_vgpu.ground.toolkit"]):
         say(f"using {toolkit}")
         return [*PYPI_INSPECTORS]
     say("no nvcc on this machine: taking it from PyPI into the environment")
@@ -66,8 +66,8 @@ def install_cpu_torch() -> None:
 def install_astra(extras: list[str]) -> None:
     say("installing Astra and what it needs")
     # Type checkers and editors do not follow the import hook of setuptools' default mode.
-    editable = ["--editable", ".[dev]", "--config-settings", "editable_mode=compat"]
-    if _pip([*editable, *extras]):
+    editable = ["--editable", "./tools/virtual_gpu", "--editable", ".[dev]"]
+    if _pip([*editable, "--config-settings", "editable_mode=compat", *extras]):
         raise MissingDependency("pip cannot install Astra's dependencies: see its messages above")
 
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.entropy import nonce
-from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
 from astra_chat.tools.system.process_tree import kill_family, processor_s
+from astra_vgpu.ground.errors import AstraError, MissingDependency
 
 PASSED_ON = (
     "PATH",

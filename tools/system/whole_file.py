@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 
 def write_whole(path: Path, content: bytes) -> None:

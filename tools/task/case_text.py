@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.placement import packed_pads, then_of
 from astra_chat.tools.task.task_file import case_fields
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 
 _TYPES: dict[str, type[float]] = {"float": float, "bool": bool, "int64_t": int}
 

@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
 from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
@@ -27,6 +26,7 @@ from astra_chat.tools.task.task_file import (
     task_fields,
 )
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
+from astra_vgpu.ground.errors import BadInput
 
 BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
 TRANSCRIPT = "transcript.jsonl.gz"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput
 
 TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
 

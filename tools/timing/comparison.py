@@ -8,7 +8,7 @@ from typing import Literal
 
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, Basis, Timed
-from astra_chat.tools.virtual_gpu.model.ratio_interval import ALIKE, SPREAD
+from astra_chat.tools.virtual_gpu.adapter import ALIKE, SPREAD
 
 Comparison = Literal["faster", "tie", "slower"]
 ESTIMATES = math.exp(SPREAD * ALIKE)

@@ -8,7 +8,6 @@ from statistics import median
 
 import numpy as np
 
-from astra_chat.tools.gpu_specs import limit_us, spec
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.raw_times import Block, RawTimes
@@ -16,6 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.raw_samples import pack
 from astra_chat.tools.types import Case, Device, Implausible, MeasuredTime
+from astra_vgpu.ground.gpu_specs import limit_us, spec
 
 BOOTSTRAPS = 2000
 SLOW_CLOCK = 0.97

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from astra_chat.tools.types import AnyTime, Timed
-from astra_chat.tools.virtual_gpu.model.ratio_interval import SHARED
+from astra_chat.tools.virtual_gpu.adapter import SHARED
 
 
 def mean_interval(cases: Sequence[AnyTime]) -> tuple[float, float]:

@@ -11,8 +11,8 @@ import zlib
 
 from pydantic import ValidationError
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.raw_times import RawTimes
+from astra_vgpu.ground.errors import BadInput
 
 MOST_BYTES = 2**24
 """Most bytes of the JSON. A case has a few hundred samples."""

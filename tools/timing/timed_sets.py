@@ -13,13 +13,13 @@ from hashlib import sha256
 import numpy as np
 
 from astra_chat.tools.check.compare import compare_written
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport, FetchedSet, TimedMode
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Wrong
+from astra_vgpu.ground.errors import BadInput
 
 HOW_TEXT: dict[TimedMode, str] = {
     "cold": "in a timed replay, L2 cold",

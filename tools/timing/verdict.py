@@ -30,8 +30,7 @@ from astra_chat.tools.types import (
     Timed,
     Wrong,
 )
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.model.ratio_interval import COVERAGE, ratio_interval
+from astra_chat.tools.virtual_gpu.adapter import COVERAGE, Estimate, ratio_interval
 
 MIN_GAIN = 1.01
 """What the lower end of the mean's interval must exceed to be accepted; slower likewise."""

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
+from astra_vgpu.ground.errors import BadInput
 
 MAX_PARAMETERS, MAX_VALUES, MAX_COMBINATIONS = 8, 64, 100_000
 _MACRO = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)\s+\(?(-?\d[\d']*)")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat import load_transcript
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 EXAMPLE = (
     Path(__file__).resolve().parents[3] / "transcripts" / "examples" / "virtual/silu_and_mul.jsonl"

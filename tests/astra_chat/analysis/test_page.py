@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import IMPORT_PATH
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "analysis.md").read_text()
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
@@ -26,7 +28,7 @@ def test_every_block_prints_what_the_page_says() -> None:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         check=False,
     )
     assert done.returncode == 0, done.stderr

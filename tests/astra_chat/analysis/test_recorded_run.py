@@ -9,7 +9,7 @@ import pytest
 import astra_chat
 from astra_chat import load_transcript
 from astra_chat.analysis.recorded_run import RecordedRun, frame
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import baseline_turns, write_transcript
 from tests.recorded_files import EXAMPLES, VIRTUAL
 

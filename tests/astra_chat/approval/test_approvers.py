@@ -27,13 +27,13 @@ from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Unsafe, candidate_id
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     CASE,
     DEVICE,

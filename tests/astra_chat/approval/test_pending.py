@@ -11,10 +11,10 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.approval.pending import record, waiting
 from astra_chat.session.final_message import ended
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of, turns_of
 from astra_chat.transcript.writer import Writer
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     SCALAR,
     VECTOR,

@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.campaign.campaign_file import read_campaign
 from astra_chat.campaign.plan import plans_of, run_arguments
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 GOOD = 'schema = 1\ntasks = ["silu_and_mul"]\nmodels = ["scripted"]\n'
 TOO_MANY = 'repeats = 1000\nstarts = ["sglang", "paper"]\ngpus = ["a", "b", "c", "d", "e", "f"]\n'

@@ -17,8 +17,8 @@ import pytest
 from astra_chat.campaign.index import driving, read_index
 from astra_chat.mailbox.answers import give
 from astra_chat.mailbox.questions import questions
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.campaign_samples import TEXT, driver, stories, write_file
 from tests.astra_chat.job_commands import BROKEN_BASELINE, command, work
 

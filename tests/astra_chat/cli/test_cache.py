@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
-from astra_chat.tools.system.cache import cache_folder
+from astra_vgpu.ground.cache import cache_folder
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli.doctor import Point, bindings_point, counters_permitted, diagnose, driver_point
+from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "import sys, typer; from astra_chat.cli.doctor import register\napp = typer.Typer()\n"
@@ -19,7 +20,7 @@ PROGRAM += "app.callback()(lambda: None); register(app); app(['doctor', *sys.arg
 
 
 def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+    environment = {**os.environ, "PYTHONPATH": IMPORT_PATH, **changes}
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         env=environment,

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli.exit_codes import exit_code_of
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from tests.chat_samples import write_transcript
+from tests.sources import IMPORT_PATH
 
-ROOT = Path(__file__).parents[3]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
 
 
@@ -39,7 +39,7 @@ def astra(folder: Path, limits: Callable[[], None], *words: object) -> tuple[int
         [sys.executable, "-m", "astra_chat", *map(str, words)],
         cwd=folder,
         preexec_fn=limits,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli.kernel_text import text_of
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from astra_chat.cli import mcp as command
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli.new import complete_task
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task_validation import check_task
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML
+from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).parents[3]
 KERNELS = ROOT / "tests" / "tools" / "new" / "kernels"
@@ -26,7 +27,7 @@ def astra(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "astra_chat", *map(str, words)],
         cwd=folder,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
         timeout=120,

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
 from astra_chat.cli.skill import SKILL, SNIPPET, text_of
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.test_docs import COMMAND, INLINE_COMMAND, refusal
 
 

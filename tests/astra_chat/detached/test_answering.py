@@ -16,8 +16,8 @@ from astra_chat.detached.answering import answered, at_end_of, framed, read_fram
 from astra_chat.detached.jobs import read_job
 from astra_chat.detached.packing import pack_job, unpack_job
 from astra_chat.detached.results import result_of
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import put, worker
 
 COMMAND = [sys.executable, "-m", "astra_chat", "judge", "answer", "--device", "virtual"]

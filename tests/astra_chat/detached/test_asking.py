@@ -10,13 +10,13 @@ from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
 from astra_chat.detached.jobs import CLOSED, JOB, TuneRequest, folders_in, read_job
 from astra_chat.detached.results import RESULT, Result, write_refusal, write_result
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import Built
 from astra_chat.tools.system.devices import wanted_device
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import BuildFailed, Case
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.job_samples import answer
 from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, evaluation
 from tests.full_disk import full_disk

@@ -22,9 +22,9 @@ from astra_chat.detached.carrying import (
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import folders_in, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import put
 from tests.astra_chat.remote_samples import stand_in
 

@@ -19,9 +19,9 @@ from astra_chat.detached.jobs import (
     write_job,
 )
 from astra_chat.mailbox.files import Unreadable
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, sha256_of
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put
 from tests.full_disk import full_disk
 

@@ -13,9 +13,9 @@ from astra_chat.detached import packing
 from astra_chat.detached.jobs import CLOSED, JOB, folders_under, read_job
 from astra_chat.detached.packing import MANIFEST, Carried, pack, unpack
 from astra_chat.detached.results import RESULT, TAKEN, refusal_of, result_of, write_refusal
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.archive import sha256_of_bytes, write_zip
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import answer, put, worker
 from tests.chat_samples import SCALAR
 from tests.full_disk import full_disk

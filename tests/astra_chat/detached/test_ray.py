@@ -24,9 +24,9 @@ from astra_chat.detached import ray_client
 from astra_chat.detached.carrying import Carrier, Destination
 from astra_chat.detached.packing import pack_job
 from astra_chat.detached.ray_client import Cluster, RayClient, connected
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import TRANSCRIPT
+from astra_vgpu.ground.errors import AstraError, BadInput
 from tests.astra_chat.cli.test_judge_jobs import SHORT, verdicts
 from tests.astra_chat.detached.test_ray_worker import until
 from tests.astra_chat.job_samples import put

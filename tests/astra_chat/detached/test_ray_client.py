@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.detached.carrying import Carrier, Destination
 from astra_chat.detached.ray_client import gpus_of
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from astra_chat.detached.results import (
     write_result,
 )
 from astra_chat.mailbox.files import Unreadable, replace
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.devices import virtual_device, wanted_device
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import Tuning
+from astra_vgpu.ground.errors import MissingDependency
 from tests.astra_chat.job_samples import job_of, put, result_for
 from tests.chat_samples import DEVICE, SCALAR, VECTOR
 from tests.full_disk import full_disk

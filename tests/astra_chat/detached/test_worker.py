@@ -14,11 +14,11 @@ from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import CLOSED, JOB, TEXTS, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
 from astra_chat.detached.worker import work_on
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import virtual_device, wanted_device
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import BuildFailed, Case, Device, Refused
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put, worker
 from tests.astra_chat.test_kill import Events
 from tests.chat_samples import KERNELS, VECTOR

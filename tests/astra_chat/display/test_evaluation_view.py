@@ -18,8 +18,8 @@ from astra_chat.display.evaluation_view import (
     step_words,
 )
 from astra_chat.tools.evaluation import Step
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import AnyTime, Case, Correct, Device, MeasuredTime, Metric, SourceLine
+from astra_vgpu.ground.gpu_specs import spec
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.recorded_files import EXAMPLES, VIRTUAL
 
 H200 = EXAMPLES / "h200/merge_state_v2.jsonl"

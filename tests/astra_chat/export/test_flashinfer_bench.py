@@ -13,9 +13,9 @@ from astra_chat.export.fib_binding import source
 from astra_chat.export.filters import Filter
 from astra_chat.export.flashinfer_bench import data_set, definition, require_sayable
 from astra_chat.tools.build.tvm_ffi_binding import FLAGS, compile_cpp, tvm_ffi_folder
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
 from tests.recorded_files import EXAMPLES, VIRTUAL
 
 FILES = (EXAMPLES / "h200/fused_add_rmsnorm.jsonl", VIRTUAL)

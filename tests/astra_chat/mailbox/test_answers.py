@@ -13,7 +13,7 @@ import pytest
 from astra_chat.mailbox.answers import SETTLED_S, give, kernel_reply, refuse, require_open, take
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.mailbox.questions import Question, ask
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.mailbox_samples import meta
 from tests.full_disk import full_disk
 

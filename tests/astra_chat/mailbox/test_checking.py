@@ -11,8 +11,8 @@ from astra_chat.agents.turns import Edit, Edits, KernelReply, Pass, PlannerReply
 from astra_chat.mailbox.checking import answer
 from astra_chat.mailbox.files import MAX_BYTES
 from astra_chat.mailbox.questions import Question, ask
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.mailbox_samples import go_on, meta, open_question, run, scripted, states
 from tests.chat_samples import VECTOR, plan
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.mailbox.files import MAX_BYTES, Unreadable, read_text, write_new
-from astra_chat.tools.errors import MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 from tests.full_disk import full_disk
 
 

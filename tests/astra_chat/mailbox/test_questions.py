@@ -16,7 +16,7 @@ from astra_chat.mailbox.questions import (
     questions,
     waiting,
 )
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.mailbox_samples import meta
 from tests.full_disk import full_disk
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.mcp.jobs import ENDED, MAX_JOBS, Jobs, JobStatus
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import VECTOR, WRONG
 
 

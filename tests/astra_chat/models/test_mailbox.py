@@ -21,12 +21,12 @@ from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import ChatMessage, Proposed, RejectedReply
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.mailbox_samples import go_on, open_question, run, scripted, states
 from tests.chat_samples import DEVICE, FixedJudge, run_options
 

@@ -10,8 +10,8 @@ from autogen_core.models import UserMessage
 from astra_chat.agents.reply_errors import UnusableReply
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.open_models import open_models
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import in_order, said, serving
 from tests.chat_samples import KERNELS
 

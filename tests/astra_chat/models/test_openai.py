@@ -15,12 +15,12 @@ from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import MissingDependency
 from tests.astra_chat.fake_openai import (
     Asked as Question,
 )

@@ -18,7 +18,7 @@ from astra_chat.models import retry
 from astra_chat.models.answer import Answer, require_usable
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
+from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked, FakeOpenAI, Reply, failed, in_order, said, serving
 
 KEY = "key-of-this-test-1234567890"

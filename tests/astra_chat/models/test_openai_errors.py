@@ -20,7 +20,7 @@ from astra_chat.models.openai_errors import (
     without_key,
 )
 from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 # Whichever HTTP library this version of the SDK stands on.
 httpx: Any = vars(openai._exceptions).get("httpx2") or vars(openai._exceptions)["httpx"]

@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.models.openai_options import OPENAI_URL, OpenAIOptions, key_of, options_of
 from astra_chat.models.spec import ModelSpec
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.models.recording import Head, Json, Mode, Recording, key_of
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE
 
 HEAD = Head(

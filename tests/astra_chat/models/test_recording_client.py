@@ -23,7 +23,7 @@ from astra_chat.models.layer import Layer
 from astra_chat.models.offline import MODEL_INFO, OfflineClient
 from astra_chat.models.recording import Head, Mode, Recording
 from astra_chat.models.recording_client import RecordingClient
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.chat_samples import DEVICE
 
 ASKED: list[LLMMessage] = [

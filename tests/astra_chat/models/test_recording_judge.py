@@ -16,13 +16,13 @@ from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Timed, candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, Judged, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
 from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, FixedJudge, run_options, timed
 

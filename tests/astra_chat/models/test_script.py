@@ -11,8 +11,8 @@ from astra_chat.agents.edits import kernel_of
 from astra_chat.agents.reply_errors import objection
 from astra_chat.agents.turns import Edits, Source, TesterReply
 from astra_chat.models.script import ScriptedKernel, ScriptFile, load_script, scripted_names
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import KERNELS
 
 FIGURE = re.compile(

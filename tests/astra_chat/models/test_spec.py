@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.models.spec import ROLES, ModelSpec, at_address, parse
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_one_model_plays_all_roles() -> None:

@@ -26,10 +26,10 @@ from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.recorded_options import REPEATED_POINTS, accepted
 from astra_chat.session.request import Request, SessionOptions, request_for
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import TRANSCRIPT, Task, find_task
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, timed
 
 

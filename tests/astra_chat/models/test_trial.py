@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.models.spec import ROLES
 from astra_chat.models.trial import UNUSABLE, Trial, open_live, try_all
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.fake_openai import Asked, Reply, failed, said, serving
 
 

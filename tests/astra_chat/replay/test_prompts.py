@@ -24,10 +24,10 @@ from astra_chat.replay.prompts import prompts
 from astra_chat.replay.show import show_prompts
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     DEVICE,
     VECTOR,

@@ -16,11 +16,11 @@ from astra_chat.replay import rejudge as module
 from astra_chat.replay.rejudge import recorded, rejudge, require_hashes
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     DEVICE,
     KERNELS,

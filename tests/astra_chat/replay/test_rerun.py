@@ -13,11 +13,11 @@ from astra_chat.models.open_models import open_models
 from astra_chat.replay.rerun import compared, rerun
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.events import ChatMessage, Deviation
 from astra_chat.transcript.reader import Transcript, read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import (
     DEVICE,
     KERNELS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.report.case_plots import MOST_CASES, errors, roofline, times_by_case
-from astra_chat.tools.gpu_specs import spec
+from astra_vgpu.ground.gpu_specs import spec
 from tests.astra_chat.report.samples import measured, timing
 from tests.chat_samples import timed
 

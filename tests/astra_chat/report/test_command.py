@@ -13,8 +13,7 @@ import pytest
 
 from astra_chat.cli.main import main
 from tests.chat_samples import write_transcript
-
-ROOT = Path(__file__).parents[3]
+from tests.sources import IMPORT_PATH
 
 
 class Said:
@@ -158,7 +157,7 @@ def test_where_autogen_cannot_be_imported(transcript: Path, words: list[str]) ->
     done = subprocess.run(
         [sys.executable, "-c", ALONE, *words, str(transcript)],
         cwd=transcript.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
     )
@@ -171,7 +170,7 @@ def test_without_autogen_a_run_cannot_start(transcript: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ALONE, "run", "silu_and_mul"],
         cwd=transcript.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
     )
@@ -200,7 +199,7 @@ def test_into_a_pipe(transcript: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "astra_chat", "report", str(transcript), "-o", "/dev/stdout"],
         cwd=transcript.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
         timeout=120,

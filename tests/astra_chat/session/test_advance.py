@@ -18,7 +18,6 @@ from astra_chat.session.request import Request
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Ended
 from astra_chat.transcript.options import RunOptions
@@ -26,6 +25,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import JOBS, TRANSCRIPT
 from astra_chat.verify.draw_claims import SEEDS, draw_claims
 from astra_chat.verify.recorded import opened
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import answer
 from tests.astra_chat.test_kill import NO_WINNER, Events
 from tests.chat_samples import DEVICE, FixedJudge, run_options, story

@@ -11,9 +11,9 @@ from astra_chat.mailbox.questions import waiting
 from astra_chat.session.api import arun, run
 from astra_chat.session.run_events import Silent
 from astra_chat.session.signals import StopRun
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 
 
 @pytest.mark.second_tier

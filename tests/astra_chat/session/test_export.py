@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from astra_chat.session.export import export_best, leave_source
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
-from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import candidate_id
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_tool
 
 MADE = {"silu_and_mul.so", "README.md", "load_example.py", "reference.py", "torch_op.py"}
 CALL_ON_THE_HOST = """

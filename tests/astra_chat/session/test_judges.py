@@ -14,10 +14,10 @@ from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request
 from astra_chat.session.signals import ChatLoop
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.options import RunOptions
+from astra_vgpu.ground.errors import MissingDependency
 from tests.astra_chat.test_kill import NO_WINNER
 from tests.chat_samples import DEVICE, FixedJudge, run_options
 

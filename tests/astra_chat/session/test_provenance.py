@@ -12,9 +12,9 @@ import pynvml
 import pytest
 
 from astra_chat.session import provenance
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import DEVICE, header
 
 

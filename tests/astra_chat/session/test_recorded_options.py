@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from astra_chat.models.open_models import open_models
 from astra_chat.session.recorded_options import accepted, command_line, resume_command
 from astra_chat.session.request import Request, SessionOptions
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.options import RunOptions
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, run_options
 
 FILE = Path("run/transcript.jsonl")

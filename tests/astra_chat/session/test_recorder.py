@@ -11,11 +11,11 @@ from astra_chat.models.open_models import open_models
 from astra_chat.session.recorder import begin
 from astra_chat.session.request import Request
 from astra_chat.session.resume import branched, resumed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import Blob, Deviation, Header, Record, Resumed
 from astra_chat.transcript.reader import read
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, VECTOR, baseline_turns, run_options
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from astra_chat.session.request import Request, SessionOptions, request_for
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.options import RunOptions
+from astra_vgpu.ground.errors import BadInput
 
 
 def request(folder: Path, **changes: Any) -> Request:

@@ -16,7 +16,6 @@ from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
@@ -24,6 +23,7 @@ from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
 
 

@@ -18,7 +18,6 @@ from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import run_request
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Outcome
 from astra_chat.transcript.events import (
@@ -32,6 +31,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.chat_samples import (
     DEVICE,
     KERNELS,

@@ -16,11 +16,11 @@ from astra_chat.session.request import Request
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request
 from astra_chat.session.telemetry import ENDPOINT, Spans, traced
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
+from astra_vgpu.ground.errors import MissingDependency
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options
 
 

@@ -14,13 +14,13 @@ from astra_chat.session.results import RunResult
 from astra_chat.session.resume import Past, resumed
 from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget, parse_budget
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import turns_of
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked as Question
 from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, in_order, said, serving
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed

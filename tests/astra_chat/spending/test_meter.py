@@ -8,7 +8,6 @@ from astra_chat.models.metered import MeteredJudge
 from astra_chat.spending.budget import Budget, BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import Price
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.tuning.halving_rounds import Halving, HalvingRound
 from astra_chat.tools.tuning.tuned import Tuning
@@ -16,6 +15,7 @@ from astra_chat.tools.types import Device
 from astra_chat.transcript.events import ChatMessage, Record
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.spending import Spent, Tokens, TuningSpent
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import SCALAR, FixedJudge, evaluation, timed
 
 PRICE = Price.model_validate({"in": 1000.0, "cached": 100.0, "out": 1000.0})

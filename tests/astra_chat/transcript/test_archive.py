@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript import archive
 from astra_chat.transcript.archive import read_zip, write_zip
+from astra_vgpu.ground.errors import BadInput
 from tests.full_disk import full_disk
 
 NONE = "no zip of ours"

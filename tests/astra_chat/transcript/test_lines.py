@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript import lines
 from astra_chat.transcript.lines import read_lines
+from astra_vgpu.ground.errors import BadInput
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.options import RecordedOptions, RunOptions, option_name
+from astra_vgpu.ground.errors import BadInput
 
 FILE: TypeAdapter[RunOptions] = TypeAdapter(RecordedOptions)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Unknown
 from astra_chat.transcript.reader import Transcript, read, unknown_kinds
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_cases import require_bounded, require_bounded_cases
 from astra_chat.transcript.recorded_task import task_of
+from astra_vgpu.ground.errors import BadInput
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.run_folder import new_run, require_no_links, require_room
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_two_runs_of_one_second_do_not_share_a_folder() -> None:

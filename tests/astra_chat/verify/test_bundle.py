@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.verify.bundle import MANIFEST, is_bundle, read_bundle
+from astra_vgpu.ground.errors import BadInput
 
 
 def zip_of(path: Path, **members: bytes) -> Path:

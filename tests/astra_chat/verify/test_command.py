@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.verify.forgeries import VIRTUAL, forged, last
 
 

@@ -9,7 +9,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.verify.bundle import MANIFEST, read_bundle
 from astra_chat.verify.bundle_claims import CODE, FILES, PLANS, SIGNED
@@ -17,6 +16,7 @@ from astra_chat.verify.measure import REPEATS
 from astra_chat.verify.pack import pack
 from astra_chat.verify.signature import public_key
 from astra_chat.verify.verify import verify_bundle
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.verify.forgeries import VIRTUAL
 
 

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.verify.signature import private_key, public_key, signs
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_a_public_key_is_read_from_either_file(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
-from astra_chat.tools.errors import BadInput
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
-
-ROOT = Path(__file__).parents[3]
+from tests.sources import IMPORT_PATH
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def test_served_until_it_is_ended(folder: Path) -> None:
         [sys.executable, "-m", "astra_chat", "view", str(folder)],
         text=True,
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": IMPORT_PATH},
     )
     try:
         assert viewer.stdout is not None

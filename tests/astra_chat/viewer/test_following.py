@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from astra_chat.report.turns import texts_of
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.viewer.following import Following
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.viewer.following import Following
 from astra_chat.viewer.pages import index_page, index_rows, live_page, live_turns, run_report
 from astra_chat.viewer.runs import Runs
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 
 EVIL = "<script>alert(1)</script>\u202e"

@@ -10,11 +10,11 @@ from threading import Thread
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.writer import Writer
 from astra_chat.viewer.runs import Runs
 from astra_chat.viewer.server import HOST, Server, Viewer
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 
 Get = Callable[..., tuple[int, str, dict[str, str]]]

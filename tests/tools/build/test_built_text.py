@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.recordings.reading import expanded
-from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts
+from astra_vgpu.ground.toolkit import find_compiler
 from tests.recorded_files import ARCHIVE
 
 ROOT = Path(__file__).resolve().parents[3]

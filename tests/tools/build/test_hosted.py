@@ -8,7 +8,7 @@ from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY
+from astra_chat.tools.virtual_gpu.adapter import LIBRARY
 
 TASK = find_task("silu_and_mul")
 

@@ -19,12 +19,12 @@ from astra_chat.tools.build.nvcc import (
     nvcc_command,
 )
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.types import BuildFailed, Device, TimedOut
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_toolkit
 from tests.tools.compile_bomb import BOMB
 
 TASK = find_task("silu_and_mul")

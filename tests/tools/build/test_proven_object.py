@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.research.same_machine_code import compared, recorded
 from astra_chat.tools.build.proven_object import both_objects, proven_object
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.toolkit import find_toolkit
 
 TASK = find_task("silu_and_mul")
 KERNEL = """
@@ -39,10 +38,3 @@ def test_other_code_is_a_clear_failure() -> None:
 def test_what_cannot_be_read_in_one_way_is_said() -> None:
     with pytest.raises(BadInput, match="cannot be compiled: line 2: a comment without an end"):
         proven_object(TASK, "\n/*", find_toolkit(), "sm_90")
-
-
-@pytest.mark.second_tier
-@pytest.mark.parametrize("place", range(6))
-def test_recorded_kernels_compile_to_equal_objects(place: int) -> None:
-    kernels = recorded(attacks=True)
-    assert compared(kernels[place * len(kernels) // 6]) == "same"

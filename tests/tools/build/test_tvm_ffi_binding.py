@@ -13,12 +13,13 @@ import pytest
 from astra_chat.session.export import link_module
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.tvm_ffi_binding import binding_source, ensure_binding
-from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task, load_task
-from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
+from astra_chat.tools.virtual_gpu.adapter import ensure_runtime
+from astra_vgpu.ground.cache import cache_folder
+from astra_vgpu.ground.toolkit import find_toolkit
 from tests.contracts.planted import contract
+from tests.sources import IMPORT_PATH
 from tests.tools.task.contracts import write_contract
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,7 +58,7 @@ def seen(script: str, task: Task, folder: Path) -> Any:
             json.dumps(resources),
         ],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": IMPORT_PATH, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,

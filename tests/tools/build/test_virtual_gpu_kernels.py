@@ -9,11 +9,11 @@ import pytest
 from astra_chat.tools.build import virtual_gpu_kernels
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine
+from astra_vgpu.ground.errors import MissingDependency
 
 TASK = find_task("silu_and_mul")
 

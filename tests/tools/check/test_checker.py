@@ -17,7 +17,6 @@ from astra_chat.tools.check import hidden_cases
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
@@ -34,6 +33,7 @@ from astra_chat.tools.types import (
     TimedOut,
     Wrong,
 )
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.check.planted_line import planted
 
 FULL = find_task("silu_and_mul")

@@ -36,7 +36,7 @@ class Scene:
         self.input_after = self.input.copy()
         self.out = self.expected.astype(self.storage)
         self.guard = np.full(GUARD // 2, PATTERN, dtype=np.uint16).view(np.uint8)
-        self.sampled_share = 1 / 3
+        self.sampled_share, self.spread_blocks = 1 / 3, 0
 
     @property
     def storage(self) -> type:
@@ -49,7 +49,9 @@ class Scene:
             guarded = np.concatenate([self.guard, content.view(np.uint8), self.guard])
             guarded.tofile(self.folder / f"{name}.after")
         oracle_case = OracleCase(self.case, self.folder, self.folder)
-        report = CaseReport(guard_bytes=GUARD, sampled_share=self.sampled_share)
+        report = CaseReport(
+            guard_bytes=GUARD, sampled_share=self.sampled_share, spread_blocks=self.spread_blocks
+        )
         return compare(TASK, CaseRun(oracle_case, self.folder, report, PATTERN))
 
     def wrong(self) -> Wrong:
@@ -238,6 +240,25 @@ def test_what_stays_as_it_was_need_not_be_written_by_a_sample_of_blocks(tmp_path
     found = compare(task, run)
     assert isinstance(found, Wrong) and (found.argument, found.reason) == ("key", "unwritten")
     assert found.index == (0, 0, 0) and found.bad == 8
+
+
+@pytest.mark.parametrize(("blocks", "bare"), [(1024, True), (1023, False), (0, False)])
+def test_a_sample_of_many_blocks_writes_some_of_each_part(
+    scene: Scene, blocks: int, bare: bool
+) -> None:
+    """The last quarter of the tokens is written by nobody: half of the share is, all the same."""
+    written = np.arange(24) % 2 == 0
+    scene.sampled_share, scene.spread_blocks = 0.5, blocks
+    scene.out[~written] = np.nan
+    written.repeat(4).tofile(scene.folder / "out.written")
+    assert isinstance(scene.judge(), float)
+    written[18:] = False
+    written.repeat(4).tofile(scene.folder / "out.written")
+    verdict = scene.judge()
+    assert isinstance(verdict, Wrong) == bare
+    if isinstance(verdict, Wrong):
+        assert (verdict.reason, verdict.index) == ("unwritten", (2, 2))
+        assert "nothing in one of 8 equal parts of the argument" in verdict.note
 
 
 def test_draws_of_a_sample_of_blocks_are_judged(tmp_path: Path) -> None:

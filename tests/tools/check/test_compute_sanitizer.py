@@ -14,13 +14,13 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import compute_sanitizer as module
 from astra_chat.tools.check.compute_sanitizer import first_finding, sanitize_cuda
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Crashed, TimedOut, Unsafe, Wrong
+from astra_vgpu.ground.errors import MissingDependency
 
 MEMCHECK = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 4 bytes

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from astra_chat.tools.check.drawn_dims import GRID_LIMIT, at_ends
+from astra_chat.tools.check.drawn_dims import GRID_LIMIT, at_ends, too_large_ends
 from astra_chat.tools.check.hidden_cases import draw_confirming
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.task.folder import find_task, task_names
@@ -16,6 +16,11 @@ from astra_chat.tools.task.folder import find_task, task_names
 def test_every_dim_beyond_a_grid_s_limit_is_at_its_end_or_named(name: str) -> None:
     task = find_task(name)
     ends, left_out = at_ends(task, random.Random(1))
+    large = too_large_ends(task)
+    assert len(large) == len(left_out)
+    for case in large:
+        task.require_legal(case)
+        assert not task.is_small(case)
     for kind, dims in ends:
         task.require_legal(kind.case(dims))
         task.require_small(kind.case(dims))

@@ -8,10 +8,10 @@ import pytest
 
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.task_validation import check_task
 from astra_chat.tools.types import Case, Correct, Device, Unsupported, Wrong
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.check.failing_baseline import (
     CRASHING,
     LAUNCHES_LITTLE,

@@ -1,19 +1,24 @@
-"""Calls beyond 2^31 elements: which are made, and that an offset of 32 bits is found."""
+"""Calls too large for an oracle: which are made, and that an offset of 32 bits and what is never
+written are found."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check import far_calls as module
 from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import find_task, task_names
-from astra_chat.tools.types import Case, Unsafe
+from astra_chat.tools.types import Case, Unsafe, Wrong
 
 DEVICE = pick_device("virtual", "h200")
 EDITS = {
@@ -106,6 +111,45 @@ def test_a_kernel_that_no_shared_call_launches_gets_one_of_its_own() -> None:
         assert far.fault(built, seed, confirming=False) is None
         found = far.fault(built, seed, checked, confirming=False)
         assert type(found) is (fault or type(None)), found
+
+
+def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
+    task = find_task("rope_and_kv_write")
+    old = "  const int64_t slot = cache_loc[token];\n"
+    assert old in task.baseline
+    runner = Runner(task, DEVICE)
+    far = FarCalls(runner)
+    for bound, fault in ((2**20, type(None)), (2**19, Wrong)):
+        source = task.baseline.replace(old, f"{old}  if (slot >= {bound}) return;\n")
+        built = build(task, source, DEVICE)
+        assert isinstance(built, Build), built
+        found = far.fault(built, runner.seed, confirming=False)
+        assert type(found) is fault, found
+        assert found is None or (found.argument, found.reason) == ("k_cache", "unwritten")
+        assert found is None or found.case.dims["slots"] == 2**20
+        assert found is None or "never written: k_cache (64 of 64 elements)" in describe(found)
+
+
+def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, asked = find_task("moe_sum_reduce"), list[int]()
+    answers = module._answers
+
+    def noted(runner: Runner, built: Build, cases: Sequence[Case]) -> list[Any]:
+        asked.append(len(cases))
+        return answers(runner, built, cases)
+
+    monkeypatch.setattr(module, "_answers", noted)
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.0)
+    runner = Runner(task, DEVICE)
+    built, far, calls = build(task, task.baseline, DEVICE), FarCalls(runner), len(far_calls(task))
+    assert isinstance(built, Build), built
+    for baselines in ([calls, *calls * [1]], []):
+        assert far.fault(built, runner.seed, confirming=True) is None
+        assert asked == [*baselines, 0]
+        assert len(far.left_out) == calls and all("it ended early" in s for s in far.left_out)
+        asked.clear()
 
 
 def test_few_blocks_that_go_through_all_the_elements_are_honest() -> None:

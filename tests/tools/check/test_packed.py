@@ -50,6 +50,8 @@ STRAY = """  if (key.data != nullptr && blockIdx.x + 1 < gridDim.x)
 """
 INTO_VALUE = ROTARY.baseline.replace(ROTATED, ROTATED + STRAY)
 """It writes behind the key's row, where the value lies in a packed qkv."""
+BEHIND_BUFFER = INTO_VALUE.replace(" && blockIdx.x + 1 < gridDim.x", "")
+"""It does so behind the last row, too: where arguments lie apart that is nobody's memory."""
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +153,7 @@ def test_a_sweep_has_packed_cases(oracle: Oracle, source: str) -> None:
 def test_nvidia_s_tools_see_packed_calls(oracle: Oracle) -> None:
     device = pick_device("cuda")
     oracle_cases = oracle.oracle_cases(CASES, Stop())
-    for source in (ROTARY.baseline, INTO_VALUE):
+    for source in (ROTARY.baseline, BEHIND_BUFFER):
         built = build(ROTARY, source, device)
         assert isinstance(built, Build), built
         found = sanitize_cuda(Runner(ROTARY, device), built, oracle_cases)

@@ -10,11 +10,11 @@ from astra_chat.tools.check import trivial_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.trivial_outputs import Trial, require_telling, trials, undetected
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, Tolerance, find_task, task_names
 from astra_chat.tools.types import Case, Crashed
+from astra_vgpu.ground.errors import BadInput
 
 WITH_TOLERANCE = [
     name

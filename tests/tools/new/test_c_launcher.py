@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import draft_of
 from astra_chat.tools.new.draft import USUAL, usual_in
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.new.samples import draft, launcher
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import draft_of, new_task
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.new.samples import KERNELS, launcher
 
 TWO = launcher("float* y, int n") + 'extern "C" void other(float* y, int n) {}\n'

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import new_task
 from astra_chat.tools.new.definition import read_definition
 from astra_chat.tools.new.unfinished import launcher_problem, marks
 from astra_chat.tools.task.folder import load_task
+from astra_vgpu.ground.errors import BadInput
 
 DEFINITION: dict[str, Any] = {
     "name": "gather_scaled_h128",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import draft_of
 from astra_chat.tools.new.draft import Draft
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.new.samples import draft
 
 BODY = "void f(at::Tensor x, int64_t n) {}\nvoid g(at::Tensor x, int64_t n) {}\n"

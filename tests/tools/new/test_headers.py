@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.headers import TAKEN, gathered
+from astra_vgpu.ground.errors import BadInput
 
 
 def tree(folder: Path, files: dict[str, str]) -> Path:

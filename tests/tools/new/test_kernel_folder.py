@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import new_task
 from astra_chat.tools.new.kernel_folder import kernel_files
 from astra_chat.tools.new.unfinished import launcher_problem
 from astra_chat.tools.task.folder import load_task
+from astra_vgpu.ground.errors import BadInput
 
 FILES = {
     "csrc/scale.cu": '#include "ops.h"\n#include <mine/math.cuh>\n'

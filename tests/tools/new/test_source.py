@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.source import code, functions, pieces
+from astra_vgpu.ground.errors import BadInput
 
 SOURCE = r"""
 #include <cuda_fp16.h>

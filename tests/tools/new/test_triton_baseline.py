@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.descriptions import describe
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.new import triton_baseline
 from astra_chat.tools.new.create import new_task
@@ -21,6 +20,7 @@ from astra_chat.tools.new.triton_ptx import entry_of
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Correct, Wrong
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 from tests.tools.new.record_triton import KERNEL, LAUNCH, RECORDED, recorded
 
 FORMULA = "x / torch.sqrt((x * x).mean(dim=1, keepdim=True) + eps)"

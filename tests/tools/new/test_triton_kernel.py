@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import new_task
 from astra_chat.tools.new.triton_kernel import draft_of, kernels
 from astra_chat.tools.new.unfinished import launcher_problem, marks
 from astra_chat.tools.task.folder import load_task
+from astra_vgpu.ground.errors import BadInput
 
 SOURCE = """
 import triton

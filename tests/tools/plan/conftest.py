@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case, Crashed, Device, Refused, TimedOut
+from astra_vgpu.ground.gpu_specs import spec
 
 HERE = Path(__file__).parent
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.model import (
     BEFORE_BYTES,
@@ -22,7 +21,8 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.stand_ins import Argument, Buffer, Buffers
-from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
+from astra_vgpu.ground.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
+from astra_vgpu.ground.gpu_specs import spec
 
 H200, A100 = spec("h200"), spec("a100")
 KERNEL = CubinKernel(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.host_state import (
     VARIABLES,
     drawn_environments,
@@ -20,6 +19,7 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record, record_each
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case, Crashed, Device, Refused, TimedOut
+from astra_vgpu.ground.gpu_specs import spec
 
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
 TASK = find_task("silu_and_mul")

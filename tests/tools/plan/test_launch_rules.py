@@ -9,18 +9,20 @@ import ctypes
 import json
 import random
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import GpuSpec, spec
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Device, sha256_of
+from astra_vgpu.ground.gpu_specs import GpuSpec, spec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 HERE = Path(__file__).parent
 SOURCE = (HERE / "launch_rules.cu").read_text()
@@ -110,10 +112,19 @@ def test_a_plain_launch_beyond_an_extent_is_an_invalid_configuration() -> None:
     assert -9 in plain and -1 in plain and -9 not in extended
 
 
+def with_cudas_own_runtime(device: Device, folder: Path) -> ctypes.CDLL:
+    """What the judge builds is linked with the recorder's runtime, which launches nothing."""
+    toolkit, library = find_toolkit(), folder / "launch_rules.so"
+    command = [toolkit.nvcc, *TASK.flags, f"-arch={device.arch}", f"-ccbin={toolkit.cxx}"]
+    options = ["-shared", "-Xcompiler=-fPIC", "-o", library, HERE / "launch_rules.cu"]
+    subprocess.run([*command, *options], check=True)
+    return ctypes.CDLL(str(library))
+
+
 @pytest.mark.gpu
-def test_answers_equal_those_of_the_gpu_here() -> None:
+def test_answers_equal_those_of_the_gpu_here(tmp_path: Path) -> None:
     device = pick_device("cuda")
-    library = ctypes.CDLL(str(built(device).library))
+    library = with_cudas_own_runtime(device, tmp_path)
     library.answers_of_driver.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
     theirs = {}
     for seed in SEEDS:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.plan.parameter_reads import unread_parameters
-from astra_chat.tools.system.cubin import Cubin, read_cubin
-from astra_chat.tools.system.toolkit import find_toolkit
+from astra_vgpu.ground.cubin import Cubin, read_cubin
+from astra_vgpu.ground.toolkit import find_toolkit
 
 SOURCE = """
 struct Mixed { float* out; int count; const float* input; char last; };

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.errors import AstraError
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import process
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.model import KernelNode
 from astra_chat.tools.plan.process import Died, Recorder, Recording
 from astra_chat.tools.plan.report import Report
 from astra_chat.tools.plan.stand_ins import Buffers
-from astra_chat.tools.system.cubin import read_cubin
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
-from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.tools.task.folder import find_task
+from astra_vgpu.ground.cubin import read_cubin
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_compiler
 
 OUT, INPUT = 0x2000_0000_0000, 0x3000_0000_0000
 CALL = Recording(

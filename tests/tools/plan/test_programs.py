@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.plan.programs import ensure_recorder, ensure_stub, stub_source
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_toolkit
 
 TASK = find_task("fused_add_rmsnorm")
 CASE = Case(dims={"tokens": 5, "h": 7}, dtype="float32", pad=3)

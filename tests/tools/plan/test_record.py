@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.errors import AstraError
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
     CopyNode,
@@ -27,10 +25,12 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.plan.stand_ins import Argument, Buffer, Buffers
-from astra_chat.tools.system.cubin import read_cubin
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Case, Crashed, Device, Refused, TimedOut
+from astra_vgpu.ground.cubin import read_cubin
+from astra_vgpu.ground.errors import AstraError
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 H200 = spec("h200")
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")

@@ -17,7 +17,7 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.stand_ins import Addresses, Argument, Buffer, Buffers
-from astra_chat.tools.system.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
+from astra_vgpu.ground.cubin import Cubin, CubinKernel, CubinParameter, CubinVariable
 
 OUT = (0x10_0000, 0x10_0000, 0x70_0400, 0x35_0800)
 INPUT = (0x20_0000, 0x20_0000, 0x11_0000, 0x97_0C00)

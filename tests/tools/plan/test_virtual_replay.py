@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
     CopyNode,
@@ -24,11 +23,10 @@ from astra_chat.tools.plan.model import (
     VariableAddress,
 )
 from astra_chat.tools.plan.virtual_replay import PlanUnsupported, VirtualReplayer, copies_us
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.types import Case
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.model.launch_price import second_launch_us
-from astra_chat.tools.virtual_gpu.types import Fault
+from astra_chat.tools.virtual_gpu.adapter import Fault, VirtualGpu, second_launch_us
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 SOURCE = r"""
 #include <cooperative_groups.h>

@@ -12,10 +12,10 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build, build_all
 from astra_chat.tools.policy.binary_audit import audit, device_calls
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.system.elf import Elf
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Finding
+from astra_vgpu.ground.elf import Elf
+from astra_vgpu.ground.toolkit import find_toolkit
 
 TASK = find_task("silu_and_mul")
 DEVICE = virtual_device("h200")

@@ -219,12 +219,15 @@ EXPANDED_REFUSED = {
     "a copy whose direction is a number": "void f() {"
     " cudaMemcpyAsync(a, b, 4, (cudaMemcpyKind)0, s); }",
     "a copy by another name": "auto f = cudaMemcpyAsync;",
+    "a file's name beside an assert": 'void f() { __assert_fail("x"); g(0, __builtin_FILE()); }',
     "a copy with a direction that varies": "void f(cudaMemcpyKind k)"
     " { cudaMemcpyAsync(a, b, n(1, 2), k, s); }",
 }
 EXPANDED_ACCEPTED = {
     "a copy within the device": "void f() {"
     " cudaMemcpyAsync(a, b, size_t(rows) * f(1, 2), cudaMemcpyDeviceToDevice, s); }",
+    "assert of a newer C library": "void f() { (static_cast<bool>(n > 0) ? void(0) :"
+    ' __assert_fail ("n > 0", __builtin_FILE (), __builtin_LINE (), "f")); }',
     "an error told": 'void f() { if (e) { std::fprintf(stderr, "%d", e); return; } }',
     "after a cast, an if, a block": "void f() {"
     ' (void)fprintf(stderr, "a"); if (e) fprintf(stderr, "b");'

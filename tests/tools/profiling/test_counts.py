@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.research.results import read_evaluation
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.profiling import metrics as m
@@ -18,6 +17,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device, Timed
+from lab.results import read_evaluation
 from tests.recorded_files import LIVE
 
 TASK = find_task("silu_and_mul")

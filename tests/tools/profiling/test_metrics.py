@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.types import Metric
-from astra_chat.tools.virtual_gpu.model.estimate import estimate
-from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.adapter import Counters, Dim3, estimate
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.types import Launch, LaunchReport
 
 H200 = spec("h200")
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"

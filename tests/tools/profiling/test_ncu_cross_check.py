@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling import ncu_cross_check as module
 from astra_chat.tools.profiling.ncu_cross_check import Profiled, cross_check, durations, ends
 from astra_chat.tools.profiling.profile import NOT_PERMITTED
@@ -20,6 +19,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.verdict import TimedCase, time_cases
 from astra_chat.tools.types import Case, Implausible, MeasuredTime, Refused, TimedOut
+from astra_vgpu.ground.errors import MissingDependency
 
 TASK = find_task("silu_and_mul")
 CASES = (

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.profiling import metrics as m
@@ -34,9 +33,8 @@ from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile, TimedOut
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
-from astra_chat.tools.virtual_gpu.ptx.debug_lines import WAITED
-from astra_chat.tools.virtual_gpu.types import Counters
+from astra_chat.tools.virtual_gpu.adapter import WAITED, Counters, Estimate
+from astra_vgpu.ground.errors import MissingDependency
 
 PAGE = """==PROF== Connected to process 1
 ==PROF== Disconnected

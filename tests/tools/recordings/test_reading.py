@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.recordings.archive import SCHEMA, ArchiveIndex, Member, packed, sha256
 from astra_chat.tools.recordings.pieces import Cutter
 from astra_chat.tools.recordings.reading import (
@@ -18,6 +17,7 @@ from astra_chat.tools.recordings.reading import (
     names_in,
     read_recorded,
 )
+from astra_vgpu.ground.errors import BadInput
 from tests.recorded_files import ARCHIVE, LIVE
 
 FILES = {"live/a.jsonl": b'{"v": 1}\n', "live/b.json": b"[2]", "live/more/c.jsonl": b"[3]\n"}

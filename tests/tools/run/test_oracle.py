@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.check.floats import as_float
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.types import Case, ValueFamily
+from astra_vgpu.ground.errors import BadInput
 
 TASK = find_task("silu_and_mul")
 OUT, INPUT = TASK.args

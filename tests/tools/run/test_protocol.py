@@ -24,7 +24,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
 from astra_chat.tools.types import Case
-from astra_chat.tools.virtual_gpu.types import Counters
+from astra_chat.tools.virtual_gpu.adapter import Counters
 
 CASE = Case(dims={"n": 4}, dtype="float32")
 NODE = KernelNode(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), parameters=b"\x00\xff\x80")

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import (
     ArgumentAddress,
     CopyNode,
@@ -30,12 +29,13 @@ from astra_chat.tools.plan.record import record
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.runners.arguments import launch
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.placement import layout
 from astra_chat.tools.types import Case, Device
+from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import find_toolkit
 
 VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
 """A build for it is linked with the fake runtime, so that its launcher can be recorded."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.system.toolkit import find_toolkit
+from astra_vgpu.ground.toolkit import find_toolkit
 
 SOURCE = """
 __device__ unsigned long long calls = 7;

@@ -19,7 +19,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Crashed, Refused, Unsafe, Unsupported, Wrong
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.adapter import Engine
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 
-from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.run.protocol import VirtualRequest
 from astra_chat.tools.runners.arguments import launch, limit_files_and_cores, poison
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import load_task
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.adapter import VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
 
 
 def main() -> None:

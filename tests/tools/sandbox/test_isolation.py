@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox import isolation as level
 from astra_chat.tools.sandbox import landlock, seccomp
+from astra_vgpu.ground.errors import MissingDependency
 
 
 def test_the_level_is_the_strongest_that_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.subprocesses import Cancelled
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 def test_it_is_done_once_and_waited_for() -> None:

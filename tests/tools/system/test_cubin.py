@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc_log import parse_ptxas
-from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.cubin import Cubin, CubinParameter, read_cubin
-from astra_chat.tools.system.elf import ElfError
-from astra_chat.tools.system.toolkit import find_tool, find_toolkit
+from astra_vgpu.ground.cubin import Cubin, CubinParameter, read_cubin
+from astra_vgpu.ground.elf import ElfError
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import find_tool, find_toolkit
 
 SOURCE = """
 struct Mixed { float* p; int n; double* q; char c; };

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.devices import cuda_device, gpu_uuid, pick_device, visible
 from astra_chat.tools.system.subprocesses import child_environment
+from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 
 def test_virtual_estimates_for_a_named_gpu() -> None:

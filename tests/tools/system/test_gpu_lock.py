@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system import gpu_lock as module
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_vgpu.ground.errors import MissingDependency
 
 HOLD = """
 import sys, time

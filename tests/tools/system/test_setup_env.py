@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system import setup_env
-from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
+from astra_vgpu.ground.errors import MissingDependency
+from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
+from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -43,6 +44,7 @@ def test_nvcc_comes_from_pypi_only_where_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup_env, "PYTHON", Path(sys.executable))
+    monkeypatch.setenv("PYTHONPATH", IMPORT_PATH)
     monkeypatch.chdir(ROOT)
     assert setup_env.cuda_packages() == [*PYPI_INSPECTORS]
     bare = tmp_path / "bin"
@@ -62,7 +64,7 @@ def test_without_a_compiler_it_says_so_and_changes_nothing(tmp_path: Path) -> No
     done = subprocess.run(
         [sys.executable, "-m", "astra_chat.tools.system.setup_env"],
         cwd=tmp_path,
-        env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={"PATH": str(tmp_path), "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
         check=False,
@@ -77,7 +79,12 @@ def test_make_refuses_an_old_python_in_words(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in ("pyproject.toml", "tools/system/setup_env.py", "tools/system/toolkit.py"):
+    for name in (
+        "pyproject.toml",
+        "tools/virtual_gpu/pyproject.toml",
+        "tools/system/setup_env.py",
+        "tools/virtual_gpu/astra_vgpu/ground/toolkit.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run(

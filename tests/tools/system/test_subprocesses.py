@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     TAIL_BYTES,
@@ -24,6 +23,8 @@ from astra_chat.tools.system.subprocesses import (
     run_limited,
     signal_name,
 )
+from astra_vgpu.ground.errors import AstraError, MissingDependency
+from tests.sources import IMPORT_PATH
 
 GIB = 2**30
 
@@ -97,7 +98,7 @@ def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None
         "worker = Worker('hangs')\nworker.ask({}, 60.0, Stop())\n"
         "for report in worker.reports(): print(report['pid'], flush=True)\n"
     )
-    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
+    paths = os.pathsep.join([str(tmp_path), IMPORT_PATH])
     with subprocess.Popen(
         [sys.executable, "-c", judge],
         stdout=subprocess.PIPE,

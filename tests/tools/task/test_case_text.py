@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.case_text import case_text, read_case
 from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import find_task, load_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.task.contracts import CONTRACT, write_contract
 
 TASK = find_task("silu_and_mul")

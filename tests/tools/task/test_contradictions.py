@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contradictions import legal_points, problems
 from astra_chat.tools.task.folder import load_task
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.task.contracts import CONTRACT, write_contract
 
 SHAPE = 'shape = ["tokens", "heads", "head_size"]'

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract import Dim
 from astra_chat.tools.task.domain import MAX_BYTES
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.task.contracts import write_contract
 
 

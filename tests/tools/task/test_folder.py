@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.expressions import evaluate
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, find_task, load_task, task_names
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 
 SILU = BUILTIN / "silu_and_mul"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.contract_text import domain_lines
 from astra_chat.tools.task.folder import find_task, load_task
 from astra_chat.tools.task.groups import Group
+from astra_vgpu.ground.errors import BadInput
 from tests.tools.task.contracts import write_contract
 
 WRONG = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.case import Packed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.plan.stand_ins import usual_buffers
 from astra_chat.tools.task.case_text import case_text, read_case
 from astra_chat.tools.task.folder import find_task
@@ -13,6 +12,7 @@ from astra_chat.tools.task.groups import Group
 from astra_chat.tools.task.placement import layout, packed_pads, then_of
 from astra_chat.tools.task.spans import buffer_bytes
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.errors import BadInput
 
 ROTARY, ADD = find_task("rotary_embedding"), find_task("fused_add_rmsnorm")
 LLAMA = ROTARY.bench[0][0]

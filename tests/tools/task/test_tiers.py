@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
+from astra_vgpu.ground.errors import BadInput
 
 
 def test_each_tier_is_a_file_of_the_task() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.sandbox import isolation as level
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.task_validation import check_task
+from astra_vgpu.ground.errors import MissingDependency
 
 TASK = find_task("silu_and_mul")
 DEVICE = virtual_device("h200")

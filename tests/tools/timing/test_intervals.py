@@ -10,7 +10,7 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.tools.timing.intervals import mean, mean_interval, percent_of_limit
 from astra_chat.tools.types import Timed
-from astra_chat.tools.virtual_gpu.model.ratio_interval import SHARED
+from astra_chat.tools.virtual_gpu.adapter import SHARED
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import timed

@@ -7,9 +7,9 @@ import zlib
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
 from astra_chat.tools.timing.raw_samples import MOST_BYTES, pack, unpack
+from astra_vgpu.ground.errors import BadInput
 
 CLOCK = ClockReading(
     sm_clock_mhz=1980,

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tuning.space import read_space
+from astra_vgpu.ground.errors import BadInput
 
 KERNEL = """\
 #define ROWS 4  // tune: 1 2, 8

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
 from astra_chat.tools.types import candidate_id
+from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML, VECTOR
 
 SLOW = SCALAR.replace(

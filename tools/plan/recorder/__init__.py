@@ -13,6 +13,6 @@ tensor_maps   cudaGetDriverEntryPoint and the two encoders that it gives out
 refused       the calls whose effect no plan can hold
 report        JSON lines
 
-The program's own symbols come before those of the fake runtime (tools/virtual_gpu/cudart), so a
+The program's own symbols come before those of the fake runtime (astra_vgpu/cudart), so a
 call that is defined here never reaches it.
 """

@@ -15,7 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, task_names
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_vgpu.types import Engine
 
 KERNELS = [
     (name, path.name)

@@ -1,82 +1,27 @@
-"""The estimate against times measured on an H200 (calibration/), and against plain physics."""
+"""The estimate against times that an H200 took (lab/virtual_gpu/), and against plain physics."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-from astra_chat.tools.gpu_specs import SPECS, limit_us, spec
-from astra_chat.tools.virtual_gpu.devtools.validation.score import score
-from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
-from astra_chat.tools.virtual_gpu.model.constants import CONSTANT_WORD_CYCLES, FITTED
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
-from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
-from tests.tools.virtual_gpu.counters_on_file import as_on_file
+from astra_vgpu.ground.gpu_specs import SPECS, limit_us, spec
+from astra_vgpu.launch.sampling import LONGEST
+from astra_vgpu.model.constants import CONSTANT_WORD_CYCLES
+from astra_vgpu.model.estimate import Estimate, estimate
+from astra_vgpu.types import Counters, Dim3, Launch, LaunchReport
+from lab.virtual_gpu.calibration import calibrate
 
 H200 = spec("h200")
 
 
-def _calibration() -> ModuleType:
-    path = Path(__file__).parents[1] / "calibration" / "calibrate.py"
-    found = importlib.util.spec_from_file_location("astra_calibrate", path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
+POINTS = calibrate.points()
 
 
-calibrate = _calibration()
-POINTS: list[Any] = calibrate.points()
-
-
-def point(label: str) -> Any:
+def point(label: str) -> calibrate.CalibrationPoint:
     return next(p for p in POINTS if p.label == label)
-
-
-def test_calibrated_points_lie_close() -> None:
-    """What the constants were fitted to; it must not get worse."""
-    every = calibrate.every_point()
-    assert len(every) == 1426
-    for warm in (False, True):
-        found = score(calibrate.scored(every, FITTED, warm=warm))
-        assert found.median_error < 0.085 and found.p90_error < 0.25
-        assert found.right / found.pairs > 0.97 and found.worst_regret < 1.7
-
-
-@pytest.mark.second_tier
-def test_a_fit_starts_where_the_constants_are_and_finds_nothing_better() -> None:
-    every = calibrate.every_point()[::7]
-    pairs = calibrate._pairs(every)
-    before = calibrate._cost(calibrate._errors(every, pairs, FITTED))
-    found = calibrate.fit(every)
-    after = calibrate._cost(calibrate._errors(every, pairs, found))
-    assert 0.7 * before < after < before
-    assert 1 <= found.overlap <= 8 and found.phases <= 1
-
-
-def test_counters_on_file_are_what_the_engine_counts() -> None:
-    wanted = [
-        p.key
-        for p in POINTS
-        if p.key["rows"] == 16 and p.key["launcher"] in ("rms_vec", "silu_flat", "softmax")
-    ]
-    on_file = {p.key["launcher"]: p.reports for p in POINTS if p.key in wanted}
-    counted = {
-        row["launcher"]: tuple(calibrate.read_report(r) for r in row["reports"])
-        for row in calibrate.count(wanted)
-    }
-    for launcher, reports in counted.items():
-        known = [as_on_file(r.counters) for r in reports]
-        assert known == [r.counters for r in on_file[launcher]]
-    assert len(counted) == 3
 
 
 LIMITERS = {

@@ -1,0 +1,52 @@
+"""What only Astra's developers need; not installed. From a checkout: `python -m lab.soak`.
+
+Astra itself, measured:
+measure_astra       start-up, turns, judge, noise
+measure_interfaces  a new user's first judged kernel, by command, Python, MCP and mailbox
+measure_calls       what a winner's call costs the host beside the GPU
+measure_reports     a report by the length of its run
+measure_transcripts long transcripts: read, exported, verified
+measure_long_runs   a chat's own time by its length
+measure_sweep       a sweep of a thousand drawn cases on a GPU
+prompt_sizes        characters of prompts, by role
+
+The judge, tried:
+soak                how often the judge rejects a correct kernel
+planted             how many planted faults the judge catches
+planted_faults      the faults: kernels wrong in one region of the legal domain
+same_machine_code   kernels built the judge's two ways: the same machine code
+between_evaluations how far one kernel's ratios differ from one evaluation to the next
+
+Scripted runs and their page:
+results             docs/research/results.md from recorded runs
+result_tables       its tables
+paper_method        the paper's way of timing
+estimates           the estimate of every scripted kernel
+
+Live runs and their pages:
+live_runs           live runs, with what GPUs say of their winners
+live_results        docs/results.md from them
+beside_paper        its tables beside the paper's figures
+overview            its table of all tasks
+task_pages          docs/results/: a page a task
+winners             a live run's winner: which it is, its source
+judge_winners       live winners on a GPU, as a confirmation judges
+live_estimates      estimates beside what a GPU said of live winners
+over_today          live winners over what is launched today
+decode_layer        one decode layer as a CUDA graph, with and without the winners
+decode_step         its kernels and matrix products in serving order
+
+Search:
+measure_regret      the tuner beside an exhaustive measurement
+regret              what it found, and the table
+tuning_spaces       the spaces that it studies
+compare_strategies  search strategies on equal budgets
+random_models       models that draw kernels at random, for it
+
+Shared, and folders:
+transcript_schema   transcripts/schema.json from the types
+recordings          archives of recorded runs: packed, added to, unpacked
+commands            what these commands share
+baselines/          SGLang's and FlashInfer's kernels beside ours
+virtual_gpu/        the virtual GPU: speed, numerics, fuzzing; its estimate calibrated and validated
+"""

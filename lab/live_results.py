@@ -1,0 +1,249 @@
+"""docs/results.md: what live models found, from the transcripts of their runs alone:
+`python -m lab.live_results FILE... [--paper-method FILE...] > docs/results.md`.
+
+FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
+what research.paper_method printed of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import Timed
+from astra_chat.transcript.events import EndReason
+from astra_chat.transcript.summary import RunSummary
+from lab.beside_paper import (
+    PAPER,
+    beside_the_paper,
+    by_its_method,
+    middle_and_range,
+    tasks_of,
+)
+from lab.commands import one_line_errors
+from lab.live_runs import LiveRun, gpus_of, load
+from lab.overview import overview
+from lab.paper_method import PaperMethod, read
+from lab.result_tables import table_row
+from lab.winners import fastest, verdict_of
+
+COMMAND = "python -m lab.live_results"
+AIMS = {
+    "rmsnorm": 1.2,
+    "gelu_tanh_and_mul": 1.3,
+    "rotary_embedding": 2.0,
+    "qk_rmsnorm_rope": 1.6,
+    "rope_and_kv_write": 1.6,
+    "per_token_quant_fp8": 1.25,
+    "per_token_group_quant_fp8": 1.3,
+    "silu_and_mul_group_quant_fp8": 1.6,
+    "fused_add_rmsnorm_quant_fp8": 1.5,
+    "topk_softmax": 1.5,
+    "moe_align_block_size": 2.0,
+    "moe_sum_reduce": 1.7,
+}
+"""What we set out to reach over `sglang`, on an H200."""
+OPENING = (
+    "# Results",
+    "",
+    "Kernels that language models found by answering Astra's prompts through a mailbox. Besides",
+    "the prompts they knew a short brief, which [research/live-runs.md](research/live-runs.md)",
+    "tells, with what misled them. A figure is the weighted geometric mean of the speed-up of a",
+    "run's winner over the kernel that the run started from; with several runs the median and the",
+    f"range. Written by `{COMMAND}` from the transcripts.",
+    "What the words mean: [judge.md](judge.md).",
+)
+EACH = (
+    "A run's name is that of its transcript in transcripts/recorded.tar.xz, without .jsonl.",
+    "Tokens are estimated at four characters each, prompts included. Ratios by round are those of",
+    "the best candidate so far, not confirmed. Intervals of estimates are 90 % prediction",
+    "intervals, those of measurements 95 %.",
+)
+ENDS: dict[EndReason, str] = {
+    "profiler": "the profiler",
+    "no_plan": "the planner",
+    "rounds": "its last round",
+    "budget": "its budget",
+    "evaluations": "its budget",
+    "no_gain": "rounds without a gain",
+    "near_limit": "the physical limit",
+}
+"""Reasons of the last line of a transcript, as who or what ended the run."""
+
+
+def document(runs: Sequence[LiveRun], methods: Sequence[PaperMethod] = ()) -> str:
+    by_events = chain.from_iterable(by_its_method(runs, method) for method in methods)
+    return "\n".join([*_opening(runs), *_tables(runs), *by_events, *overview(runs), *_each(runs)])
+
+
+def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
+    yield from OPENING
+    yield ""
+    yield f"{len(runs)} runs. What a GPU says is over all timed cases; winners that a run estimated"
+    yield "were judged there after it; `confirmed`: on fresh inputs, and by the sanitizers."
+    yield "The paper's figures (arXiv 2509.07506) are its own: over its own start, by its own"
+    yield "timing, on an H100. Beside them stand runs from that start, `paper`, and from SGLang's"
+    yield "kernel of 2025, `sglang`."
+
+
+def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
+    """What GPUs say of the winners, then what was estimated while they were sought."""
+    by_gpu = {gpu: [one for one in runs if one.timed_on(gpu)] for gpu in gpus_of(runs)}
+    for gpu, some in sorted(by_gpu.items(), key=lambda one: not _papers(one[1])):
+        ratios = {run.path: ratio for run in some if (ratio := run.ratio_on(gpu))}
+        least = {run.path: found for run in some if (found := run.least_on(gpu))}
+        yield from _table(f"Measured on {gpu}", some, ratios, least)
+    if virtual := [run for run in runs if run.summary.device.kind == "virtual"]:
+        specs = " and ".join(sorted({run.summary.device.spec.upper() for run in virtual}))
+        ratios = {run.path: run.ratio for run in virtual}
+        yield from _table(f"Estimated for {specs} by the virtual GPU", virtual, ratios, {})
+
+
+def _table(
+    title: str, runs: Sequence[LiveRun], ratios: Mapping[Path, float], least: Mapping[Path, float]
+) -> Iterator[str]:
+    """`least`: the lowest ratio of a case, where a GPU says it."""
+    yield from ("", f"## {title}", "")
+    papers = _papers(runs)
+    further = [run for run in runs if run.summary.task not in PAPER]
+    if papers:
+        yield from beside_the_paper(papers, ratios)
+    if papers and further:
+        yield ""
+    if further:
+        yield from _beside_the_aims(further, ratios, least)
+    yield from _over_all(runs, ratios)
+
+
+def _over_all(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator[str]:
+    """One figure for SGLang's kernels: the median of each task's teams, then the mean of tasks; and
+    one that takes the arm with the higher median, where a task has both."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run.arm[0] == "sglang":
+            found[run.summary.task][run.arm[1]].append(ratios[run.path])
+    by_task = [
+        {arm: statistics.median(some) for arm, some in arms.items()}
+        for arms in found.values()
+        if "team" in arms
+    ]
+    if len(by_task) > 1:
+        teams = statistics.geometric_mean(arms["team"] for arms in by_task)
+        best = statistics.geometric_mean(max(arms.values()) for arms in by_task)
+        yield ""
+        yield (
+            f"From `sglang` as a team, geometric mean over these {len(by_task)} tasks: "
+            f"**{teams:.2f}**; with the better arm of each: {best:.2f}."
+        )
+
+
+def _beside_the_aims(
+    runs: Sequence[LiveRun], ratios: Mapping[Path, float], least: Mapping[Path, float]
+) -> Iterator[str]:
+    """A row a task, each arm by the median of its runs."""
+    arms = [arm for arm in ("team", "single") if any(run.arm[1] == arm for run in runs)]
+    last = [f"least case, {arm}" for arm in arms] if least else []
+    heads = [f"from `sglang`, {arm}" for arm in arms]
+    yield table_row("task", "aim on an H200", *heads, *last)
+    yield table_row(*["---"] * (2 + len(heads) + len(last)))
+    for task in sorted({run.summary.task for run in runs}):
+        some = [run for run in runs if run.summary.task == task]
+        by_arm = [[run.path for run in some if run.arm[1] == arm] for arm in arms]
+        cells = [middle_and_range([ratios[path] for path in paths]) for paths in by_arm]
+        if least:
+            cells += [
+                f"{min(least[path] for path in paths):.2f}" if paths else "" for paths in by_arm
+            ]
+        yield table_row(task, f"{AIMS.get(task) or ''}", *cells)
+
+
+def _papers(runs: Sequence[LiveRun]) -> list[LiveRun]:
+    return [run for run in runs if run.summary.task in PAPER]
+
+
+def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
+    yield ""
+    yield "## Each run"
+    yield ""
+    yield from EACH
+    yield ""
+    yield table_row(
+        "run",
+        "start",
+        "rounds",
+        "candidates, correct",
+        "answers, sent back",
+        "evaluations",
+        "tokens",
+        "min",
+        "ratio by round",
+        "winner",
+        "the same on a GPU",
+        "ended by",
+    )
+    yield table_row(*["---"] * 12)
+    for task in tasks_of(runs):
+        for run in runs:
+            if run.summary.task == task:
+                yield table_row(*_cells(run))
+
+
+def _cells(run: LiveRun) -> Iterator[str]:
+    summary = run.summary
+    attempts = [attempt for one in summary.rounds for attempt in one.attempts]
+    right = sum(not attempt.failed for attempt in attempts)
+    yield f"{summary.task}, {run.arm[1]}: {run.place}"
+    yield f"`{run.arm[0]}`"
+    yield str(len(summary.rounds))
+    yield f"{len(attempts)}, {right}"
+    yield f"{run.answers}, {run.refused}"
+    yield str(summary.spent.evaluations)
+    yield f"{summary.spent.tokens.total:,}"
+    yield f"{summary.seconds / 60:.0f}"
+    yield ", ".join(f"{one.best.ratio:.2f}" if one.best else "-" for one in summary.rounds)
+    yield _winner(summary)
+    yield _on_gpus(run)
+    yield ENDS.get(summary.ended.reason, summary.ended.reason) if summary.ended else ""
+
+
+def _winner(summary: RunSummary) -> str:
+    best = summary.best
+    if best is None:
+        found = fastest(summary)
+        tie = f", a tie at {found.ratio:.2f} ({found.low:.2f} to {found.high:.2f})" if found else ""
+        return f"none{tie}"
+    word = "" if best.confirmed else ", not confirmed"
+    return f"{best.basis} {best.ratio:.2f} ({best.low:.2f} to {best.high:.2f}){word}"
+
+
+def _on_gpus(run: LiveRun) -> str:
+    """What GPUs say of a winner that was estimated."""
+    if run.summary.device.kind == "cuda":
+        return ""
+    return "; ".join(_on_gpu(found) for _, found in sorted(run.measured.items()))
+
+
+def _on_gpu(found: Evaluation) -> str:
+    outcome, name = found.outcome, found.device.name
+    if not isinstance(outcome, Timed):
+        return f"**{outcome.kind}** on {name}"
+    least = min(case.ratio for case in outcome.cases)
+    return f"{verdict_of(found)}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
+
+
+@one_line_errors()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--paper-method", nargs="+", type=Path, metavar="FILE", default=[])
+    given = parser.parse_args()
+    print(document(load(given.files), [read(path) for path in given.paper_method]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""Constants of the time estimate, fitted to times that one H200 took.
+
+calibrate  the constants: sets of kernels, counters of each, the fit (`calibrate count`, `fit`)
+tasks      the estimate against the judge's measurements of three tasks
+intervals  the interval of a ratio of estimates; its figures in docs/research/estimate.md
+outputs    results of three tasks' kernels on a GPU and on the virtual one, bit for bit
+
+Data: kernels.cu, h200.jsonl and counters.jsonl.xz beside measure.cu; mechanisms/, general/,
+varied/, mixed/ and served/, sets in the form of validation/; judged.jsonl.xz of tasks.
+"""

@@ -1,0 +1,57 @@
+"""Winners over today's kernels, by way of our baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import candidate_id
+from lab.baselines.evidence import Evidence, read
+from lab.live_runs import load
+from lab.over_today import document, fastest_today, over_today
+from tests.recorded_files import EXAMPLES, live_runs
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = (
+    "h200/baselines.json",
+    "h200/baselines-decode.json",
+    "h100/baselines-h100.json",
+    "h100/baselines-decode-h100.json",
+)
+
+
+@pytest.fixture(scope="module")
+def evidence() -> list[Evidence]:
+    return [read(EXAMPLES / name) for name in FILES]
+
+
+def test_the_page_is_what_the_command_makes_of_the_records(evidence: list[Evidence]) -> None:
+    runs = load(live_runs())
+    page = (ROOT / "docs" / "research" / "over-today.md").read_text()
+    assert document(runs, evidence) + "\n" == page
+    (gelu,) = (one for one in over_today(runs, evidence, "NVIDIA H200") if "gelu" in one.task)
+    assert gelu.mean < gelu.ratio and gelu.least[1] < gelu.mean < max(r for _, r, _ in gelu.cases)
+
+
+def test_a_kernel_that_misses_the_contract_stands_first_in_its_comparison(
+    evidence: list[Evidence],
+) -> None:
+    """The ratio of such a kernel is turned round."""
+    now = candidate_id(find_task("rotary_embedding").baseline)
+    (found,) = (
+        c
+        for one in evidence
+        for c in one.comparisons
+        if one.device.spec == "h100" and c.first.name == "library" and c.task == "rotary_embedding"
+    )
+    assert found.second.name == "sglang"
+    best = fastest_today([found], now)
+    assert best == {case.case.label: (1 / case.ratio, "library") for case in found.cases}
+
+
+def test_an_earlier_baseline_of_ours_does_not_count(evidence: list[Evidence]) -> None:
+    found = [c for one in evidence for c in one.comparisons if c.task == "rmsnorm"]
+    assert fastest_today(found, candidate_id(find_task("rmsnorm").baseline))
+    assert not fastest_today(found, "0" * 12)

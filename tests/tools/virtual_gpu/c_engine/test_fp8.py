@@ -1,7 +1,0 @@
-"""Conversions of 8-bit floats on both engines."""
-
-from __future__ import annotations
-
-from tests.tools.virtual_gpu.c_engine.both import on_both_engines
-
-globals().update(on_both_engines("test_fp8"))

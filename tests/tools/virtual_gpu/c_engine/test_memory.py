@@ -1,7 +1,0 @@
-"""Loads and stores on both engines."""
-
-from __future__ import annotations
-
-from tests.tools.virtual_gpu.c_engine.both import on_both_engines
-
-globals().update(on_both_engines("test_loads"))

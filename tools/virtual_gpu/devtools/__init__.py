@@ -1,9 +1,0 @@
-"""For developers of the virtual GPU only, not in the wheel: `python -m` this package.
-
-bench        how fast the virtual GPU builds and runs kernels
-constant_words  cycles of constant loads by different words, on a GPU (`constants`)
-fuzz         mutated PTX against the parser and both engines' translators
-validate     error of the time estimate over kernels that it was not fitted to
-numerics/    results of both engines against those of an H200
-validation/  the kernels and measured times that `validate` reads
-"""

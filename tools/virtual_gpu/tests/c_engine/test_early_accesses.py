@@ -1,0 +1,7 @@
+"""What threads touch before the wait of a programmatic launch, on both engines."""
+
+from __future__ import annotations
+
+from tests.c_engine.both import on_both_engines
+
+globals().update(on_both_engines("test_early_accesses"))
