@@ -2,7 +2,6 @@
 
 turns             the kinds of turn, as plain values
 run_state         the state of a run, folded turn by turn
-failed_cases      drawn cases on which candidates failed: later ones are checked on them
 rounds            a plan, its candidates, and what became of each
 limits            how long a chat may continue
 evaluations       is a candidate faster, what was profiled
@@ -16,8 +15,6 @@ roles/            standing instructions of each role
 prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
 source_sections   the sections that show a source
 task_text         the task, the launcher, how candidates are compared
-results_text      the judge's report: all timed cases, and metrics with names
-source_lines      what lines of a kernel cost its longest warp
 source_text       sources with line numbers, and what is copied from them
 idle_functions    what of a source no timed case runs
 history_text      earlier rounds and predictions

@@ -15,7 +15,6 @@ from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.prompt_section import ChatContext as ChatContext
 from astra_chat.agents.prompt_section import Section
-from astra_chat.agents.results_text import cases_list, judge_report, times_text
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.source_sections import (
     failing,
@@ -35,6 +34,7 @@ from astra_chat.tools.descriptions import (
 )
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScore
+from astra_chat.tools.report.results_text import cases_list, judge_report, times_text
 from astra_chat.tools.text import fenced, one_line
 from astra_chat.tools.types import Basis, Case, Timed
 

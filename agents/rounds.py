@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from astra_chat.agents.strategy import Tried
 from astra_chat.agents.turns import Kernel, Plan, Speaker
@@ -67,23 +66,50 @@ class Round:
     def with_kernel(self, speaker: Speaker, kernel: Kernel) -> Round:
         return replace(self, attempts=(*self.attempts, Attempt(speaker, kernel)))
 
-    def marked(self, candidate: str, **facts: Any) -> Round:
-        """Returns the round with results of a candidate; if it was proposed twice, of the first
-        without them."""
-        same = [i for i, one in enumerate(self.attempts) if one.kernel.candidate == candidate]
-        missing = [i for i in same if all(not getattr(self.attempts[i], name) for name in facts)]
-        last = len(self.attempts) - 1
-        return self._changed(next(iter([*missing, *same[-1:], last])), **facts)
+    def with_build(self, report: BuildReport) -> Round:
+        return self._changed(
+            report.candidate, lambda one: not one.build, lambda one: replace(one, build=report)
+        )
+
+    def with_evaluation(self, found: Evaluation) -> Round:
+        return self._changed(
+            found.candidate,
+            lambda one: not one.evaluation,
+            lambda one: replace(one, evaluation=found),
+        )
+
+    def with_rejection(self, candidate: str, reason: str) -> Round:
+        return self._changed(
+            candidate, lambda one: not one.rejected, lambda one: replace(one, rejected=reason)
+        )
+
+    def with_replaced(self, candidate: str) -> Round:
+        return self._changed(
+            candidate, lambda one: not one.replaced, lambda one: replace(one, replaced=True)
+        )
 
     def with_evaluation_replaced(self, old: Evaluation, new: Evaluation) -> Round:
         same = [i for i, one in enumerate(self.attempts) if one.evaluation is old]
-        return self._changed(same[-1] if same else -1, evaluation=new)
+        return self._at(same[-1] if same else -1, lambda one: replace(one, evaluation=new))
 
-    def _changed(self, index: int, **facts: Any) -> Round:
+    def _changed(
+        self,
+        candidate: str,
+        lacks: Callable[[Attempt], bool],
+        change: Callable[[Attempt], Attempt],
+    ) -> Round:
+        """Returns the round with a fact about a candidate; if it was proposed twice, about the
+        first that lacks it."""
+        same = [i for i, one in enumerate(self.attempts) if one.kernel.candidate == candidate]
+        missing = [i for i in same if lacks(self.attempts[i])]
+        last = len(self.attempts) - 1
+        return self._at(next(iter([*missing, *same[-1:], last])), change)
+
+    def _at(self, index: int, change: Callable[[Attempt], Attempt]) -> Round:
         if index < 0:
             return self
         attempts = list(self.attempts)
-        attempts[index] = replace(attempts[index], **facts)
+        attempts[index] = change(attempts[index])
         return replace(self, attempts=tuple(attempts))
 
     @property

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from astra_chat.agents.evaluations import accepting, faster
-from astra_chat.agents.failed_cases import with_failed
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.rounds import Round, tried
 from astra_chat.agents.strategy import Strategy, Tried, choose_parent, named
@@ -21,7 +19,6 @@ from astra_chat.agents.turns import (
     Approval,
     Kernel,
     Pass,
-    Payload,
     Plan,
     Position,
     RunRequest,
@@ -32,7 +29,10 @@ from astra_chat.agents.turns import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
-from astra_chat.tools.types import Case, Timed
+from astra_chat.tools.types import Case, Crashed, Timed, Unsafe, Wrong
+
+MOST_FAILED = 16
+"""Drawn cases on which candidates failed that later checks have: the last ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,57 +92,138 @@ class RunState:
         """The state after one more turn."""
         if isinstance(turn.payload, Evaluation) and turn.payload.confirms:
             return self._confirmed(turn, turn.payload)
-        changes = self._decided(turn) | _FOLDS[type(turn.payload)](self, turn)
-        if turn.speaker in ("tester", "human"):
-            name = f"{turn.speaker}_turns"
-            changes[name] = getattr(self, name) + 1
-        if not isinstance(turn.payload, Approval | Pass):
-            changes |= {"latest": turn, "decision": None, "passes": ()}
-        return replace(self, last=turn, confirmations=0, before_confirmation=None, **changes)
+        state = replace(
+            self._decided(turn)._folded(turn, self),
+            last=turn,
+            confirmations=0,
+            before_confirmation=None,
+            tester_turns=self.tester_turns + (turn.speaker == "tester"),
+            human_turns=self.human_turns + (turn.speaker == "human"),
+        )
+        if isinstance(turn.payload, Approval | Pass):
+            return state
+        return replace(state, latest=turn, decision=None, passes=())
 
-    def _decided(self, turn: Turn) -> dict[str, Any]:
+    def _decided(self, turn: Turn) -> RunState:
         """Accept or drop the evaluation that a human could have rejected before this turn."""
         if self.undecided is None:
-            return {}
+            return self
         approved = isinstance(turn.payload, Approval) and turn.payload.decision != "reject"
         if turn.speaker == "human" and not approved:
-            return {"undecided": None}
-        return {"undecided": None, "accepted": accepting(self.accepted, self.undecided)}
+            return replace(self, undecided=None)
+        return replace(self, undecided=None, accepted=accepting(self.accepted, self.undecided))
+
+    def _folded(self, turn: Turn, before: RunState) -> RunState:
+        """What the turn's payload changes; `before`: the state that the turn was made in."""
+        match turn.payload:
+            case RunRequest() as request:
+                return replace(self, request=request)
+            case TestSuite() | CaseScores() as tests:
+                return self._with_tests(tests)
+            case Plan() as plan:
+                index, parent = named(before.tried, plan.parent) or before.next_parent
+                new = Round(len(self.rounds) + 1, plan, parent, index)
+                return replace(self, rounds=(*self.rounds, new))
+            case Kernel() as kernel:
+                return self._with_kernel(turn.speaker, kernel)
+            case BuildReport() | Tuning() | Evaluation() as found:
+                return self._with_found(found)
+            case Analysis() as analysis:
+                unsure = self.unsure + (analysis.next == "unsure")
+                return replace(self, analysis=analysis, analysed=self.evaluated, unsure=unsure)
+            case Approval() as decision:
+                return self._with_decision(decision)
+            case Pass():
+                return replace(self, passes=(*self.passes, turn.speaker))
+
+    def _with_tests(self, tests: TestSuite | CaseScores) -> RunState:
+        if isinstance(tests, CaseScores):
+            kept = tuple(case for case in self.extra_cases if case not in tests.dropped)
+            return replace(self, extra_cases=kept, scores=tests)
+        known = list(self.extra_cases)
+        for case in proposed(tests):
+            known += [] if case in known else [case]
+        return replace(self, extra_cases=tuple(known))
+
+    def _with_found(self, found: BuildReport | Tuning | Evaluation) -> RunState:
+        match found:
+            case BuildReport():
+                built = self._in_round(lambda one: one.with_build(found))
+                return replace(built, shown=found.candidate)
+            case Tuning():
+                tuned = self._in_round(lambda one: replace(one, tuning=found))
+                return replace(tuned, tuned=self.tuned + found.measured)
+            case Evaluation():
+                return self._with_evaluation(found)
+
+    def _with_kernel(self, speaker: Speaker, kernel: Kernel) -> RunState:
+        def proposed_in(under_way: Round) -> Round:
+            if speaker == "human":
+                under_way = under_way.with_replaced(self.shown)
+            return under_way.with_kernel(speaker, kernel)
+
+        sources = {kernel.candidate: kernel.source, **self.sources}
+        return replace(self._in_round(proposed_in), sources=sources)
+
+    def _with_evaluation(self, evaluation: Evaluation) -> RunState:
+        state = replace(
+            self,
+            evaluated=evaluation,
+            shown=evaluation.candidate,
+            evaluations=self.evaluations + 1,
+            failed_cases=with_failed(self.failed_cases, evaluation),
+        )
+        if self.baseline is None:
+            return replace(state, baseline=evaluation)
+        state = state._in_round(lambda one: one.with_evaluation(evaluation))
+        if self._may_reject:
+            return replace(state, undecided=evaluation)
+        return replace(state, accepted=accepting(self.accepted, evaluation))
+
+    def _with_decision(self, decision: Approval) -> RunState:
+        every = self.approve_all or decision.decision == "approve_all"
+        state = replace(self, decision=decision, approve_all=every)
+        if decision.decision != "reject":
+            return state
+        return state._in_round(lambda one: one.with_rejection(decision.candidate, decision.reason))
+
+    def _in_round(self, change: Callable[[Round], Round]) -> RunState:
+        """Returns the state with the round under way changed, if there is one."""
+        if not self.rounds:
+            return self
+        return replace(self, rounds=(*self.rounds[:-1], change(self.rounds[-1])))
 
     def _confirmed(self, turn: Turn, evaluation: Evaluation) -> RunState:
         """Returns the state after the evaluation of a winner on fresh seeds."""
         name, before = evaluation.candidate, self.last.payload if self.last else None
-        changes: dict[str, Any] = {
-            "last": turn,
-            "shown": name,
-            "confirmations": self.confirmations + 1,
-            "confirmed": {**self.confirmed, name: evaluation},
-            "before_confirmation": None,
-            "evaluations": self.evaluations + 1,
-            "failed_cases": with_failed(self.failed_cases, evaluation),
-        }
-        at_once = isinstance(before, Evaluation) and not before.confirms
-        if at_once and isinstance(before, Evaluation) and before.candidate == name:
-            changes |= self._replaced(before, evaluation.model_copy(update={"confirms": False}))
-        return replace(self, **changes)
+        state = replace(
+            self,
+            last=turn,
+            shown=name,
+            confirmations=self.confirmations + 1,
+            confirmed={**self.confirmed, name: evaluation},
+            before_confirmation=None,
+            evaluations=self.evaluations + 1,
+            failed_cases=with_failed(self.failed_cases, evaluation),
+        )
+        if not isinstance(before, Evaluation) or before.confirms or before.candidate != name:
+            return state
+        return state._replaced(before, evaluation.model_copy(update={"confirms": False}))
 
-    def _replaced(self, old: Evaluation, new: Evaluation) -> dict[str, Any]:
-        changes: dict[str, Any] = {
-            "latest": Turn("executor", new),
-            "decision": None,
-            "passes": (),
-            "evaluated": new,
-            "before_confirmation": old,
-        }
-        if self.rounds:
-            changed = self.rounds[-1].with_evaluation_replaced(old, new)
-            changes["rounds"] = (*self.rounds[:-1], changed)
+    def _replaced(self, old: Evaluation, new: Evaluation) -> RunState:
+        """Returns the state with the search's evaluation of a winner replaced by a confirmation."""
+        state = replace(
+            self._in_round(lambda one: one.with_evaluation_replaced(old, new)),
+            latest=Turn("executor", new),
+            decision=None,
+            passes=(),
+            evaluated=new,
+            before_confirmation=old,
+        )
         if self.undecided is not None:
-            changes["undecided"] = new
-        else:
-            kept = {name: one for name, one in self.accepted.items() if one is not old}
-            changes["accepted"] = accepting(kept, new)
-        return changes
+            return replace(state, undecided=new)
+        kept = {name: one for name, one in self.accepted.items() if one is not old}
+        return replace(state, accepted=accepting(kept, new))
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -242,110 +323,12 @@ class RunState:
         }
         return Position(round=begun + (role == "planner"), attempt=attempts.get(role, 1))
 
-    def _request(self, turn: Turn) -> dict[str, Any]:
-        return {"request": turn.payload}
-
-    def _tests(self, turn: Turn) -> dict[str, Any]:
-        assert isinstance(turn.payload, TestSuite)
-        known = list(self.extra_cases)
-        for case in proposed(turn.payload):
-            known += [] if case in known else [case]
-        return {"extra_cases": tuple(known)}
-
-    def _scores(self, turn: Turn) -> dict[str, Any]:
-        assert isinstance(turn.payload, CaseScores)
-        dropped = turn.payload.dropped
-        kept = tuple(case for case in self.extra_cases if case not in dropped)
-        return {"extra_cases": kept, "scores": turn.payload}
-
-    def _tuning(self, turn: Turn) -> dict[str, Any]:
-        assert isinstance(turn.payload, Tuning) and self.round is not None
-        return {
-            "rounds": (*self.rounds[:-1], replace(self.round, tuning=turn.payload)),
-            "tuned": self.tuned + turn.payload.measured,
-        }
-
     @property
     def may_evaluate(self) -> bool:
         """Whether the budget holds one more candidate and, after it, a winner's confirmation."""
         spent, most = self.evaluations + self.tuned, self.limits.evaluations
         kept = 1 if self.limits.confirmations and spent > 1 else 0
         return most is None or spent + 1 + kept <= most
-
-    def _plan(self, turn: Turn) -> dict[str, Any]:
-        assert isinstance(turn.payload, Plan)
-        index, parent = named(self.tried, turn.payload.parent) or self.next_parent
-        new = Round(len(self.rounds) + 1, turn.payload, parent, index)
-        return {"rounds": (*self.rounds, new)}
-
-    def _kernel(self, turn: Turn) -> dict[str, Any]:
-        kernel = turn.payload
-        assert isinstance(kernel, Kernel)
-        changes: dict[str, Any] = {"sources": {kernel.candidate: kernel.source, **self.sources}}
-        if under_way := self.round:
-            if turn.speaker == "human":
-                under_way = under_way.marked(self.shown, replaced=True)
-            changes["rounds"] = (*self.rounds[:-1], under_way.with_kernel(turn.speaker, kernel))
-        return changes
-
-    def _build(self, turn: Turn) -> dict[str, Any]:
-        assert isinstance(turn.payload, BuildReport)
-        name = turn.payload.candidate
-        return {"shown": name, **self._marked(name, build=turn.payload)}
-
-    def _evaluation(self, turn: Turn) -> dict[str, Any]:
-        evaluation = turn.payload
-        assert isinstance(evaluation, Evaluation)
-        name = evaluation.candidate
-        changes: dict[str, Any] = {
-            "evaluated": evaluation,
-            "shown": name,
-            "evaluations": self.evaluations + 1,
-            "failed_cases": with_failed(self.failed_cases, evaluation),
-        }
-        if self.baseline is None:
-            return changes | {"baseline": evaluation}
-        changes |= self._marked(name, evaluation=evaluation)
-        if self._may_reject:
-            return changes | {"undecided": evaluation}
-        return changes | {"accepted": accepting(self.accepted, evaluation)}
-
-    def _analysis(self, turn: Turn) -> dict[str, Any]:
-        assert isinstance(turn.payload, Analysis)
-        unsure = self.unsure + (turn.payload.next == "unsure")
-        return {"analysis": turn.payload, "analysed": self.evaluated, "unsure": unsure}
-
-    def _approval(self, turn: Turn) -> dict[str, Any]:
-        decision = turn.payload
-        assert isinstance(decision, Approval)
-        every = self.approve_all or decision.decision == "approve_all"
-        changes = {"decision": decision, "approve_all": every}
-        if decision.decision != "reject":
-            return changes
-        return changes | self._marked(decision.candidate, rejected=decision.reason)
-
-    def _pass(self, turn: Turn) -> dict[str, Any]:
-        return {"passes": (*self.passes, turn.speaker)}
-
-    def _marked(self, candidate: str, **facts: Any) -> dict[str, Any]:
-        if not self.rounds:
-            return {}
-        return {"rounds": (*self.rounds[:-1], self.rounds[-1].marked(candidate, **facts))}
-
-
-_FOLDS: dict[type[Payload], Callable[[RunState, Turn], dict[str, Any]]] = {
-    RunRequest: RunState._request,
-    TestSuite: RunState._tests,
-    CaseScores: RunState._scores,
-    Plan: RunState._plan,
-    Kernel: RunState._kernel,
-    BuildReport: RunState._build,
-    Evaluation: RunState._evaluation,
-    Analysis: RunState._analysis,
-    Approval: RunState._approval,
-    Pass: RunState._pass,
-    Tuning: RunState._tuning,
-}
 
 
 def states(turns: Iterable[Turn], limits: Limits | None = None) -> Iterator[RunState]:
@@ -365,3 +348,18 @@ def state_of(turns: Iterable[Turn], limits: Limits | None = None) -> RunState:
 
 def proposed(suite: TestSuite) -> tuple[Case, ...]:
     return tuple(test.case() for test in suite.cases)
+
+
+def with_failed(known: tuple[Case, ...], evaluation: Evaluation) -> tuple[Case, ...]:
+    """`known`, and the case on which this candidate failed where it was drawn: later checks of the
+    run have it, too.
+
+    Many hidden cases are drawn again for each check, and all of them where a run is resumed in
+    another process. The best candidate may have the fault that such a case showed in another one,
+    and its own draw may have missed it: its confirmation has the case.
+    """
+    case = evaluation.check.failed if evaluation.check else None
+    if case is None or case in known:
+        return known
+    fails = isinstance(evaluation.outcome, Wrong | Unsafe | Crashed)
+    return (*known, case)[-MOST_FAILED:] if fails else known

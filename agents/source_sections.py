@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from astra_chat.agents.idle_functions import idle_functions
 from astra_chat.agents.prompt_section import ChatContext, Section
-from astra_chat.agents.results_text import launched
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.source_text import listing
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import RoleName
 from astra_chat.tools.descriptions import describe_build, describe_evaluation, speed
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.report.results_text import launched
 from astra_chat.tools.text import report
 from astra_chat.tools.types import Timed
 

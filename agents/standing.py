@@ -11,14 +11,9 @@ from dataclasses import dataclass
 
 from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.report.results_text import OF_VERDICT
 from astra_chat.tools.timing.comparison import Comparison, compared
 from astra_chat.tools.types import Timed
-
-OF_VERDICT = {
-    "accepted": "faster than the baseline",
-    "tie": "tie with the baseline",
-    "slower": "slower than the baseline",
-}
 
 
 @dataclass(frozen=True)

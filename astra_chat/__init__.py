@@ -1,5 +1,6 @@
 """Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
 
+options          options of the judge and of a run, declared once
 cli/             the command astra-chat
 mcp/             the program's functions as tools of an MCP server
 skill/           what coding agents are told

@@ -21,7 +21,7 @@ AUTOGEN_PLACES = (
     "lab/random_models.py",
 )
 CHILD_PROCESSES = (
-    "tools/children/",
+    "tools/runners/",
     "tools/capture/inside/",
     "lab/decode_",
     "lab/baselines/cuda_record.py",
@@ -157,7 +157,7 @@ def test_children_are_started_never_imported() -> None:
         for path, tree in SOURCES.items()
         if not path.startswith(CHILD_PROCESSES)
         for name in imports(tree)
-        if name.startswith("astra_chat.tools.children")
+        if name.startswith("astra_chat.tools.runners")
     ]
     assert not offenders
 
@@ -264,3 +264,21 @@ def test_the_links_that_make_it_one_package_are_there() -> None:
         link = ROOT / "astra_chat" / name
         assert link.is_symlink()
         assert link.resolve() == ROOT / name
+
+
+def reached(*modules: str) -> set[str]:
+    """All modules of ours that these import, also within functions and by others."""
+    found, left = set[str](), list(modules)
+    while left:
+        name = left.pop()
+        if name in MODULES and name not in found:
+            found.add(name)
+            left += imports(SOURCES[MODULES[name]])
+    return found
+
+
+def test_the_judge_from_outside_knows_no_chat() -> None:
+    """check, time, profile and evaluate, from the command line and from Python."""
+    needed = reached("astra_chat.cli.judge", "astra_chat.judging.evaluating")
+    assert "astra_chat.tools.report.results_text" in needed
+    assert not [name for name in needed if name.startswith("astra_chat.agents")]

@@ -1,14 +1,12 @@
 """The judge: builds, checks, times and profiles CUDA kernels. It is usable alone, without the chat.
 
 judge            Judge: one candidate in, one Evaluation out
+judge_steps      the steps of one evaluation, in their order, up to its outcome
 types            case, device, outcome: the values that everything exchanges
 dtypes           dtypes of tensors: names, sizes, codes
 known            numbers that a candidate's code compares with
 evaluation       what the judge found about one candidate, step by step
-overloaded_machine  a time limit exceeded: by the kernel, or on an overloaded machine
 cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
-building         from a source to a build that may be run: policy, nvcc, audit
-evidence         hashes of judge, machine code and launch plans, with each evaluation
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
 template_arguments  their template arguments
@@ -17,10 +15,11 @@ policy/          source policy: what a candidate may say
 build/           nvcc, and the binding of a kernel to PyTorch
 plan/            launch plans: what a candidate's host code launches
 run/             runner processes and the float64 oracle
+report/          what the judge found, as tables and sentences
+runners/         programs of the child processes: torch is imported only here
 check/           correctness: outputs, hidden cases, error norms, sanitizers
 timing/          times on a GPU, and the verdict: faster, tie or slower
 profiling/       bottleneck, Nsight Compute metrics, roofline
-children/        programs of the child processes: torch is imported only here
 sandbox/         isolation: bubblewrap, Landlock, seccomp
 mutation/        mutation testing: seeded bugs of a baseline
 tuning/          constants of a kernel, chosen without a model
@@ -33,7 +32,6 @@ entropy          the source of all random numbers; seeds
 descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
 prefetch         what later steps need, begun while nvcc works
-steps            the steps of one evaluation, with their times
 progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?
 text             untrusted text in prompts and terminals: fences, invisible characters

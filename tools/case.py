@@ -13,7 +13,7 @@ ValueFamily = Literal[
 ]
 AnyFamily = ValueFamily | Literal["magnitudes", "row_magnitudes", "shifted", "zeros", "mixed_rows"]
 """Families of single arguments: those that a tester may ask for too, and those that need to know
-how large an argument may be (tools/children/values.py)."""
+how large an argument may be (tools/runners/values.py)."""
 
 
 class Value(BaseModel):
@@ -92,7 +92,7 @@ class Case(Value):
     else apart."""
     planted: dict[str, tuple[Planted, ...]] = Field(default_factory=dict, exclude_if=is_empty)
     """Numbers that single arguments hold among drawn ones, by name: in whole rows, as first, as
-    last and as single elements (children/planting.py)."""
+    last and as single elements (runners/planting.py)."""
 
     @property
     def key(self) -> str:

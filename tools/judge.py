@@ -5,50 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
-from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
 from astra_chat.tools.check.launch_limits import LargestCalls
-from astra_chat.tools.check.winner import winner_fault
-from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
-from astra_chat.tools.evidence import evidence
+from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
-from astra_chat.tools.overloaded_machine import unhurried
 from astra_chat.tools.prefetch import Prefetch
-from astra_chat.tools.profiling.counts import counted, counted_reports
-from astra_chat.tools.profiling.ncu_cross_check import cross_check
-from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual, unprofiled
 from astra_chat.tools.progress import Progress
-from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.launch_plans import all_or_failure
-from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.steps import Steps
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
-from astra_chat.tools.timing.verdict import TimedCase, time_cases, timed_outcome
 from astra_chat.tools.types import (
     AnyTime,
-    BuildFailed,
     Case,
-    Correct,
     Device,
-    Implausible,
     Outcome,
     Profile,
-    Refused,
     StepName,
     TimedOut,
-    Wrong,
     candidate_id,
 )
 from astra_chat.tools.virtual_gpu.adapter import Engine
-from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import AstraError
 
 CASE_LISTS = ("demo", "bench")
 
@@ -77,20 +60,18 @@ class Judge:
         run where the machine cannot isolate it (task/trust.py). All that is drawn comes from
         `entropy`. Raises BadInput, and MissingDependency where an untrusted task is not trusted.
         """
-        self._trust = trust
         self.entropy = entropy or Entropy()
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
         self.stop = Stop()
-        self._builder = Builder(
+        builder = Builder(
             task, tier, device, self.stop, lambda done: self._tell("build", done, 1, "nvcc")
         )
-        self.baseline = self._builder.baseline
+        self.baseline = builder.baseline
         require_trust(trust, self.baseline, *acting_files(task))
         self.weighted: Weighted = getattr(
             task, cases or ("bench" if device.kind == "cuda" else "demo")
         )
-        self._oracle = Oracle(task)
-        self._runner = Runner(
+        runner = Runner(
             task,
             device,
             self.stop,
@@ -98,11 +79,24 @@ class Judge:
             seed=self.entropy.cases,
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
         )
-        self._checker = Checker(self._runner, self._oracle, self.entropy)
-        self._largest = LargestCalls()
-        self._seeded = SeededSources(task, self._oracle, self.stop, self.entropy, self._tell)
-        self._prefetch = Prefetch(
-            task, device, self.weighted, self._builder, self._runner, self._oracle, self._checker
+        oracle = Oracle(task)
+        checker = Checker(runner, oracle, self.entropy)
+        self._seeded = SeededSources(task, oracle, self.stop, self.entropy, self._tell)
+        self._bench = Bench(
+            task=task,
+            device=device,
+            tier=tier,
+            trust=trust,
+            stop=self.stop,
+            builder=builder,
+            runner=runner,
+            oracle=oracle,
+            checker=checker,
+            largest=LargestCalls(),
+            prefetch=Prefetch(
+                task, device, self.weighted, builder.baseline_build, runner, oracle, checker
+            ),
+            tell=self._tell,
         )
 
     def __enter__(self) -> Judge:
@@ -114,13 +108,13 @@ class Judge:
     def close(self) -> None:
         """Delete the inputs and expected outputs that this judge made."""
         self.stop.set()
-        self._prefetch.background.wait()
-        self._runner.dismiss()
-        self._oracle.close()
+        self._bench.prefetch.background.wait()
+        self._bench.runner.dismiss()
+        self._bench.oracle.close()
 
     def prepare(self) -> None:
         """Begin what the first evaluation needs besides its own candidate."""
-        self._prefetch.background.start()
+        self._bench.prefetch.background.start()
 
     def cancel(self) -> None:
         """Stop the running step from another thread."""
@@ -131,10 +125,10 @@ class Judge:
 
         `also`: sources that will be asked for next; they are built at the same time.
         """
-        steps = Steps()
-        built = self._built(source, steps, also)
+        work = Evaluating(self._bench, source)
+        built = work.build(also)
         result = Built(resources=built.resources) if isinstance(built, Build) else built
-        return BuildReport(candidate=candidate_id(source), result=result, steps=steps.done())
+        return BuildReport(candidate=candidate_id(source), result=result, steps=work.steps.done())
 
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
@@ -156,52 +150,33 @@ class Judge:
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
-        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
-        weighted = reseeded(self.weighted, steps.seed) if fresh_seeds else self.weighted
-        steps.timed = [case for case, _ in weighted]
-        built = self._built(source, steps, timed=steps.timed)
-        if not isinstance(built, Build):
-            return self._evaluation(source, built, steps)
-        if fresh_seeds:
-            self._prefetch.confirmation()
-        if failure := self._planned(built, steps.timed, steps):
-            return self._evaluation(source, failure, steps, built)
-        correct = self._checked(built, extra_cases, steps, confirming=fresh_seeds)
-        if not isinstance(correct, Correct):
-            return self._evaluation(source, correct, steps, built)
-        if fresh_seeds and (unsafe := self._sanitized(built, weighted, steps)):
-            return self._evaluation(source, unsafe, steps, built)
-        timed = self._timed(built, weighted, steps, cross_checked=fresh_seeds)
-        if not isinstance(timed, list):
-            return self._evaluation(source, timed, steps, built)
-        profiles = self._profiled(built, weighted, timed, steps)
-        if not isinstance(profiles, list):
-            return self._evaluation(source, profiles, steps, built)
-        outcome = timed_outcome(correct, [t.time for t in timed], profiles, heaviest(weighted))
-        return self._evaluation(source, outcome, steps, built)
+        work = self._begun(source)
+        weighted = reseeded(self.weighted, work.steps.seed) if fresh_seeds else self.weighted
+        return work.result(work.all_steps(weighted, extra_cases, confirming=fresh_seeds))
+
+    def _begun(self, source: str) -> Evaluating:
+        return Evaluating(self._bench, source, self.entropy.evaluation(candidate_id(source)))
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
-        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
-        built = self._built(source, steps, timed=())
+        work = self._begun(source)
+        built = work.build(timed=())
         if not isinstance(built, Build):
-            return self._evaluation(source, built, steps)
-        failure = self._planned(built, (), steps)
-        outcome = failure or self._checked(built, extra_cases, steps)
-        return self._evaluation(source, outcome, steps, built)
+            return work.result(built)
+        return work.result(work.plan(built, ()) or work.check(built, extra_cases))
 
     def require_judged(self, cases: Sequence[Case]) -> None:
         """Raises BadInput where the baseline fails on one of these cases that somebody gave."""
-        self._checker.require_judged(cases)
+        self._bench.checker.require_judged(cases)
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
         """Guard, build and time only, on these cases, whose results are compared; no verdict."""
-        steps = Steps(self.entropy.timing(candidate_id(source)), self._runner.gpu)
-        built = self._built(source, steps)
+        work = Evaluating(self._bench, source, self.entropy.timing(candidate_id(source)))
+        built = work.build()
         if not isinstance(built, Build):
             return built
-        self._prefetch.timers()
-        timed = self._timed(built, weighted, steps)
+        self._bench.prefetch.timers()
+        timed = work.time(built, weighted)
         return [one.time for one in timed] if isinstance(timed, list) else timed
 
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
@@ -212,161 +187,53 @@ class Judge:
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
         """Guard, build and profile only, on `case` or on that of greatest weight; an Evaluation
         where the kernel did not get that far."""
-        steps = Steps(self.entropy.evaluation(candidate_id(source)), self._runner.gpu)
-        built = self._built(source, steps)
+        work = self._begun(source)
+        built = work.build()
         if not isinstance(built, Build):
-            return self._evaluation(source, built, steps)
+            return work.result(built)
         chosen = ((case, 1.0),) if case else (self.weighted[heaviest(self.weighted)],)
-        timed = self._timed(built, chosen, steps) if self.device.kind == "virtual" else []
+        timed = work.time(built, chosen) if self.device.kind == "virtual" else []
         if not isinstance(timed, list):
-            return self._evaluation(source, timed, steps, built)
-        profiles = self._profiled(built, chosen, timed, steps)
-        if isinstance(profiles, list):
-            return profiles[0]
-        return self._evaluation(source, profiles, steps, built)
-
-    def _evaluation(
-        self, source: str, outcome: Outcome, steps: Steps, built: Build | None = None
-    ) -> Evaluation:
-        self._runner.dismiss()
-        return Evaluation(
-            candidate=candidate_id(source),
-            device=self.device,
-            outcome=outcome,
-            resources=built.resources if built else (),
-            steps=steps.done(),
-            check=steps.record,
-            seed=steps.seed.text,
-            evidence=steps.evidence,
-        )
-
-    def _built(
-        self,
-        source: str,
-        steps: Steps,
-        also: Sequence[str] = (),
-        timed: Sequence[Case] | None = None,
-    ) -> Build | Refused | BuildFailed | TimedOut:
-        """`timed`: what will be timed after the check; None where it will not be run."""
-        require_trust(self._trust, source)
-        if refused := self._builder.guard(source, steps):
-            return refused
-        self._oracle.require_sound(self.stop)
-        if self.device.kind == "virtual" or source == self.baseline:
-            self._prefetch.background.wait()
-        self._prefetch.beside_build(timed)
-        built = self._builder.build(source, steps, also, self._prefetch.background)
-        if isinstance(built, Build):
-            self._prefetch.processes(timed)  # the baseline's own check may have taken one
-        return built
-
-    def _planned(self, built: Build, timed: Sequence[Case], steps: Steps) -> Failure | None:
-        """Records launches on the timed cases, the task's own and the largest legal calls."""
-        self._tell("plan", 0, 1, "recording launches")
-        with steps.step("plan"):
-            runner, own = self._runner.seeded(steps.seed.of("plan")), self._checker.own
-            baseline = self._builder.baseline_build() if timed else None
-            largest = self._largest.of(runner, baseline) if baseline else []
-            plans = all_or_failure(runner.record(built, [*own, *timed, *largest]))
-            if not isinstance(plans, list):
-                return plans
-            beside = all_or_failure(runner.record(baseline, timed)) if baseline else []
-            if not isinstance(beside, list):
-                what = f"the {self.tier} baseline of {self.task.name} cannot be run"
-                raise BadInput(f"{what}: {describe(beside)}")
-            shown = plans[len(own) :][: len(timed)] if timed else plans
-            steps.evidence = evidence(self.device, built, shown, baseline, beside)
-        steps.note(self._largest.note)
-        return None
-
-    def _checked(
-        self, built: Build, extra_cases: Sequence[Case], steps: Steps, *, confirming: bool = False
-    ) -> Correct | Wrong | Failure:
-        with steps.step("check"):
-            outcome, steps.record = self._checker.check(
-                built,
-                extra_cases,
-                lambda *progress: self._tell("check", *progress),
-                steps.seed,
-                timed=steps.timed,
-                confirming=confirming,
-            )
-        return outcome
-
-    def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | Refused | None:
-        """The virtual GPU has checked all of its cases."""
-        if self.device.kind == "virtual":
-            return None
-        with steps.step("sanitize"):
-            return winner_fault(
-                self._runner.seeded(steps.seed.of("sanitize")),
-                built,
-                self._builder.baseline_build(),
-                self._oracle,
-                self._checker.own,
-                [case for case, _ in weighted],
-                lambda cases: self._oracle_cases("sanitize", cases),
-                lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
-            )
-
-    def _timed(
-        self, built: Build, weighted: Weighted, steps: Steps, *, cross_checked: bool = False
-    ) -> list[TimedCase] | Wrong | Implausible | Failure:
-        words = ""
-        with steps.step("time"):
-            cases = self._oracle_cases("time", [case for case, _ in weighted])
-            weights = [weight for _, weight in weighted]
-            baseline = self._builder.baseline_build()
-            how = "estimated" if self.device.kind == "virtual" else "measured"
-            runner = self._runner.seeded(steps.seed.of("time"))
-            timed = time_cases(
-                runner,
-                self._oracle,
-                built,
-                baseline,
-                list(zip(cases, weights, strict=True)),
-                lambda done: self._tell("time", done, len(cases), how),
-                self._checker.baseline_errors,
-                self._checker.learn,
-            )
-            if cross_checked and self.device.kind == "cuda" and isinstance(timed, list):
-                self._tell("time", len(cases), len(cases), "Nsight Compute's durations")
-                timed, words = cross_check(runner, built, baseline, cases, timed)
-        steps.note(words)
-        return timed
-
-    def _profiled(
-        self, built: Build, weighted: Weighted, timed: list[TimedCase], steps: Steps
-    ) -> list[Profile] | Wrong | Implausible | Failure:
-        """Profiles of these cases, in their order. Where Nsight Compute cannot be used, a poorer
-        one of that of greatest weight; and that without `timed`, too, which is empty where a
-        profile alone is asked for."""
-        with steps.step("profile"):
-            cases = self._oracle_cases("profile", [case for case, _ in weighted])
-            self._tell("profile", 0, 1, f"{len(cases)} cases")
-            runner = self._runner.seeded(steps.seed.of("profile"))
-            if self.device.kind == "virtual":
-                return [
-                    profile_virtual(runner, built, case, one.report)
-                    for case, one in zip(cases, timed, strict=True)
-                ]
-            try:
-                return profile_gpu(runner, built, cases, [one.time.median_us for one in timed])
-            except MissingDependency as error:
-                reason = str(error)
-        first = heaviest(weighted)
-        if timed:
-            return [unprofiled(timed[first].time, reason)]
-        measured = self._timed(built, (weighted[first],), steps)
-        if not isinstance(measured, list):
-            return measured
-        time, (report,) = measured[0].time, counted_reports(runner, built, [cases[first]])
-        return [counted(time, report, reason) if report else unprofiled(time, reason)]
-
-    def _oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
-        return self._oracle.oracle_cases(
-            cases, self.stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
-        )
+            return work.result(timed)
+        profiles = work.profile(built, chosen, timed)
+        return profiles[0] if isinstance(profiles, list) else work.result(profiles)
 
     def _tell(self, step: StepName, done: int, total: int, text: str) -> None:
         self.on_progress(Progress(step=step, done=done, total=total, text=text))
+
+
+SHARE = 0.5
+"""The machine is overloaded where the baseline's check takes more than this share of the limit."""
+
+
+def unhurried(
+    first: Evaluation, check_baseline: Callable[[], Evaluation], again: Callable[[], Evaluation]
+) -> Evaluation:
+    """`first`; or `again`, with a note that says so, where it timed out on an overloaded machine.
+
+    Raises AstraError where the candidate times out twice and the baseline does, too: nothing can be
+    judged there.
+    """
+    late = first.outcome
+    if not isinstance(late, TimedOut):
+        return first
+    baseline = check_baseline()
+    took_s = sum(step.seconds - step.waited_s for step in baseline.steps if step.name == "check")
+    out_of_time = isinstance(baseline.outcome, TimedOut)
+    if took_s < SHARE * late.limit_s and not out_of_time:
+        return first
+    second = again()
+    if isinstance(second.outcome, TimedOut) and out_of_time:
+        raise AstraError(
+            f"the step '{late.step}' exceeded its limit of {late.limit_s:.0f} s twice, and the"
+            " baseline's own check timed out as well: this machine is overloaded; judge the kernel"
+            " again when less runs on it"
+        )
+    return _noted(second, f"judged again: '{late.step}' exceeded {late.limit_s:.0f} s before")
+
+
+def _noted(found: Evaluation, words: str) -> Evaluation:
+    """With a note at its first step."""
+    head, *rest = found.steps
+    note = f"{head.note}; {words}" if head.note else words
+    return found.model_copy(update={"steps": (head.model_copy(update={"note": note}), *rest)})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from astra_chat.tools.building import Builder
+from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import prepare_sanitizers
 from astra_chat.tools.check.hidden_cases import Weighted
@@ -34,12 +34,13 @@ class Prefetch:
         task: Task,
         device: Device,
         weighted: Weighted,
-        builder: Builder,
+        baseline_build: Callable[[], Build],
         runner: Runner,
         oracle: Oracle,
         checker: Checker,
     ) -> None:
-        self._task, self._device, self._weighted, self._builder = task, device, weighted, builder
+        self._task, self._device, self._weighted = task, device, weighted
+        self._baseline_build = baseline_build
         self._runner, self._oracle, self._checker = runner, oracle, checker
         self.background = Background(self._baseline_first)
         """The baseline's build and check; wait for it where they must be there."""
@@ -84,7 +85,7 @@ class Prefetch:
 
     def _baseline_first(self) -> None:
         self._oracle.prepare()
-        self._builder.baseline_build()
+        self._baseline_build()
         self._checker.make_ready()
         if self._device.kind == "cuda":
             self._oracle.ahead([case for case, _ in self._weighted])

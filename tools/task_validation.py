@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from astra_chat.tools.build.nvcc import build, require_build
-from astra_chat.tools.check.atomic_order import wrong_in_another_order
+from astra_chat.tools.build.nvcc import Build, build, build_all, require_build
 from astra_chat.tools.check.causes import Explained, explained
 from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.extremes import Ends, at_ends
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw
@@ -17,7 +17,9 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutant_runs import Scorer
 from astra_chat.tools.mutation.scores import SuiteScore
-from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.policy.ptx_audit import has_atomics
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
@@ -198,3 +200,28 @@ def _hint(task: Task, wrong: Wrong) -> Iterator[str]:
 
 def _unexcused(failed: Sequence[Explained]) -> list[Explained]:
     return [one for one in failed if not one.by_values]
+
+
+MAX_BYTES = 2**20
+"""Larger cases tell no more, and take the NumPy engine long."""
+
+
+def wrong_in_another_order(runner: Runner, oracle_cases: Sequence[OracleCase]) -> Wrong | None:
+    """What is wrong on the first of these cases, on which the baseline is right, when atomics are
+    served in reverse; None on a real GPU, where they come in any order anyway.
+
+    What keeps a call from ending is no statement about the result, and ends the search.
+    """
+    task = runner.task
+    small = [t for t in oracle_cases if task.least_bytes(t.case) <= MAX_BYTES]
+    if runner.device.kind != "virtual" or not small:
+        return None
+    built = build_all(task, [task.baseline], runner.device, runner.stop)[0]
+    if not isinstance(built, Build) or not has_atomics(built.ptx.read_text()):
+        return None
+    for run in replace(runner, engine="numpy", descending=True).run(built, small, "check"):
+        if not isinstance(run, CaseRun):
+            return None
+        if isinstance(verdict := compare(task, run), Wrong):
+            return verdict
+    return None

@@ -6,24 +6,26 @@ from functools import cache
 from importlib.resources import files
 
 from astra_chat.agents.turns import RoleName
+from astra_chat.tools.report import meaning_of_metrics
 from astra_chat.tools.types import Basis
 
-SHARED: dict[str, set[RoleName]] = {
-    "metrics": {"planner", "coder", "profiler"},
-    "kernel_rules": {"planner", "coder", "fixer"},
-}
-"""Texts that several roles are told, with these roles."""
+TOLD_METRICS: set[RoleName] = {"planner", "coder", "profiler"}
+"""Roles that are told what the names in the judge's report mean."""
+TOLD_RULES: set[RoleName] = {"planner", "coder", "fixer"}
+"""Roles that are told the rules for kernels."""
 
 
 @cache
 def instructions(role: RoleName, basis: Basis = "estimated") -> str:
     """What a role is told in every turn, the shared part first; `basis`: of the times it sees."""
     own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
-    shared = [name for name, roles in SHARED.items() if roles.intersection(own)]
-    measured = {"metrics": "metrics_measured"} if basis == "measured" else {}
-    names = ("everyone", *own, *shared)
-    return "\n".join(_read(f"{measured.get(name, name)}.md") for name in names)
+    texts = [_read(name) for name in ("everyone", *own)]
+    if TOLD_METRICS.intersection(own):
+        texts.append(meaning_of_metrics(basis))
+    if TOLD_RULES.intersection(own):
+        texts.append(_read("kernel_rules"))
+    return "\n".join(texts)
 
 
 def _read(name: str) -> str:
-    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+    return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")

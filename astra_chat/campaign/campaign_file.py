@@ -4,7 +4,6 @@ budgets."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,15 +11,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from astra_chat.agents.strategy import parse_strategy
-from astra_chat.detached.carrying import place_of
 from astra_chat.models.spec import parse
 from astra_chat.session.recorded_options import RECORDINGS
+from astra_chat.session.request import split
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
-from astra_chat.transcript.options import OneLine, RunOptions
+from astra_chat.transcript.options import OneLine
 from astra_vgpu.ground.errors import BadInput, reading
 
 MAX_RUNS = 10_000
@@ -130,8 +129,8 @@ def _require_usable(file: CampaignFile) -> None:
         Entropy(file.seed)
     for task in file.tasks:
         find_task(task)
-    for options in _options(file):
-        RunOptions.given(**options)
+    for start in file.starts:
+        split({**file.shared, "baseline": start})
     for name in file.strategies:
         parse_strategy(name)
     for model in file.models:
@@ -140,16 +139,6 @@ def _require_usable(file: CampaignFile) -> None:
         raise BadInput(
             "strategies are compared at equal numbers of evaluations: give run_budget.evaluations"
         )
-
-
-def _options(file: CampaignFile) -> Iterator[dict[str, Any]]:
-    names = {"stop_at": "stop_at_percent"}
-    shared = {names.get(name, name): value for name, value in file.shared.items()}
-    shared.pop("base_url", None)
-    if place_of(str(shared.get("judge", ""))) is not None:
-        shared["judge"] = "detached"
-    for start in file.starts:
-        yield {**shared, "tier": start}
 
 
 def _require_model(model: str) -> None:

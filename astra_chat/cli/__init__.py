@@ -1,7 +1,7 @@
 """The command astra-chat: one file a command.
 
 main     the application: every command by name
-run      the options of a run
+run      begin or continue a run
 approve  decide for a run that waits
 judge    check, time, profile
 judge_jobs  judge work: jobs of runs on other machines
@@ -19,6 +19,7 @@ tasks    list, show and check tasks
 doctor   what this machine can do
 cache    the build cache: its size, and clearing it
 
+options     options as typer has them, and those that several commands share
 evaluation_output  evaluations and profiles on stdout
 kernel_text  the text of a file or of stdin
 reproduce   the command that shows a failure again

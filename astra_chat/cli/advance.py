@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
-from astra_chat.cli.tasks import TrustOption
+from astra_chat.cli.options import JsonOption, RunsArgument, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -23,9 +22,7 @@ def register(main: typer.Typer) -> None:
 
 
 def advance(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
-    ],
+    folders: RunsArgument,
     models: Annotated[
         str | None, typer.Option(help="Model backend of all these runs, as for `run`.")
     ] = None,
@@ -37,7 +34,7 @@ def advance(
         ),
     ] = False,
     trust: TrustOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Resume the runs in DIR that `astra-chat judge work` has judged for, and those that were
     killed; then say what each waits for.

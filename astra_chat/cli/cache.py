@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.cli.options import JsonOption
+
 if TYPE_CHECKING:
     from astra_vgpu.ground.cache_size import Entry
 
 SCHEMA = "astra-chat/cache/1"
 
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 cache_app = typer.Typer(help="Show the build cache, or clear it.", no_args_is_help=True)
 

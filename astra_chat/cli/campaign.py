@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
-from astra_chat.cli.tasks import TrustOption
+from astra_chat.cli.options import TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:

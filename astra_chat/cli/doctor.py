@@ -11,10 +11,11 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
+from astra_chat.cli.options import JsonOption
 from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
 from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
 from astra_chat.tools.types import Value
@@ -76,7 +77,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what this machine can do, and how to get what is missing."""
     found = diagnose()

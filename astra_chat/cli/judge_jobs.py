@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import BAD_INPUT, ENVIRONMENT
-from astra_chat.cli.judge import DeviceOption, JsonOption
-from astra_chat.cli.tasks import TrustOption
+from astra_chat.cli.options import DeviceOption, JsonOption, RunsArgument, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Judge kernels for runs with --judge detached, on this machine.", no_args_is_help=True
 )
-
-DirsArgument = Annotated[
-    list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
-]
 
 WORKED, CARRIED = "astra-chat/worked/1", "astra-chat/carried/1"
 WORDS = {
@@ -45,7 +40,7 @@ def _say(line: str) -> None:
 
 @app.command()
 def work(
-    folders: DirsArgument,
+    folders: RunsArgument,
     device: DeviceOption = "auto",
     once: Annotated[
         bool, typer.Option("--once", help="End when no open job is left, instead of waiting.")
@@ -110,7 +105,7 @@ def answer(device: DeviceOption = "auto", trust: TrustOption = False) -> None:
 
 @app.command()
 def pack(
-    folders: DirsArgument,
+    folders: RunsArgument,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
     as_json: JsonOption = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from astra_chat.cli.exit_codes import WAITING
+from astra_chat.cli.options import JsonOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ DirArgument = Annotated[
 ]
 RoleOption = Annotated[str | None, typer.Option(help="Only questions to this role.")]
 RunOption = Annotated[str | None, typer.Option(help="Only questions of this run.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 def register(main: typer.Typer) -> None:

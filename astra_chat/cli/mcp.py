@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import typer
 
-from astra_chat.cli.tasks import TrustOption
+from astra_chat.cli.options import TrustOption
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 INSTALL = "pip install 'astra-chat[mcp]'"

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from astra_chat.cli.options import JsonOption
+
 SCHEMA = "astra-chat/models/1"
 
 models_app = typer.Typer(help="Check the model of each role.", no_args_is_help=True)
@@ -34,7 +36,7 @@ def check(
             metavar="URL", help="Server with an OpenAI-compatible API: http://HOST:PORT/v1."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Send one small request to the model of every role."""
     from astra_chat.models.trial import open_live, try_all

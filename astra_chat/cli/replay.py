@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.cli.options import JsonOption, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -66,10 +67,8 @@ def replay(
     device: Annotated[
         str, typer.Option(help="Device for --rejudge and --rerun: auto, cuda, cuda:N or virtual.")
     ] = "auto",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
 ) -> None:
     """Show a recorded run as the live run looked, or judge it again."""

@@ -10,6 +10,8 @@ import typer
 
 from astra_chat.cli.captured_calls import CallsOption, MapOption, OperatorOption, with_calls
 from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.cli.options import JsonOption, TaskArgument, options
+from astra_chat.options import JudgeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,20 +23,9 @@ REPORT_SCHEMA = "astra-chat/task-report/1"
 
 app = typer.Typer()
 
-DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
-GpuOption = Annotated[
-    str | None, typer.Option(help="GPU model to estimate for: h200, h100, a100, ...")
-]
-NameArgument = Annotated[
-    str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
-]
-TrustOption = Annotated[
-    bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
-]
 MutantsOption = Annotated[
     int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -61,7 +52,7 @@ def list_tasks(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(task: NameArgument, as_json: JsonOption = False) -> None:
+def show(task: TaskArgument, as_json: JsonOption = False) -> None:
     """Show the contract of a task: launcher, arguments, legal values, cases, tolerance."""
     from astra_chat.tools.task.folder import find_task
 
@@ -74,12 +65,13 @@ def show(task: NameArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
+@options(JudgeOptions, "device gpu mutants trust seed as_json")
 def check(
-    task: NameArgument,
-    device: DeviceOption = "auto",
-    gpu: GpuOption = None,
+    task: TaskArgument,
+    device: str = "auto",
+    gpu: str | None = None,
     mutants: MutantsOption = 24,
-    trust: TrustOption = False,
+    trust: bool = False,
     seed: Annotated[
         str | None,
         typer.Option(metavar="HEX", help="Draw the same cases again; default: fresh ones."),

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from astra_chat.cli.judge import (
-    BaselineOption,
-    CasesOption,
-    DeviceOption,
-    EngineOption,
-    GpuOption,
-    JsonOption,
-    KernelArgument,
-    SeedOption,
-    TaskArgument,
-    end,
-)
+from astra_chat.cli.judge import end
 from astra_chat.cli.kernel_text import text_of
-from astra_chat.cli.tasks import TrustOption
+from astra_chat.cli.options import JsonOption, KernelArgument, TaskArgument, options
 from astra_chat.display.notes import note
+from astra_chat.options import JudgeOptions
 from astra_chat.tools.task.expressions import assignments
 
 if TYPE_CHECKING:
@@ -38,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command(short_help="Choose a kernel's constants without a model.")(tune)
 
 
+@options(JudgeOptions, "device gpu cases baseline trust engine seed as_json")
 def tune(
     task: TaskArgument,
     kernel: KernelArgument,
@@ -69,14 +60,8 @@ def tune(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write the best kernel to this file.")
     ] = None,
-    device: DeviceOption = "auto",
-    gpu: GpuOption = None,
-    cases: CasesOption = None,
-    baseline: BaselineOption = "sglang",
-    trust: TrustOption = False,
-    engine: EngineOption = "auto",
-    seed: SeedOption = None,
     as_json: JsonOption = False,
+    **judging: Unpack[JudgeOptions],
 ) -> None:
     """Tune the constants of KERNEL that it marks: 'constexpr int THREADS = 256;  // tune: 64 128
     256'. The virtual GPU ranks the combinations that build and meet every '// require: THREADS *
@@ -88,9 +73,7 @@ def tune(
 
     space = read_space(text_of(kernel), dict(map(_values, param or [])))
     note(f"{len(space.parameters)} constants, {space.combinations:,} combinations")
-    with open_judge(
-        task, device, gpu, cases, baseline, trust=trust, engine=engine, seed=seed
-    ) as judge:
+    with open_judge(task, **judging) as judge:
         report = tuned(
             judge, space, most_points=points, judged=judged, by_shape=by_shape, tell=_tell
         )

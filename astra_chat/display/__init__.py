@@ -7,7 +7,6 @@ turn_view        what a turn of the chat is shown as
 progress_bars    bars while the judge works
 output_modes     live text, result only, or JSON
 results_table    the table at the end of a run
-suite_view       the tester's cases and their score
 spending_view    what a run spends
 evaluation_view  evaluations and profiles
 """

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Unpack
 
 from pydantic import ConfigDict, Field
 
-from astra_chat.agents.results_text import judge_report
 from astra_chat.judging.opening import open_judge
+from astra_chat.options import JudgeOptions, takes
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.report.results_text import judge_report
 from astra_chat.tools.task.case_text import read_case
 from astra_chat.tools.types import Correct, Timed, Value
 from astra_vgpu.ground.errors import reading
@@ -37,42 +38,27 @@ class EvaluationReport(Value):
     evaluation: Evaluation
 
 
+@takes(JudgeOptions)
 def evaluate(
     task: str | Path,
     kernel: str | Path,
     *,
-    device: str = "auto",
-    gpu: str | None = None,
-    cases: str | None = None,
-    baseline: str = "sglang",
-    more_cases: Sequence[str] = (),
+    more_cases: Sequence[str] | None = None,
     final: bool = False,
-    trust: bool = False,
-    engine: str = "auto",
-    seed: str | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    **options: Unpack[JudgeOptions],
 ) -> EvaluationReport:
     """Check, time and profile a kernel, as `astra-chat evaluate` does; blocks until it is done.
 
     `task`: a shipped task's name, or a task folder. `kernel`: the source as text, or a Path to it.
     `more_cases`: cases beside the task's own, written as in task.toml. `final`: as for a winner,
-    sanitizers first, then fresh inputs. The other arguments are the options of that name.
+    sanitizers first, then fresh inputs. `options`: docs/options.md.
     A kernel that fails is a report, not an exception. Raises BadInput for what cannot be used, and
     MissingDependency for what is missing on this machine.
     """
     source = _source(kernel)
-    with open_judge(
-        task,
-        device,
-        gpu,
-        cases,
-        baseline,
-        trust=trust,
-        engine=engine,
-        seed=seed,
-        on_progress=on_progress,
-    ) as judge:
-        return report_on(judge, source, more_cases, final=final)
+    with open_judge(task, **options, on_progress=on_progress) as judge:
+        return report_on(judge, source, more_cases or (), final=final)
 
 
 def report_on(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
+from astra_chat.options import JudgeOptions, takes
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.judge import CASE_LISTS, Judge
 from astra_chat.tools.progress import Progress
@@ -15,22 +17,17 @@ from astra_chat.tools.virtual_gpu.adapter import ENGINES
 from astra_vgpu.ground.errors import BadInput
 
 
+@takes(JudgeOptions, (*JudgeOptions.__annotations__, "on_progress"))
 def open_judge(
     task: str | Path,
-    device: str = "auto",
-    gpu: str | None = None,
-    cases: str | None = None,
-    baseline: str = "sglang",
-    *,
-    trust: bool = False,
-    engine: str = "auto",
-    seed: str | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    **options: Unpack[JudgeOptions],
 ) -> Judge:
     """The judge for these options, each as on the command line; use it in a `with`.
 
     Raises BadInput naming the option that is wrong, and MissingDependency.
     """
+    cases, baseline, engine = options["cases"], options["baseline"], options["engine"]
     if cases is not None and cases not in CASE_LISTS:
         raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
     if baseline not in TIER_FILES:
@@ -40,11 +37,11 @@ def open_judge(
         raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
     return Judge(
         find_task(str(task)),
-        pick_device(device, gpu),
+        pick_device(options["device"], options["gpu"]),
         tier=baseline,
         cases=cases,
-        trust=trust,
+        trust=options["trust"],
         engine=chosen,
-        entropy=Entropy(seed),
+        entropy=Entropy(options["seed"]),
         on_progress=on_progress,
     )

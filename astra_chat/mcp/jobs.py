@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from astra_chat.judging.evaluating import EvaluationReport, report_on
 from astra_chat.judging.opening import open_judge
+from astra_chat.options import JudgeOptions
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.subprocesses import Cancelled
@@ -62,13 +63,20 @@ class Jobs:
         self._jobs: dict[str, _Job] = {}
         self._thread = ThreadPoolExecutor(1, "astra-evaluation")
 
-    def begin(self, source: str, more_cases: list[str], final: bool, **options: Any) -> JobStatus:
+    def begin(
+        self,
+        source: str,
+        more_cases: list[str],
+        final: bool,
+        task: str,
+        **options: Unpack[JudgeOptions],
+    ) -> JobStatus:
         """Evaluate a kernel's source with these options of `open_judge`."""
 
         def work(
             opened: Callable[[Judge], None], tell: Callable[[Progress], None]
         ) -> EvaluationReport:
-            with open_judge(**options, on_progress=tell) as judge:
+            with open_judge(task, **options, on_progress=tell) as judge:
                 opened(judge)
                 return report_on(judge, source, more_cases, final=final)
 

@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, Unpack
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -17,6 +17,7 @@ from astra_chat.mailbox.checking import answer
 from astra_chat.mailbox.questions import Question, find
 from astra_chat.mailbox.runs import NoRunLeft, Waiting
 from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
+from astra_chat.options import Declared, EvaluateOptions, JudgeOptions, takes
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.task.tiers import baseline_source
@@ -149,38 +150,29 @@ def _of_tasks() -> list[Tool]:
     return [tasks, task]
 
 
+EVALUATE = "device gpu cases baseline more_cases final seed wait_s".split()
+"""What a client may say of an evaluation. Trust is the server's."""
+
+
+def _described(option: Declared) -> object:
+    return Annotated[option.kind, Field(description=option.option.help)]
+
+
 def _of_evaluations(jobs: Jobs, trust: bool) -> list[Tool]:
+    @takes(EvaluateOptions, EVALUATE, _described)
     async def evaluate(
         context: Context[Any, Any],
         task: TaskName,
         kernel: Annotated[str, Field(description="The kernel's source.")],
-        device: Annotated[str, Field(description="auto, cuda, cuda:N or virtual.")] = "auto",
-        gpu: Annotated[str | None, Field(description="GPU model to estimate for: h200.")] = None,
-        cases: Annotated[str | None, Field(description="Timed cases: demo or bench.")] = None,
-        baseline: Annotated[str, Field(description="sglang or paper.")] = "sglang",
-        more_cases: Annotated[
-            list[str] | None, Field(description="More cases, each as in task.toml.")
-        ] = None,
-        final: Annotated[
-            bool, Field(description="As for a winner: sanitizers first, then fresh inputs.")
-        ] = False,
-        seed: Annotated[str | None, Field(description="Draw the same cases again.")] = None,
+        more_cases: list[str] | None = None,
+        final: bool = False,
         wait_s: Wait = 60.0,
+        **options: Unpack[JudgeOptions],
     ) -> JobStatus:
         """Check, time and profile a kernel of a task. Returns when that is done, or after `wait_s`
         with state running: then ask with `evaluation`."""
-        begun = jobs.begin(
-            kernel,
-            more_cases or [],
-            final,
-            task=task,
-            device=device,
-            gpu=gpu,
-            cases=cases,
-            baseline=baseline,
-            seed=seed,
-            trust=trust,
-        )
+        options["trust"] = trust
+        begun = jobs.begin(kernel, more_cases or [], final, task, **options)
         return await _awaited(jobs, begun.job, wait_s, context)
 
     async def evaluation(context: Context[Any, Any], job: str, wait_s: Wait = 60.0) -> JobStatus:

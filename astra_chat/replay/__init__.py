@@ -1,7 +1,6 @@
 """Recorded runs again: shown, judged, or run from recorded replies.
 
 show     prints a recorded run
-common_cases  two timings compared on the cases that both have
 selection  which turns are shown
 rejudge  a transcript's candidates judged on this machine
 rerun    the chat run again from recorded replies

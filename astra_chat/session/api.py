@@ -6,108 +6,53 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Unpack
 
-from astra_chat.detached.carrying import place_of
-from astra_chat.session.request import SessionOptions, request_for
+from astra_chat.options import RunArguments, takes
+from astra_chat.session.request import request_for, split
 from astra_chat.session.results import RunResult
 from astra_chat.session.resume import past_of, request_on
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import run_request
 from astra_chat.session.signals import StopRun
 from astra_chat.session.telemetry import traced
-from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.recorded_task import task_of
 
 P = ParamSpec("P")
 
 
+@takes(RunArguments)
 def run(
     task: str | Path | None = None,
     *,
-    models: str | None = None,
-    base_url: str | None = None,
-    device: str | None = None,
-    gpu: str | None = None,
-    out: str | Path | None = None,
-    rounds: int | None = None,
-    cases: str | None = None,
-    baseline: str | None = None,
-    approver: str | None = None,
-    budget: str | None = None,
-    strategy: str | None = None,
-    judge: str | None = None,
-    stop_at: float | None = None,
-    patience: int | None = None,
-    mutants: int | None = None,
-    tune: int | None = None,
-    seed: str | None = None,
-    trust: bool = False,
-    no_wait: bool = False,
-    resume: str | Path | None = None,
-    branch: str | Path | None = None,
-    after_round: int | None = None,
-    accept_recorded_options: bool = False,
     events: RunEvents | None = None,
     stop: StopRun | None = None,
+    **given: Unpack[RunArguments],
 ) -> RunResult:
-    """Run a chat about a shipped task or a task folder, as `astra-chat run` does; each argument is
-    its option of that name, None what is not given.
+    """Run a chat about a shipped task or a task folder, as `astra-chat run` does; `given`: its
+    options (docs/options.md), None what is not given.
 
     `resume` continues a run in its transcript; `branch`, or either with `after_round`, continues
     it in a new one. Then `task` may be omitted, and options that are None keep their values.
     Models, addresses, key variables and budgets that a transcript records are taken over with
-    `accept_recorded_options` only, trust and paths never (recorded_options.py).
-    `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
-    (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
-    cannot isolate them. `strategy`: which candidate a plan changes (agents/strategy.py); `stop_at`:
-    percent of the physical limit that is enough; `patience`: most rounds in a row without a gain;
-    `mutants`: seeded bugs that score the tester's cases, 0 for none. 0 for `stop_at` and
+    `accept_recorded_options` only, trust and paths never (recorded_options.py). 0 for `stop_at` and
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
-    `judge`: "local", or "detached": evaluations become jobs in the run's folder, and the run stops,
-    to be resumed, until `astra-chat judge work` has judged them. "ssh:HOST" and "ray[:ADDRESS]"
-    have these jobs judged there while the run goes on; the transcript records "detached" alone.
-    `no_wait`: stop, to be resumed, where an answer in a mailbox is not there yet.
-    `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
+    With `judge` "detached" evaluations become jobs in the run's folder, and the run stops, to be
+    resumed, until `astra-chat judge work` has judged them. "ssh:HOST" and "ray[:ADDRESS]" have
+    these jobs judged there while the run goes on; the transcript records "detached" alone.
     `events` hears of each record of the transcript once it is in the file (run_events.py).
     `stop`: call it from another thread to stop the run, which then returns and can be resumed.
     Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
     An interrupted run returns: its summary says so.
     """
-    place = judge if judge is not None and place_of(judge) is not None else None
-    options = RunOptions.given(
-        models=models,
-        tier=baseline,
-        rounds=rounds,
-        cases=cases,
-        budget=budget,
-        strategy=strategy,
-        mutants=mutants,
-        tune=tune,
-        stop_at_percent=stop_at,
-        patience=patience,
-        trust=trust,
-        judge=judge if place is None else "detached",
-    )
-    session = SessionOptions(
-        task=task,
-        base_url=base_url,
-        device=device,
-        gpu=gpu,
-        out=out,
-        approver=approver,
-        seed=seed,
-        place=place,
-        no_wait=no_wait,
-        accept_recorded_options=accept_recorded_options,
-    )
-    past = past_of(resume, branch, after_round)
+    options, session = split(given, task)
+    past = past_of(given["resume"], given["branch"], given["after_round"])
     listener = traced(events or Silent())
     if past is None:
         return run_request(request_for(options, session), listener, stop=stop)
     with task_of(past.transcript, task) as recorded_task:
         request = request_on(past, recorded_task, options, session)
-        if past.transcript.options.trust and not trust:
+        if past.transcript.options.trust and not options.trust:
             listener.notice(
                 f"{past.transcript.path} records --trust, which is never taken from a file"
             )

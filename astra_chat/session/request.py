@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from astra_chat.agents.limits import Limits
 from astra_chat.detached.carrying import Destination, place_of
@@ -20,6 +21,8 @@ from astra_vgpu.ground.errors import BadInput
 
 NOBODY = "none"
 """--approver: nobody decides; it switches off what a run was begun with."""
+OF_A_RECORDED_RUN = ("resume", "branch", "after_round")
+"""Arguments of `run` that name a transcript (resume.py)."""
 
 
 class SessionOptions(Value):
@@ -87,6 +90,19 @@ class Request:
     def budget(self) -> Budget:
         """What the run may spend. Raises BadInput."""
         return parse_budget(self.options.budget)
+
+
+def split(
+    given: Mapping[str, Any], task: str | Path | None = None
+) -> tuple[RunOptions, SessionOptions]:
+    """What is recorded of a run's arguments, and what only this session has. Raises BadInput."""
+    ours = SessionOptions.model_fields.keys()
+    session = {name: value for name, value in given.items() if name in ours}
+    recorded = {n: v for n, v in given.items() if n not in ours and n not in OF_A_RECORDED_RUN}
+    judge = given.get("judge")
+    if judge is not None and place_of(judge) is not None:
+        session["place"], recorded["judge"] = judge, "detached"
+    return RunOptions.given(**recorded), SessionOptions(task=task, **session)
 
 
 def request_for(options: RunOptions, session: SessionOptions) -> Request:

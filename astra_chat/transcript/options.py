@@ -10,16 +10,19 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy, parse_strategy
+from astra_chat.options import RunArguments, declared
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput
-
-MAX_ROUNDS, MOST_POINTS = 10_000, 1000
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Text of the command line."""
 
 
+_DECLARED = declared(RunArguments)
+MAX_ROUNDS, MOST_POINTS = (int(_DECLARED[name].option.most or 0) for name in ("rounds", "tune"))
+_ARGUMENTS = {"tier": "baseline", "stop_at_percent": "stop_at"}
+"""Arguments of `run` whose fields here have other names."""
 EVALUATIONS = re.compile(r"\bevaluations=(\d+)")
 
 
@@ -31,6 +34,12 @@ def _zero_is_none(value: object) -> object:
     return None if value == 0 else value
 
 
+def _field(name: str, **more: Any) -> Any:
+    """Returns a field with the default and the limits of an argument of `run`."""
+    option = _DECLARED[name].option
+    return Field(default=option.default, ge=option.least, le=option.most, **more)
+
+
 class RunOptions(Value):
     """What a run is asked to do. Where it runs and who is asked is SessionOptions.
 
@@ -38,25 +47,25 @@ class RunOptions(Value):
     options, changed by those that were given.
     """
 
-    models: OneLine = "scripted"
-    tier: Literal["sglang", "paper"] = "sglang"
+    models: OneLine = _field("models")
+    tier: Literal["sglang", "paper"] = _field("baseline")
     """The baseline."""
-    rounds: int = Field(default=5, ge=1, le=MAX_ROUNDS)
+    rounds: int = _field("rounds")
     repairs: int = Field(default=2, ge=0, le=MAX_ROUNDS)
     """Kernels of the fixer in one round."""
-    cases: Literal["demo", "bench"] | None = None
+    cases: Literal["demo", "bench"] | None = _field("cases")
     """The timed cases; None leaves them to the device."""
     approval: Literal["", "ask", "detached", "decisions"] = ""
     """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
-    budget: OneLine = ""
+    budget: OneLine = _field("budget")
     """Limits on what the run may spend, as spending.budget reads them; "" for no limit."""
     confirmations: int = Field(default=3, ge=0, le=100)
     """Winners that are evaluated once more at the end."""
     strategy: Annotated[Strategy, BeforeValidator(_strategy), PlainSerializer(str)] = Strategy()
     """Which candidate a plan changes, and how many kernels it gets."""
-    mutants: int = Field(default=12, ge=0, le=1000)
+    mutants: int = _field("mutants")
     """Seeded bugs that score the tester's cases; 0: they are not scored."""
-    tune: int = Field(default=0, ge=0, le=MOST_POINTS, exclude_if=lambda points: not points)
+    tune: int = _field("tune", exclude_if=lambda points: not points)
     """Points that are ranked of a correct candidate that marks constants; 0: none is tuned."""
     stop_at_percent: Annotated[
         Annotated[float, Field(gt=0, le=100)] | None, BeforeValidator(_zero_is_none)
@@ -64,17 +73,20 @@ class RunOptions(Value):
     """The run ends at this share of the physical limit; 0 is given for None."""
     patience: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_zero_is_none)] = None
     """The run ends after so many rounds in a row without a gain; 0 is given for None."""
-    judge: Literal["local", "detached"] = "local"
+    judge: Literal["local", "detached"] = _field("judge")
     """Where evaluations are made: here, or by a worker that finds them as jobs in the run's
     folder. Where they are carried to by --judge ssh:HOST or ray is never recorded."""
-    trust: bool = False
+    trust: bool = _field("trust")
     """Candidates run even where they cannot be isolated."""
 
     @classmethod
     def given(cls, **options: Any) -> RunOptions:
-        """The options that the user gave, None being none. Raises BadInput naming the wrong one."""
+        """The options that the user gave, None being none, by the names of fields or of `run`'s
+        arguments. Raises BadInput naming the wrong one."""
+        fields = {argument: field for field, argument in _ARGUMENTS.items()}
+        found = {fields.get(n, n): v for n, v in options.items() if v is not None}
         try:
-            return cls.model_validate({n: v for n, v in options.items() if v is not None})
+            return cls.model_validate(found)
         except ValidationError as error:
             first = error.errors()[0]
             what = first["msg"].removeprefix("Value error, ").replace("Input", "input", 1)
@@ -104,8 +116,7 @@ class RunOptions(Value):
 
 def option_name(field: str) -> str:
     """A field's option on the command line: "--stop-at"."""
-    names = {"tier": "baseline", "stop_at_percent": "stop_at"}
-    return f"--{names.get(field, field).replace('_', '-')}"
+    return f"--{_ARGUMENTS.get(field, field).replace('_', '-')}"
 
 
 def _from_file(value: object) -> object:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.cli.options import JsonOption, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -48,10 +49,8 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="Require a bundle signed by this Ed25519 key (PEM)."),
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Recompute every claim of a recorded run: hashes, seeds, cases, figures, winner, ledger.
 
@@ -150,9 +149,7 @@ def pack(
         bool,
         typer.Option("--build/--no-build", help="Include machine code and launch plans."),
     ] = True,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
-    ] = False,
+    trust: TrustOption = False,
 ) -> None:
     """Write a run as one self-contained file that `astra-chat verify` checks anywhere.
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from cuda.bindings import driver as cuda
 
-from astra_chat.tools.children.arguments import launch, limit_files_and_cores
-from astra_chat.tools.children.cuda_graph import as_reported, chain
-from astra_chat.tools.children.cuda_once import Driver
-from astra_chat.tools.children.cuda_placed import PlacedArguments
-from astra_chat.tools.children.cuda_plans import DriverError, call
-from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan import report
+from astra_chat.tools.runners.arguments import launch, limit_files_and_cores
+from astra_chat.tools.runners.cuda_graph import as_reported, chain
+from astra_chat.tools.runners.cuda_once import Driver
+from astra_chat.tools.runners.cuda_placed import PlacedArguments
+from astra_chat.tools.runners.cuda_plans import DriverError, call
+from astra_chat.tools.runners.cuda_profiled import Marker
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import buffer_bytes, poisoned

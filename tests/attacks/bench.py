@@ -13,7 +13,7 @@ from pydantic import Field
 
 from astra_chat.tools.build import nvcc as builder
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.check.calls import Call, CheckProgress, check
+from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.shipped_launcher import launches_otherwise
@@ -21,9 +21,9 @@ from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
-from astra_chat.tools.run.batch import RUN_TIMEOUT_S
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.requests import RUN_TIMEOUT_S, Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names

@@ -15,13 +15,13 @@ from astra_chat.agents.turn_order import next_step
 from astra_chat.agents.turns import Extent, Kernel, TestCase, TesterReply, TestSuite, Turn
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
-from astra_chat.tools.children import virtual
 from astra_chat.tools.entropy import Entropy, Seed
-from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.requests import Batch
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.runners import virtual
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.gpu_lock import FOLDER
 from astra_chat.tools.system.subprocesses import Stop
@@ -142,8 +142,9 @@ def test_a_runner_cannot_change_what_was_built(
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
     oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
-    plans = [plan for plan in runner.plans(built, oracle_cases) if isinstance(plan, LaunchPlan)]
-    request = runner.request(built, oracle_cases, "check", plans, tmp_path)
+    calls = runner.planned(built, oracle_cases)
+    assert isinstance(calls, list)
+    request = runner.request(Batch(built, calls, "check"), tmp_path, built.cubin)
     order = json.loads(runner.sandbox(built, oracle_cases, tmp_path).order())
     assert request.cubin.is_relative_to(built.folder)
     assert str(built.folder) in order["read"]

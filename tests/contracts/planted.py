@@ -15,6 +15,7 @@ from astra_chat.tools.mutation.mutants import BuiltMutant, Mutant, build_mutants
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, load_task
@@ -118,9 +119,9 @@ def _judge(
     found: dict[str, Wrong | Failure | None],
 ) -> int:
     """How many of these calls of one build were made: on a GPU a failure ends the process."""
-    entries, cases = [one.entry for one, _ in calls], [case for _, case in calls]
+    asked = [Call(case, entry=one.entry) for one, case in calls]
     done = 0
-    for run in runner.run(calls[0][0].build, cases, "check", entries=entries):
+    for run in runner.run_calls(calls[0][0].build, asked, "check"):
         name = _name(calls[done][0])
         found[name] = found[name] or _wrong(task, checker, run)
         done += 1

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.check.calls import check
 from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop

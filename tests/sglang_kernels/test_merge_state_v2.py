@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from astra_chat.models.script import ScriptedKernel, load_script
-from astra_chat.tools.children.values import DrawnCase
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.runners.values import DrawnCase
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Wrong

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.building import Builder
+from astra_chat.tools.judge_steps import Builder, Steps
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.steps import Steps
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop

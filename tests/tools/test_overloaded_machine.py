@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from astra_chat.tools.evaluation import Evaluation, Step
-from astra_chat.tools.judge import Judge
-from astra_chat.tools.overloaded_machine import unhurried
+from astra_chat.tools.judge import Judge, unhurried
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Correct, Device, Outcome, TimedOut

@@ -20,12 +20,13 @@ def test_what_can_be_done_before_a_candidate_is_there_is_prepared() -> None:
     few = full.model_copy(update={"check": full.check[:4], "demo": full.demo[:2]})
     with Judge(few, virtual_device("h200")) as judge:
         judge.prepare()
-        judge._prefetch.background.wait()
-        own = judge._checker.own
-        assert len(own) == 4 and all(judge._checker.baseline_errors.knows(case) for case in own)
+        judge._bench.prefetch.background.wait()
+        checker = judge._bench.checker
+        own = checker.own
+        assert len(own) == 4 and all(checker.baseline_errors.knows(case) for case in own)
         assert judge.build(judge.baseline).steps[1].note == "from the cache"
         assert isinstance(judge.evaluate(judge.baseline).outcome, Timed)
-        assert judge._checker.own == own
+        assert judge._bench.checker.own == own
 
 
 def test_who_closes_at_once_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +41,7 @@ def test_who_closes_at_once_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -
         finally:
             ended.set()
 
-    monkeypatch.setattr("astra_chat.tools.building.build_all", endless)
+    monkeypatch.setattr("astra_chat.tools.judge_steps.build_all", endless)
     with Judge(find_task("silu_and_mul"), virtual_device("h200")) as judge:
         judge.prepare()
         assert begun.wait(120)

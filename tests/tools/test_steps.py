@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from astra_chat.tools.steps import Steps
+from astra_chat.tools.judge_steps import Steps
 from astra_chat.tools.system.gpu_use import GpuClock, NvmlCounters
 
 

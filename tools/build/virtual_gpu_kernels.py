@@ -22,7 +22,7 @@ from astra_vgpu.ground.toolkit import find_compiler
 TRANSLATE_TIMEOUT_S, TRANSLATE_MEMORY_BYTES = 60.0, 4 * 2**30
 COMPILE_TIMEOUT_S, COMPILE_MEMORY_BYTES = 120.0, 4 * 2**30
 FILE_BYTES = 2**28
-MODULE = "astra_chat.tools.children.translate"
+MODULE = "astra_chat.tools.runners.translate"
 
 
 def compile_walled(

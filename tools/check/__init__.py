@@ -16,7 +16,6 @@ learning               the baseline run on cases, to learn its own errors there
 lost_cases             cases that the baseline fails: what is drawn instead, and the floor
 extremes               calls with each dim at its least and at its greatest extent
 failed                 cases that the baseline fails, and what it did there
-atomic_order           does an oracle know one order of atomics alone?
 causes                 why a baseline fails a legal case: one thing set back to usual
 hidden_cases           cases drawn from the whole legal domain
 covering               covering arrays: each pair or triple of factors' levels in few rows
@@ -25,7 +24,6 @@ covering_levels        levels of dims: served extents, powers of two, groups of 
 covering_options       levels of scalars, absent arguments and alignment
 kernels                which kernels the calls launch, and calls for those that none does
 repeats                hidden cases as calls, and some of them again
-drawn_ends             calls with as many rows as the contract allows
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
 drawn_together         several large dims at once, and extents near those of timed calls

@@ -17,7 +17,7 @@ from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
@@ -41,17 +41,6 @@ MAX_WARNINGS = 20
 """Most warnings that are kept: one fault often shows everywhere."""
 MIN_ULPS = 1e-3
 """Below this error a baseline counts as exact: a ratio to it says nothing."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the launcher to make: a case, and into which buffers and how."""
-
-    oracle_case: OracleCase
-    how: How = "fresh"
-    hidden: bool = False
-    turn: int | None = None
-    """Number on which the draws for this call depend; None: its place among the calls."""
 
 
 @dataclass
@@ -174,10 +163,7 @@ def check(
     `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes.
     """
     seen = seen or CheckProgress()
-    turns = [place if call.turn is None else call.turn for place, call in enumerate(calls)]
-    runs = runner.run(
-        build, [c.oracle_case for c in calls], "check", hows=[c.how for c in calls], turns=turns
-    )
+    runs = runner.run_calls(build, calls, "check")
     for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
         seen.failed = call
         if not isinstance(run, CaseRun):

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
-from astra_chat.tools.check.calls import Call, CheckProgress, check
+from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
@@ -38,6 +38,7 @@ from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.known import KnownNumbers
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,

@@ -16,11 +16,10 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.case_run import CaseRun, odd_file
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, watched
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.output_files import odd_file
 from astra_chat.tools.run.protocol import CaseReport, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.buffer_layout import buffer_bytes
@@ -39,7 +38,7 @@ PORTS = ["--max-connections", "1000"]
 of a machine share."""
 TRIES = 2
 CALLS = 3
-"""Calls of each case in the sanitized process (children/cuda_once.py)."""
+"""Calls of each case in the sanitized process (runners/cuda_once.py)."""
 HANDED_BACK_BYTES = 64 * 2**20
 """Most bytes that a call may leave for the results of its case to be handed back and compared."""
 SITES = "Barrier error detected. Divergent thread(s) in block"

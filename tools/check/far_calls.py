@@ -19,8 +19,7 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.compare import MIN_SHARE
-from astra_chat.tools.check.drawn_dims import Dims, least, legal_near
-from astra_chat.tools.check.drawn_ends import too_large_ends
+from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, too_large_ends
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
@@ -44,7 +43,7 @@ from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Case, Unsafe, Wrong
 
-CHILD = "astra_chat.tools.children.virtual_far"
+CHILD = "astra_chat.tools.runners.virtual_far"
 TIMEOUT_S = 60.0
 FAR = 2**31
 """Elements: the first offset that 32 bits with a sign do not hold."""

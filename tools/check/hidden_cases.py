@@ -13,19 +13,19 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.covering_cases import covering_cases
 from astra_chat.tools.check.drawn_dims import (
     Dims,
     at_boundaries,
+    at_ends,
     at_even_distances,
     near_least,
     odd,
     of_many_rows,
 )
-from astra_chat.tools.check.drawn_ends import at_ends
 from astra_chat.tools.check.drawn_layouts import (
     aligned,
     aligned_but,
@@ -59,18 +59,43 @@ MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Most rows and most bytes of a case of many rows."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """Most rows and most bytes of a case of many rows when a winner is confirmed."""
-TOGETHER, SERVED, NEAR_SERVED = (1, 3, 12), (2, 2, 12), (0, 1, 6)
-"""Cases of several large dims, of an extent of a timed call and near such a call: of an evaluation,
-of all evaluations of a judge and of a confirmation."""
-LARGER, BESIDE = (0, 0, 4), (0, 0, 16)
-"""Larger cases of several large dims, and as many near a timed call; and calls that are timed but
-for one extent: of an evaluation, of all evaluations of a judge and of a confirmation."""
-USUAL, LAYOUTS = (1, 2, 6), (2, 8, 12)
-"""Cases of a power of two, or three times one, in one dim, and of one argument that alone is not
-aligned: of an evaluation, of all evaluations of a judge and of a confirmation."""
-SMALL = (2, 16, 36)
-"""Cases of small numbers in several arguments: of an evaluation, of all evaluations of a judge and
-of a confirmation."""
+When = Literal["each", "shared", "confirming"]
+"""A draw: of one evaluation, of all evaluations of a judge, of a confirmation."""
+
+
+class Quota(NamedTuple):
+    """How many cases of one kind each draw has."""
+
+    each: int
+    shared: int
+    confirming: int
+
+    def of(self, when: When) -> int:
+        match when:
+            case "each":
+                return self.each
+            case "shared":
+                return self.shared
+            case "confirming":
+                return self.confirming
+
+
+TOGETHER = Quota(each=1, shared=3, confirming=12)
+"""Cases of several large dims."""
+LARGER = Quota(each=0, shared=0, confirming=4)
+"""Larger ones of these, and as many larger ones near a timed call."""
+NEAR_SERVED = Quota(each=0, shared=1, confirming=6)
+"""Cases near a timed call."""
+BESIDE = Quota(each=0, shared=0, confirming=16)
+"""Calls that are timed but for one extent."""
+SERVED = Quota(each=2, shared=2, confirming=12)
+"""Cases of an extent of a timed call."""
+USUAL = Quota(each=1, shared=2, confirming=6)
+"""Cases of a power of two, or three times one, in one dim."""
+SMALL = Quota(each=2, shared=16, confirming=36)
+"""Cases of small numbers in several arguments."""
+LAYOUTS = Quota(each=2, shared=8, confirming=12)
+"""Cases of one argument that alone is not aligned."""
 SWEPT_CASES = 1000
 SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
 """Budgets of a swept case and of a larger one, in bytes; one case in so many is a larger one."""
@@ -100,7 +125,7 @@ UNALIGNED_ONE_IN = 3
 """Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
 EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
-one infinity (children/values.py)."""
+one infinity (runners/values.py)."""
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
 
@@ -112,8 +137,8 @@ def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]
         cases.append(_case(task, kind, near_least(task, kind, rng), rng, rng.choice(CHANCE)))
         for family in ("normal", "heavy_tail", "binary", rng.choice(CHANCE), None, None):
             cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
-    cases += _on_purpose(task, rng, 0)
-    return (*lying(task, cases, rng), *_one_not_aligned(task, rng, 0))
+    cases += _on_purpose(task, rng, "each")
+    return (*lying(task, cases, rng), *_one_not_aligned(task, rng, "each"))
 
 
 def draw_shared(
@@ -129,46 +154,47 @@ def draw_shared(
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_large(task, kind, dims, rng))
-    which = 2 if confirming else 1
-    cases += _on_purpose(task, rng, which)
+    when: When = "confirming" if confirming else "shared"
+    cases += _on_purpose(task, rng, when)
     placed = lying(task, cases, rng)
-    return (*placed, *_one_not_aligned(task, rng, which), *_with_extremes(own, rng))
+    return (*placed, *_one_not_aligned(task, rng, when), *_with_extremes(own, rng))
 
 
-def _on_purpose(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
+def _on_purpose(task: Task, rng: random.Random, when: When) -> Iterator[Case]:
     """What no size drawn by itself meets: two large dims, one extent of a timed call beside all
-    else, small numbers in several. `which` of the three numbers of cases."""
+    else, small numbers in several."""
     for kind, dims in chain(
-        large_together(task, rng, TOGETHER[which]),
-        large_together(task, rng, LARGER[which], larger=True),
-        near_served(task, rng, NEAR_SERVED[which]),
-        near_served(task, rng, LARGER[which], larger=True),
-        beside_served(task, rng, BESIDE[which]),
+        large_together(task, rng, TOGETHER.of(when)),
+        large_together(task, rng, LARGER.of(when), larger=True),
+        near_served(task, rng, NEAR_SERVED.of(when)),
+        near_served(task, rng, LARGER.of(when), larger=True),
+        beside_served(task, rng, BESIDE.of(when)),
     ):
         yield _large(task, kind, dims, rng)
     for kind, dims in chain(
-        at_served(task, rng, SERVED[which], SHARED_BYTES),
-        at_usual(task, rng, USUAL[which], SHARED_BYTES),
+        at_served(task, rng, SERVED.of(when), SHARED_BYTES),
+        at_usual(task, rng, USUAL.of(when), SHARED_BYTES),
     ):
         yield _case(task, kind, dims, rng, rng.choice(OF_LARGE))
-    kinds = (), (rng.choice(task.combinations),), task.combinations
-    for kind in kinds[which]:
+    one = rng.choice(task.combinations)
+    kinds = {"each": (), "shared": (one,), "confirming": task.combinations}
+    for kind in kinds[when]:
         for dims in beside_round(task, kind, rng, SHARED_BYTES):
             yield _case(task, kind, dims, rng, "normal")
     args = [arg for arg in task.args if arg.has_families]
     small = [
         (kind, families) for kind in task.combinations for families in small_together(args, rng)
     ]
-    for kind, families in rng.sample(small, min(SMALL[which], len(small))):
+    for kind, families in rng.sample(small, min(SMALL.of(when), len(small))):
         case = _case(task, kind, odd(task, kind, rng, SHARED_BYTES), rng, "normal")
         there = {name: of for name, of in families.items() if name not in case.absent}
         yield case.model_copy(update={"families": there})
 
 
-def _one_not_aligned(task: Task, rng: random.Random, which: int) -> Iterator[Case]:
-    """One argument among aligned ones that is not; `which` of the three numbers of cases."""
+def _one_not_aligned(task: Task, rng: random.Random, when: When) -> Iterator[Case]:
+    """One argument among aligned ones that is not;"""
     places = [(p, kind) for kind in task.combinations for p in all_but_one_aligned(task)]
-    for (name, padded), kind in rng.sample(places, min(LAYOUTS[which], len(places))):
+    for (name, padded), kind in rng.sample(places, min(LAYOUTS.of(when), len(places))):
         case = _case(task, kind, all_round(task, kind, rng, SHARED_BYTES), rng, "normal", name)
         yield aligned_but(task, case, name, padded, rng)
 

@@ -11,8 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from astra_chat.tools.check.calls import ON_A_GPU, Call
+from astra_chat.tools.check.calls import ON_A_GPU
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, DeviceKind
 

@@ -2,7 +2,7 @@
 
 Plans are recorded without a GPU. So for a winner the launcher runs with NVIDIA's runtime, in a
 walled process of its own, and what it puts into a CUDA graph is compared with the plan
-(tools/children/cuda_capture.py). The host time of a call is compared with the baseline's: replays
+(tools/runners/cuda_capture.py). The host time of a call is compared with the baseline's: replays
 of a graph see nothing of the host, so a launcher could work there at no cost. Its code runs in the
 process that reports: a hostile launcher could hide a difference there, but nothing that was checked
 or timed depends on it.
@@ -18,7 +18,6 @@ from pathlib import Path
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
-from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import (
     BadReport,
@@ -27,12 +26,13 @@ from astra_chat.tools.run.protocol import (
     Started,
     parsed,
 )
+from astra_chat.tools.run.requests import Batch
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Worker, signal_name
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 
-CHILD = "astra_chat.tools.children.cuda_capture"
+CHILD = "astra_chat.tools.runners.cuda_capture"
 CAPTURE_TIMEOUT_S = 60.0
 MAX_HOST_US = 50.0
 """What a call may keep the host busy longer than the baseline's: as long as ten more launches."""
@@ -109,12 +109,12 @@ def _host_us(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[float] | Failure:
     """Host time of a call on each case, in us, where all captured calls equal their plans."""
-    plans = all_or_failure(runner.plans(build, oracle_cases))
-    if not isinstance(plans, list):
-        return plans
+    calls = runner.planned(build, oracle_cases)
+    if not isinstance(calls, list):
+        return calls
     library, host_us = hosted_library(build), list[float]()
     with tempfile.TemporaryDirectory(prefix="astra-run-") as folder:
-        request = runner.request(build, oracle_cases, "check", plans, Path(folder))
+        request = runner.request(Batch(build, calls, "check"), Path(folder), build.cubin)
         sandbox = runner.sandbox(build, oracle_cases, Path(folder))
         sandbox = replace(sandbox, read=(*sandbox.read, library.parent))
         with runner.leased("check", alone=False), Worker(CHILD, sandbox=sandbox) as worker:

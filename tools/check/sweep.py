@@ -2,7 +2,7 @@
 
 The oracle sees a few hundred cases of a candidate. A kernel that is wrong in a narrow part of the
 legal domain may meet none of them, so many more are compared with the baseline's results on the
-device, without the oracle (children/cuda_sweep.py). What is in doubt there goes through the check
+device, without the oracle (runners/cuda_sweep.py). What is in doubt there goes through the check
 like any other drawn case: the sweep itself condemns nothing but a call that fails.
 """
 
@@ -17,9 +17,7 @@ from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw_swept
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.batch import Batch
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
-from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import (
     BadReport,
@@ -28,13 +26,14 @@ from astra_chat.tools.run.protocol import (
     SweepRequest,
     read_report,
 )
+from astra_chat.tools.run.requests import Batch
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.types import Case, Crashed, TimedOut
 from astra_vgpu.ground.errors import BadInput
 
-CHILD = "astra_chat.tools.children.cuda_sweep"
+CHILD = "astra_chat.tools.runners.cuda_sweep"
 TIMEOUT_S = 60.0
 MAX_JUDGED = 64
 """Cases in doubt that the oracle judges."""
@@ -145,21 +144,10 @@ def swept(
 
     Raises Cancelled.
     """
-    plans, beside = (all_or_failure(runner.plans(b, oracle_cases)) for b in (built, baseline))
-    if not isinstance(plans, list):
-        return plans
-    if not isinstance(beside, list):
-        return beside
-    batch = Batch(
-        built,
-        oracle_cases,
-        "check",
-        "cuda",
-        baseline,
-        plans=plans,
-        baseline_plans=beside,
-        compared_there=True,
-    )
+    calls = runner.planned(built, oracle_cases, baseline)
+    if not isinstance(calls, list):
+        return calls
+    batch = Batch(built, calls, "check", baseline, compared_there=True)
     folders = (built.folder, baseline.folder, oracle_cases[0].inputs.parent)
     first = oracle_cases[0].case
     with (
@@ -167,7 +155,7 @@ def swept(
         runner.leased("check", alone=False),
     ):
         try:
-            asked = SweepRequest(**dict(runner.asked(batch, process)))
+            asked = SweepRequest(**dict(runner.cuda_request(batch, process)))
             process.worker.ask(asked.model_dump(mode="json"), TIMEOUT_S, runner.stop)
             reports = list(process.worker.reports())
             end = process.worker.finish()

@@ -30,6 +30,7 @@ from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -276,12 +277,9 @@ class Scorer:
         while left:
             library = left[0][0].build
             same = [call for call in left if call[0].build.folder == library.folder]
-            oracle_cases, entries = (
-                [oracle_case for _, oracle_case in same],
-                [one.entry for one, _ in same],
-            )
+            asked = [Call(oracle_case, entry=one.entry) for one, oracle_case in same]
             done, endless = 0, ""
-            for run in self._runner.run(library, oracle_cases, "check", entries=entries):
+            for run in self._runner.run_calls(library, asked, "check"):
                 mutant, oracle_case = same[done]
                 found = verdict(run)
                 if isinstance(found, Unsupported):

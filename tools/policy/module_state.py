@@ -3,8 +3,8 @@
 The judge runs one call after the other, so it cannot see what two calls at once do to a counter
 that each of them sets back. A kernel may read module variables, `__constant__` tables among them,
 and writes to its arguments alone. The virtual GPU's package finds the stores in its PTX. An address
-that a kernel hides from that is found where the call is made: children/virtual.py looks at what was
-stored, children/cuda_state.py at what a variable holds afterwards.
+that a kernel hides from that is found where the call is made: runners/virtual.py looks at what was
+stored, runners/cuda_state.py at what a variable holds afterwards.
 """
 
 SHARED_STATE = (

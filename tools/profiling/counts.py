@@ -60,7 +60,7 @@ def counted_reports(
     of the launcher runs. Raises Cancelled."""
     late = unwanted or Stop(beside=runner.stop)
     timer = threading.Timer(limit_s, late.set)
-    plans = runner.plans(candidate, oracle_cases)
+    plans = runner.record(candidate, [one.case for one in oracle_cases])
     device = virtual_device(runner.device.spec)
     other = Runner(runner.task, device, late, runner.engine, seed=runner.seed)
     other.keep_plans(candidate, [plan for plan in plans if isinstance(plan, LaunchPlan)])

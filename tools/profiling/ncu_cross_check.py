@@ -35,7 +35,7 @@ from astra_chat.tools.timing.verdict import TimedCase
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, Wrong
 from astra_vgpu.ground.errors import MissingDependency
 
-CHILD = "astra_chat.tools.children.cuda_profiled"
+CHILD = "astra_chat.tools.runners.cuda_profiled"
 TIMEOUT_S = 120.0
 MAX_CALLS = 5
 HANDED_BACK_BYTES = 128 * 2**20

@@ -87,7 +87,8 @@ def profile_cuda(
     if not rows:
         output = (seen.log + seen.output).strip()[-400:]
         raise MissingDependency(f"Nsight Compute recorded no kernel: {output or 'no message'}")
-    plans = all_or_failure(runner.plans(build, oracle_cases)) if len(oracle_cases) > 1 else []
+    cases = [one.case for one in oracle_cases]
+    plans = all_or_failure(runner.record(build, cases)) if len(cases) > 1 else []
     if not isinstance(plans, list):
         return plans
     counts = [len(plan.kernels) for plan in plans] or [len(rows)]

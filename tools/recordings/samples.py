@@ -24,7 +24,7 @@ TICK_MS = 32e-6
 SIDES = ("baseline", "candidate", "control")
 MOST_LAUNCHES = 4096
 WARM_LAUNCHES = 20
-"""In a graph of warm launches at most (children/cuda_timing.py)."""
+"""In a graph of warm launches at most (runners/cuda_timing.py)."""
 MOST_OFF, APART = 2**16, 24
 """What is taken off a replay is the median of an even number of times: in ticks it is at most
 MOST_OFF, and the two times in the middle lie less than APART apart."""

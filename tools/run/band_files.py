@@ -1,5 +1,5 @@
 """The files beside an oracle case's expected results that say how near a midpoint results lie
-(children/bands.py writes them, check/bands.py judges by them)."""
+(runners/bands.py writes them, check/bands.py judges by them)."""
 
 from __future__ import annotations
 

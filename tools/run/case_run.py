@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,17 @@ import numpy as np
 
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.output_files import odd_file, odd_set
-from astra_chat.tools.run.protocol import CaseReport
-from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered, poisoned
+from astra_chat.tools.run.protocol import CaseReport, FetchedSet
+from astra_chat.tools.task.buffer_layout import (
+    Bytes,
+    Mask,
+    buffer_bytes,
+    changed_between,
+    gathered,
+    poisoned,
+)
 from astra_chat.tools.task.folder import Arg
-from astra_chat.tools.types import Crashed
+from astra_chat.tools.types import Case, Crashed
 
 
 @dataclass(frozen=True)
@@ -88,3 +95,47 @@ class CaseRun:
             return None
         written: Mask = np.fromfile(path, dtype=np.bool_)
         return gathered(arg, self.oracle_case.case, written)[0]
+
+
+def is_plain(path: Path, size: int) -> bool:
+    """Whether it is an ordinary file of so many bytes; links are not followed."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == size
+
+
+def odd_file(
+    folder: Path, args: Sequence[Arg], case: Case, copies: int = 1, guard_bytes: int = 0
+) -> str | None:
+    """The first file that is not what the runner writes for a call of this case, or for several."""
+    for arg in args:
+        size = buffer_bytes(arg, case)
+        if not is_plain(folder / f"{arg.name}.after", copies * (size + 2 * guard_bytes)):
+            return f"{arg.name}.after"
+        written = folder / f"{arg.name}.written"
+        if written.is_symlink() or (written.exists() and not is_plain(written, size)):
+            return written.name
+    return None
+
+
+def odd_set(folder: Path, fetched: FetchedSet, args: Sequence[Arg], case: Case) -> str:
+    """Returns the first file of a buffer set of timed launches that is not what the runner writes;
+    "" if all are."""
+    place, wanted = folder / fetched.folder, dict[Path, int]()
+    for arg in args:
+        if arg.written:
+            wanted[place / f"{arg.name}.after"] = buffer_bytes(arg, case)
+            if fetched.baseline:
+                wanted[place / "baseline" / f"{arg.name}.after"] = buffer_bytes(arg, case)
+        if arg.read and not fetched.own:
+            wanted[place / f"{arg.name}.in"] = arg.bytes_of(case)
+    odd = (path for path, size in wanted.items() if not is_plain(path, size))
+    return next((str(path.relative_to(folder)) for path in odd), "")
+
+
+def taken(folder: Path) -> Path:
+    """Where a runner's results lie from now on: where it has no way to them."""
+    away = folder.with_name(f"{folder.parent.name}-{folder.name}")
+    return folder.rename(folder.parent.parent / away.name)

@@ -20,16 +20,16 @@ from typing import Literal
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CudaRequest, SanitizedRequest
+from astra_chat.tools.run.requests import Batch
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.types import TimedOut
 
-CHILD = "astra_chat.tools.children.cuda_once"
+CHILD = "astra_chat.tools.runners.cuda_once"
 
 
 def as_sanitized(request: CudaRequest) -> CudaRequest:
@@ -87,14 +87,14 @@ def watched(
 
     Raises Cancelled.
     """
-    plans = all_or_failure(runner.plans(build, oracle_cases))
-    if not isinstance(plans, list):
-        yield plans
+    calls = runner.planned(build, oracle_cases)
+    if not isinstance(calls, list):
+        yield calls
         return
     tool = runner.pool.take_tool(command, child, partial(_policy, runner, command, oracle_cases))
     try:
         cubin = Path(shutil.copy(build.cubin, tool.builds))
-        request = runner.request(build, oracle_cases, "profile", plans, tool.scratch, cubin)
+        request = runner.request(Batch(build, calls, "profile"), tool.scratch, cubin)
         fields = ask(request).model_dump(mode="json")
         envelope = json.dumps({"fd": -1, "nonce": "", "request": fields}).encode()
         try:

@@ -4,6 +4,7 @@ reference.py says of outputs, where many are legal."""
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -24,8 +25,10 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, is_float, sha256_of
 from astra_vgpu.ground.errors import AstraError, BadInput
 
+logger = logging.getLogger(__name__)
+
 ORACLE_TIMEOUT_S = 600.0
-MODULE = "astra_chat.tools.children.oracle"
+MODULE = "astra_chat.tools.runners.oracle"
 OUTPUTS_TIMEOUT_S = 60.0
 YIELD_S = 0.005
 HALF = "half of this machine's memory"
@@ -296,6 +299,9 @@ class Oracle:
             for report in self._served(items, stop, scratch[0], ORACLE_TIMEOUT_S):
                 if report["kind"] == "failed":
                     raise self._failed(missing[report["index"]].case, report)
+                if note := report["note"]:
+                    case = missing[report["index"]].case
+                    logger.info("%s: no derived sums on %s: %s", self._task.name, case.label, note)
                 scratch[report["index"]].rename(missing[report["index"]].folder)
                 made += 1
                 on_case(made)

@@ -88,7 +88,7 @@ class ProcessPool:
     def prepare(
         self, module: str, mode: Mode, count: int, sandbox: Callable[[Path, Path], SandboxPolicy]
     ) -> None:
-        """Start processes of this module of tools/children/ until `count` wait with their
+        """Start processes of this module of tools/runners/ until `count` wait with their
         libraries loaded. `sandbox` gets the folder of builds and the scratch folder of each."""
         waiting = self._waiting[module, mode]
         while len(waiting) < count:

@@ -96,13 +96,13 @@ class CudaRequest(Message):
 
 
 class SweepRequest(CudaRequest):
-    """Many calls of candidate and baseline, compared on the device (children/cuda_sweep.py)."""
+    """Many calls of candidate and baseline, compared on the device (runners/cuda_sweep.py)."""
 
     baseline_cubin: Path
 
 
 class SanitizedRequest(CudaRequest):
-    """A run under Compute Sanitizer or Nsight Compute (children/cuda_once.py)."""
+    """A run under Compute Sanitizer or Nsight Compute (runners/cuda_once.py)."""
 
     handed_back: tuple[bool, ...] | None = None
     """Whether the judge gets what each run of a call leaves, by call. None: no results, and no run
@@ -110,7 +110,7 @@ class SanitizedRequest(CudaRequest):
 
 
 class ProfiledRequest(CudaRequest):
-    """A run under Nsight Compute's clock (children/cuda_profiled.py)."""
+    """A run under Nsight Compute's clock (runners/cuda_profiled.py)."""
 
     marker: str
     """Name of the kernel between calls."""
@@ -119,7 +119,7 @@ class ProfiledRequest(CudaRequest):
 
 
 class CaptureRequest(CudaRequest):
-    """The launcher itself, captured (children/cuda_capture.py)."""
+    """The launcher itself, captured (runners/cuda_capture.py)."""
 
     library: Path
 

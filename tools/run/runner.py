@@ -17,14 +17,10 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.batch import SHORT_BYTES, Batch
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.case_run import CaseRun, taken
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
-from astra_chat.tools.run.known_baseline import KnownBaseline
 from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded, all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.output_files import taken
-from astra_chat.tools.run.poison import left_there
 from astra_chat.tools.run.processes import ProcessPool, RunnerProcess
 from astra_chat.tools.run.protocol import (
     BadReport,
@@ -36,7 +32,7 @@ from astra_chat.tools.run.protocol import (
     VirtualRequest,
     parsed,
 )
-from astra_chat.tools.run.virtual_requests import VirtualRequests
+from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
@@ -44,9 +40,25 @@ from astra_chat.tools.system.gpu_use import GpuClock, clock_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
-from astra_chat.tools.virtual_gpu.adapter import Engine
+from astra_chat.tools.types import Case, Crashed, Device, StepName, TimedOut
+from astra_chat.tools.virtual_gpu.adapter import Engine, Estimate
 from astra_vgpu.ground.cache import cache_folder
+
+KnownCall = tuple[Path, str]
+"""A build's folder, and a case as JSON."""
+
+
+@dataclass
+class KnownBaseline:
+    """What is known of the baseline of one task on one device; keys name the build and the case."""
+
+    estimates: dict[KnownCall, Estimate] = field(default_factory=dict)
+    """Estimates of its calls on the virtual GPU: an equal call has an equal estimate."""
+    host_us: dict[KnownCall, float] = field(default_factory=dict)
+    """What a call of its launcher keeps the host busy."""
+    right: set[str] = field(default_factory=set)
+    """Hashes of its timed results that were found right."""
+
 
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 
@@ -110,8 +122,8 @@ class Runner:
         self.pool.dismiss()
 
     @property
-    def _virtual(self) -> VirtualRequests:
-        return VirtualRequests(
+    def _requests(self) -> Requests:
+        return Requests(
             self.task,
             self.device,
             self.engine,
@@ -119,10 +131,11 @@ class Runner:
             self._libraries,
             self._long_running,
             self.descending,
+            self.least_blocks,
         )
 
     def _module(self) -> str:
-        return f"astra_chat.tools.children.{self.device.kind}"
+        return f"astra_chat.tools.runners.{self.device.kind}"
 
     @contextmanager
     def leased(self, step: StepName, *, alone: bool) -> Iterator[None]:
@@ -140,60 +153,67 @@ class Runner:
         oracle_cases: Sequence[OracleCase],
         mode: Mode,
         baseline: Build | None = None,
-        hows: Sequence[How] | None = None,
-        entries: Sequence[str] | None = None,
-        turns: Sequence[int] | None = None,
     ) -> Iterator[CaseRun | Failure]:
-        """Yield each case's run, or the failure that ended the process; `hows` says how each.
+        """Yields the run of one call on each case, as `run_calls`."""
+        return self.run_calls(build, [Call(one) for one in oracle_cases], mode, baseline)
 
-        What a call draws depends on its number in `turns`, which is its place where there are none.
+    def run_calls(
+        self, build: Build, calls: Sequence[Call], mode: Mode, baseline: Build | None = None
+    ) -> Iterator[CaseRun | Failure]:
+        """Yield each call's run, or the failure that ended the process.
 
-        `entries`: which of the library's launchers each case calls. On the virtual GPU they have
-        nothing to do with each other, so a failure ends its call only, which has a limit of time of
-        its own; what ends the process still ends the run, as any failure on a real GPU does.
+        On the virtual GPU launchers of a library of several have nothing to do with each other, so
+        a failure ends its call only, which has a limit of time of its own; what ends the process
+        still ends the run, as any failure on a real GPU does.
         """
-        plans = self.plans(build, oracle_cases, entries)
+        plans = self.record(build, *_asked_of(calls))
         timed_beside = baseline if self.device.kind == "cuda" else None
-        beside = all_or_failure(self.plans(timed_beside, oracle_cases) if timed_beside else [])
+        cases = [call.oracle_case.case for call in calls]
+        beside = all_or_failure(self.record(timed_beside, cases) if timed_beside else [])
         if not isinstance(beside, list):
             yield beside
             return
-        whole = [] if entries else all_or_failure(plans)
+        whole = [] if any(call.entry for call in calls) else all_or_failure(plans)
         if not isinstance(whole, list):
             yield whole
             return
-        good = [(i, plan) for i, plan in enumerate(plans) if isinstance(plan, LaunchPlan)]
-        batch = Batch(
-            build,
-            [oracle_cases[i] for i, _ in good],
-            mode,
-            self.device.kind,
-            baseline,
-            baseline_plans=[beside[i] for i, _ in good] if beside else None,
-            hows=hows and [hows[i] for i, _ in good],
-            turns=[(turns or range(len(plans)))[i] for i, _ in good],
-            plans=[plan for _, plan in good],
-            apart=bool(entries) and self.device.kind == "virtual",
-            short=[self.task.least_bytes(oracle_cases[i].case) <= SHORT_BYTES for i, _ in good],
-        )
-        runs = self._runs(batch)
+        planned = [
+            replace(
+                call,
+                turn=place if call.turn is None else call.turn,
+                plan=plan,
+                baseline_plan=beside[place] if beside else None,
+            )
+            for place, (call, plan) in enumerate(zip(calls, plans, strict=True))
+            if isinstance(plan, LaunchPlan)
+        ]
+        runs = self._runs(Batch(build, planned, mode, baseline))
         for plan in plans:
             found = next(runs, None) if isinstance(plan, LaunchPlan) else plan
             if found is None:
                 return
             yield found
 
-    def plans(
-        self, build: Build, oracle_cases: Sequence[OracleCase], entries: Sequence[str] | None = None
-    ) -> list[Recorded]:
-        """What each call launches, or why that cannot be said; `entries` as of `run`."""
-        return self.record(build, [oracle_case.case for oracle_case in oracle_cases], entries)
+    def planned(
+        self, build: Build, oracle_cases: Sequence[OracleCase], baseline: Build | None = None
+    ) -> list[Call] | Failure:
+        """Returns calls with the plans of what they launch, and of what the baseline does where it
+        is given; or why the first that has no plan has none."""
+        cases = [oracle_case.case for oracle_case in oracle_cases]
+        plans = all_or_failure(self.record(build, cases))
+        beside = all_or_failure(self.record(baseline, cases)) if baseline else [None] * len(cases)
+        if not isinstance(plans, list):
+            return plans
+        if not isinstance(beside, list):
+            return beside
+        pairs = zip(oracle_cases, plans, beside, strict=True)
+        return [Call(one, plan=plan, baseline_plan=other) for one, plan, other in pairs]
 
     def record(
         self, build: Build, cases: Sequence[Case], entries: Sequence[str] | None = None
     ) -> list[Recorded]:
         """Returns what the launcher launches on each case, or why that cannot be said; no inputs
-        need be made. `entries` as of `run`."""
+        need be made. `entries`: the launcher of each case, of a library of several."""
         assert self._plans is not None
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
@@ -207,7 +227,7 @@ class Runner:
         that took NumPy too many instructions on, with what its C engine affords. A check should not
         be of a sample: what no block writes would not be seen."""
         for done, run in enumerate(self._in_one_process(batch)):
-            if self._virtual.afford_more(batch.build, run, whole=batch.mode == "check"):
+            if self._requests.afford_more(batch.build, run, whole=batch.mode == "check"):
                 yield from islice(self._in_one_process(batch), done, None)
                 return
             yield run
@@ -219,8 +239,9 @@ class Runner:
             self.leased(batch.mode, alone=batch.mode != "check"),
         ):
             worker, started = process.worker, 0
-            request = self.asked(batch, process)
-            calls, finished, limit_s = request.calls, 0, batch.limit_s
+            request, requests = self._request(batch, process), self._requests
+            calls, finished, limit_s = request.calls, 0, requests.limit_s(batch)
+            apart = requests.apart(batch)
             try:
                 asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
                 worker.ask(asked, limit_s, self.stop, only_work=computes)
@@ -237,10 +258,10 @@ class Runner:
                         yield failure or run
                     finally:
                         shutil.rmtree(run.folder, ignore_errors=True)  # they can be large
-                    if failure and not batch.apart:
+                    if failure and not apart:
                         return
-                    if batch.apart:
-                        limit_s = batch.limit_after_s(finished)
+                    if apart:
+                        limit_s = requests.limit_s(batch, finished)
                         worker.allow(limit_s, self.stop)
                 end = worker.finish()
             except StepTimeout:
@@ -248,15 +269,15 @@ class Runner:
                 return
             except StepMemory:
                 message = "it held more than half of this machine's memory and was killed"
-                yield Crashed(case=batch.oracle_cases[started].case, message=message)
+                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
                 return
             except BadReport as error:
                 message = f"its process reports what no runner does: {error}"
-                yield Crashed(case=batch.oracle_cases[started].case, message=message)
+                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
                 return
             if finished < len(calls):
                 message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
-                yield Crashed(case=batch.oracle_cases[started].case, message=message)
+                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
 
     @contextmanager
     def process(
@@ -270,84 +291,34 @@ class Runner:
         finally:
             process.close()
 
-    def request(
-        self,
-        build: Build,
-        oracle_cases: Sequence[OracleCase],
-        mode: Mode,
-        plans: Sequence[LaunchPlan],
-        scratch: Path,
-        cubin: Path | None = None,
-    ) -> CudaRequest:
-        """Returns the request of a run on a GPU, with folders in `scratch`; `cubin`: a copy of the
-        build's."""
-        batch = Batch(build, oracle_cases, mode, self.device.kind, plans=plans)
-        return self._cuda_request(batch, self._calls(batch, scratch), cubin or build.cubin)
+    def _case_run(self, batch: Batch, call: CallRequest, report: CaseReport) -> CaseRun:
+        seed = self.seed.of("judge", batch.mode, call.turn)
+        oracle_case = batch.calls[report.index].oracle_case
+        return CaseRun(oracle_case, taken(call.after), report, call.pattern, seed)
 
-    def asked(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
-        """The request of a run in this process."""
-        calls = self._calls(batch, process.scratch)
-        if self.device.kind == "virtual":
-            return self._virtual.request(
-                batch.build,
-                batch.oracle_cases,
-                calls,
-                self._process_seed(batch.mode),
-                counters=batch.mode == "time",
-            )
+    def _request(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
+        if self.device.kind == "cuda":
+            return self.cuda_request(batch, process)
+        seed = self._process_seed(batch.mode)
+        return self._requests.virtual(batch, seed, process.scratch)
+
+    def cuda_request(self, batch: Batch, process: RunnerProcess) -> CudaRequest:
+        """Returns the request of these calls on a GPU, for a process that gets copies of the
+        builds."""
         cubin = process.put(batch.build.cubin)
         baseline = process.put(batch.baseline.cubin) if batch.baseline else None
-        return self._cuda_request(batch, calls, cubin, baseline)
+        return self.request(batch, process.scratch, cubin, baseline)
 
-    def _cuda_request(
-        self,
-        batch: Batch,
-        calls: Sequence[CallRequest],
-        cubin: Path,
-        baseline: Path | None = None,
+    def request(
+        self, batch: Batch, scratch: Path, cubin: Path, baseline: Path | None = None
     ) -> CudaRequest:
-        return CudaRequest(
-            task=self.task.folder,
-            mode=batch.mode,
-            index=self.device.index,
-            cubin=cubin,
-            seed=self._process_seed(batch.mode),
-            calls=tuple(calls),
-            baseline_cubin=baseline,
-            least_blocks=self.least_blocks,
-        )
+        """Returns the request of these calls on a GPU, with folders in `scratch`, as
+        Requests.cuda."""
+        seed = self._process_seed(batch.mode)
+        return self._requests.cuda(batch, seed, scratch, cubin, baseline)
 
     def _process_seed(self, mode: Mode) -> Seed:
         return self.seed.of("runner process", mode)
-
-    def _calls(self, batch: Batch, scratch: Path) -> list[CallRequest]:
-        seed, count = self._process_seed(batch.mode), len(batch.oracle_cases)
-        draws = seed.of("pattern").random()
-        pattern, first = left_there(draws.randrange(3), draws), draws.randrange(3)
-        calls = []
-        for place, oracle_case in enumerate(batch.oracle_cases):
-            turn = batch.turns[place] if batch.turns else place
-            of_turn = left_there(first + turn, seed.of("pattern", turn).random())
-            calls.append(
-                CallRequest(
-                    case=oracle_case.case,
-                    inputs=oracle_case.inputs,
-                    after=batch.folder(scratch, place),
-                    how=(batch.hows or ["fresh"] * count)[place],
-                    pattern=of_turn if batch.mode == "check" else pattern,
-                    turn=turn,
-                    seed=seed.of("call", turn),
-                    together=oracle_case.judged_together(self.task),
-                    plan=batch.plans[place] if batch.plans else None,
-                    baseline_plan=batch.baseline_plans[place] if batch.baseline_plans else None,
-                )
-            )
-        return calls
-
-    def _case_run(self, batch: Batch, call: CallRequest, report: CaseReport) -> CaseRun:
-        seed = self.seed.of("judge", batch.mode, call.turn)
-        oracle_case = batch.oracle_cases[report.index]
-        return CaseRun(oracle_case, taken(call.after), report, call.pattern, seed)
 
     def sandbox(
         self,
@@ -374,3 +345,9 @@ class Runner:
             gpu=self.device.kind == "cuda",
             memory_bytes=VIRTUAL_MEMORY_BYTES if self.device.kind == "virtual" else None,
         )
+
+
+def _asked_of(calls: Sequence[Call]) -> tuple[list[Case], list[str] | None]:
+    """Returns the cases of calls, and their launchers where any is not the task's own."""
+    entries = [call.entry for call in calls]
+    return [call.oracle_case.case for call in calls], entries if any(entries) else None

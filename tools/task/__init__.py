@@ -2,7 +2,6 @@
 
 folder         a task folder read into values: contract and cases
 contract       what a contract says of arguments, dims, scalars and tolerances
-index          what a contract says of an argument of places or lengths
 precision      [precision]: the roundings that a right kernel makes
 expressions    extents, strides, bounds and relations: text that is checked and computed
 domain         the legal domain: which calls a caller may make

@@ -11,7 +11,7 @@ from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
 EVENLY = ", drawn evenly while timed, in some checks from three numbers or one alone"
-"""How children/indices.py draws an index, as text."""
+"""How runners/indices.py draws an index, as text."""
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",

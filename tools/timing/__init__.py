@@ -8,5 +8,5 @@ comparison   two candidates of a run: what difference is a tie
 intervals    figures over all cases: the mean ratio and its interval
 
 The timing loop itself, with CUDA-graph replay and the L2 flush, runs in the runner process:
-children/cuda_timing.py and children/cuda_buffers.py.
+runners/cuda_timing.py and runners/cuda_buffers.py.
 """

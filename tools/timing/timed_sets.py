@@ -1,6 +1,6 @@
 """Judges what timed launches on a real GPU wrote, by the buffer sets that they handed over.
 
-The runner compared all sets with the baseline's results on the device (children/cuda_verify.py).
+The runner compared all sets with the baseline's results on the device (runners/cuda_verify.py).
 Here the oracle judges those that differ, and a drawn part of all with the baseline's results on
 them: what the baseline gets wrong it cannot vouch for.
 """

@@ -5,7 +5,6 @@ ranking  the virtual GPU's estimate of many candidates, unchecked
 halving  many candidates on few cases, the better half of them on more
 halving_rounds  what that did, as values
 shapes   choice by shape: the rule, and shapes that it must gain on
-merging  two variants of a source as one
 by_shape  a table that is fitted, held against other shapes, and taken or not
 tuned    what tuning a candidate of a run found
 tuning_judge  a judge that tunes, for the executor of a run

@@ -13,9 +13,8 @@ from queue import Queue
 from astra_chat.tools.build.nvcc import Build, build, build_all, require_build
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.run.known_baseline import KnownBaseline
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.run.runner import KnownBaseline, Runner
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

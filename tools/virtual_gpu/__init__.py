@@ -3,7 +3,6 @@
 adapter      what the judge uses of it: launches, counters, estimates
 astra_vgpu/  the package; it knows of nothing outside this folder
 tests/       its tests
-devtools/    for developers: bench, fuzz, validate, numerics
 
-`python -m astra_vgpu` is its old name, for one more release.
+`python -m astra_chat.tools.virtual_gpu` is its old name, for one more release.
 """

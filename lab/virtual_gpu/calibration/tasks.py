@@ -142,7 +142,7 @@ def _counted(runner: Runner, oracle: Oracle, source: str, cases: Sequence[Case])
     assert isinstance(built, Build), built
     oracle_cases = oracle.oracle_cases(cases, Stop())
     found: Calls = {}
-    plans = runner.plans(built, oracle_cases)
+    plans = runner.record(built, [one.case for one in oracle_cases])
     resources = {r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources}
     for plan, run in zip(plans, runner.run(built, oracle_cases, "time"), strict=True):
         assert isinstance(run, CaseRun) and isinstance(plan, LaunchPlan), run

@@ -228,7 +228,7 @@ def test_sigterm_ends_children_too(task_folder: Path) -> None:
             assert judge.poll() is None, judge.stderr and judge.stderr.read()
             for pid in " ".join(f.read_text() for f in threads.glob("*/children")).split():
                 with suppress(OSError):
-                    if "children.oracle" in Path(f"/proc/{pid}/cmdline").read_text():
+                    if "runners.oracle" in Path(f"/proc/{pid}/cmdline").read_text():
                         oracle = pid
             time.sleep(0.05)
         judge.terminate()

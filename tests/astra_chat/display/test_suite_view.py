@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.display.suite_view import suite_lines
+from astra_chat.display.turn_view import suite_lines
 from tests.chat_samples import CASE, scored, suite
 
 

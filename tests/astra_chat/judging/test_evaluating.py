@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from astra_chat import BadInput, evaluate
-from astra_chat.agents.results_text import judge_report
 from astra_chat.judging.evaluating import EvaluationReport
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.report.results_text import judge_report
 from astra_vgpu.ground.errors import AstraError
 from tests.chat_samples import BROKEN, SCALAR, VECTOR, WRONG
 

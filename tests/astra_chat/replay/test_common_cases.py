@@ -7,8 +7,13 @@ import io
 import pytest
 
 from astra_chat.display.console import console
-from astra_chat.replay.common_cases import in_common, on_common_cases
-from astra_chat.replay.rejudge import Rejudged, rejudged_document, rejudged_text
+from astra_chat.replay.rejudge import (
+    Rejudged,
+    in_common,
+    on_common_cases,
+    rejudged_document,
+    rejudged_text,
+)
 from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Timed
 from tests.chat_samples import CASE, DEVICE, WRONG_OUTCOME, timed
 

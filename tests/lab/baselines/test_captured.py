@@ -166,7 +166,7 @@ def test_padding_that_the_ptx_does_not_read_may_hold_anything() -> None:
 
 def capture(node: KernelNode, places: dict[str, int]) -> Capture:
     """The node as a graph holds it, with the arguments at these places."""
-    from astra_chat.tools.children.cuda_plans import parameter_bytes
+    from astra_chat.tools.runners.cuda_plans import parameter_bytes
 
     bare = defined(node)
     assert isinstance(bare, KernelNode)

@@ -11,12 +11,12 @@ import torch
 
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.precision_seen import PrecisionSeen
-from astra_chat.tools.children.answers import Tensors, read
-from astra_chat.tools.children.oracle import _load, _write_case
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.runners.answers import Tensors, read
+from astra_chat.tools.runners.oracle import _load, _write_case
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Wrong
 

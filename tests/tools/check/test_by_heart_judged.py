@@ -7,12 +7,13 @@ from typing import NamedTuple
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.check.calls import check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task

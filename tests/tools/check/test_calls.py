@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.calls import Call, CheckProgress, _in_context
+from astra_chat.tools.check.calls import CheckProgress, _in_context
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Crashed, Wrong
 

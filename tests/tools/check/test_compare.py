@@ -13,8 +13,8 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.poison import nan_pattern
 from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.requests import nan_pattern
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, DTypeName, Wrong
 from tests.contracts.planted import contract

@@ -7,12 +7,13 @@ import random
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.check.calls import check
 from astra_chat.tools.check.covering import Row, covering_array, levels_of
 from astra_chat.tools.check.covering_cases import Fits, design
 from astra_chat.tools.check.hidden_cases import draw_confirming, draw_covering, draw_swept
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Case, Device, Wrong

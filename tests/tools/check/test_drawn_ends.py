@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from astra_chat.tools.check.drawn_dims import GRID_LIMIT
-from astra_chat.tools.check.drawn_ends import at_ends, too_large_ends
+from astra_chat.tools.check.drawn_dims import GRID_LIMIT, at_ends, too_large_ends
 from astra_chat.tools.check.hidden_cases import draw_confirming
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.task.folder import find_task, task_names

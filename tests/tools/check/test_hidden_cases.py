@@ -57,7 +57,7 @@ def test_every_drawn_case_is_legal_and_small(name: str) -> None:
         least = min(task.least_bytes(c) for c in task.check if c.dtype == case.dtype)
         budget = BUDGET_BYTES["virtual"] * (MUCH if task.require else 1)
         large += task.least_bytes(case) > max(budget, 4 * least)
-    together = TOGETHER[0] + NEAR_SERVED[0] + SERVED[0]
+    together = TOGETHER.each + NEAR_SERVED.each + SERVED.each
     assert large <= len(SEEDS) * together, "large ones are few"
     for case in draw_shared(task, random.Random(0), confirming=True):
         task.require_legal(case)

@@ -8,11 +8,12 @@ from functools import partial
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import Call, CheckProgress, check
+from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.kernels import CheckedKernels
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Correct, Device, Refused, Wrong

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.agents.results_text import metrics_text
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.preprocessed import SOURCE
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling.counts import WORDS, counted_reports, with_counts
+from astra_chat.tools.report.results_text import metrics_text
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
@@ -81,7 +81,7 @@ def test_counting_ends_in_time_and_with_the_user(built: Build, cases: list[Oracl
     assert counted_reports(Runner(TASK, DEVICE), built, cases, unwanted=unwanted) == [None, None]
     stop = Stop()
     runner = Runner(TASK, DEVICE, stop)
-    runner.plans(built, cases)
+    runner.record(built, [one.case for one in cases])
     stop.set()
     with pytest.raises(Cancelled):
         counted_reports(runner, built, cases)

@@ -167,7 +167,7 @@ class _Plans:
     def __init__(self, *counts: int) -> None:
         self._counts = counts
 
-    def plans(self, *_: object) -> list[LaunchPlan]:
+    def record(self, *_: object) -> list[LaunchPlan]:
         return [plan_of(count) for count in self._counts]
 
 

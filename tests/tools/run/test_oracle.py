@@ -285,3 +285,22 @@ def test_results_for_inputs_that_are_there(oracle: Oracle, tmp_path: Path) -> No
     oracle.forget(made)
     assert not made.folder.exists() and not made.inputs.exists()
     assert oracle.on_inputs([], Stop()) == []
+
+
+def test_a_reference_for_its_own_dtypes_alone_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its results have no derived sums: who looks for bands finds out why there are none."""
+    folder = Path(shutil.copytree(BUILTIN / "silu_and_mul", tmp_path / "silu_and_mul"))
+    reference = folder / "reference.py"
+    text = reference.read_text().replace("def terms(", "def unused_terms(")
+    begun = "def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:\n"
+    assert begun in text
+    refused = 'inputs = dict(inputs)\n    assert inputs["input"].dtype == torch.float16\n'
+    reference.write_text(text.replace(begun, f"{begun}    {refused}"))
+    oracle = Oracle(load_task(folder))
+    with caplog.at_level("INFO", "astra_chat"):
+        (found,) = oracle.oracle_cases([case()], Stop())
+    assert not list(found.folder.glob("*.derived"))
+    oracle.close()
+    assert "takes no float64: AssertionError" in caplog.text

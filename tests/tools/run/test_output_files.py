@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.run.output_files import is_plain, odd_file, taken
+from astra_chat.tools.run.case_run import is_plain, odd_file, taken
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from astra_chat.tools.check.floats import as_float
-from astra_chat.tools.run.poison import left_there
+from astra_chat.tools.run.requests import left_there
 
 
 def test_outputs_hold_now_a_nan_and_now_an_ordinary_number() -> None:

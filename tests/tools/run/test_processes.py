@@ -7,7 +7,7 @@ from pathlib import Path
 from astra_chat.tools.run.processes import ProcessPool
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 
-MODULE = "astra_chat.tools.children.translate"
+MODULE = "astra_chat.tools.runners.translate"
 
 
 def policy(*folders: Path) -> SandboxPolicy:

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.check.calls import check
+from astra_chat.tools.judge_steps import Steps
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S
 from astra_chat.tools.run import runner as runner_module
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.steps import Steps
 from astra_chat.tools.system import gpu_lock
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -191,7 +192,8 @@ def test_a_launcher_of_several_that_crashes_ends_its_calls_only(scalar: str) -> 
     oracle = Oracle(TASK)
     oracle_cases = oracle.oracle_cases(CASES, Stop())
     entries = ["silu_and_mul", "broken", "silu_and_mul"]
-    found = list(Runner(TASK, device).run(built, oracle_cases, "check", entries=entries))
+    calls = [Call(one, entry=e) for one, e in zip(oracle_cases, entries, strict=True)]
+    found = list(Runner(TASK, device).run_calls(built, calls, "check"))
     oracle.close()
     assert [type(one) for one in found] == [CaseRun, Crashed, CaseRun]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 
-from astra_chat.tools.children.arguments import launch, limit_files_and_cores, poison
 from astra_chat.tools.run.protocol import VirtualRequest
+from astra_chat.tools.runners.arguments import launch, limit_files_and_cores, poison
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import load_task

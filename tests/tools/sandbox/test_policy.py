@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.calls import Call, check
-from astra_chat.tools.run.batch import PATIENCE, RUN_TIMEOUT_S, Batch
+from astra_chat.tools.check.calls import check
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import Mode
+from astra_chat.tools.run.requests import PATIENCE, RUN_TIMEOUT_S, Batch, Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.sandbox import landlock, seccomp
 from astra_chat.tools.sandbox import policy as sandbox
@@ -57,7 +57,7 @@ class HostCodeRunner(Runner):
     def run(
         self, build: Build, cases: Sequence[OracleCase], mode: Mode, *_: object, **__: object
     ) -> Iterator[CaseRun | Failure]:
-        return self._runs(Batch(build, cases, mode, self.device.kind))
+        return self._runs(Batch(build, [Call(one) for one in cases], mode))
 
     def _module(self) -> str:
         return "host_code"

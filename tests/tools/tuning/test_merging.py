@@ -10,7 +10,7 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.tuning.merging import merged
+from astra_chat.tools.tuning.by_shape import merged
 
 TASK = find_task("silu_and_mul")
 TUNABLE = (Path(__file__).parent / "tunable.cu").read_text()

@@ -19,7 +19,7 @@ def comparable(task: Task, run: CaseRun, outputs: Outputs) -> Outputs | Wrong:
     """The outputs to be compared with the expected ones: in canonical form, where the task has one;
     without those that accept has judged. Wrong where it refuses them.
 
-    Where all blocks cost too much even for this (children/virtual.py), a sample of them leaves
+    Where all blocks cost too much even for this (runners/virtual.py), a sample of them leaves
     outputs that nobody can judge as a whole: only what is compared by its elements is left then,
     and nothing that needs a canonical form.
     """

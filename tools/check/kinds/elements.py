@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from astra_chat.tools.check.floats import Array, as_float, as_int
-from astra_chat.tools.check.kinds.close import compare_close
+import numpy as np
+
+from astra_chat.tools.check.floats import OVERFLOW, SATURATION, Array, as_float, as_int
 from astra_chat.tools.check.kinds.comparison import Comparison
-from astra_chat.tools.check.kinds.exact import compare_exact
 from astra_chat.tools.check.kinds.quantized import compare_codes
-from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.task.folder import Arg, Task, Tolerance
 from astra_chat.tools.types import Case, DTypeName, is_float
 
 Compare = Callable[[Array, Array], Comparison]
@@ -41,3 +41,50 @@ def comparison(task: Task, arg: Arg, case: Case) -> Compare:
 def _exact(dtype: DTypeName, content: Array, expected: Array) -> Comparison:
     number = as_float if is_float(dtype) else as_int
     return compare_exact(number(content, dtype), expected)
+
+
+def compare_exact(got: Array, expected: Array) -> Comparison:
+    """int64 against int64, or float64 against float64: a zero has its sign, any NaN is a NaN."""
+    if got.dtype.kind == "f":
+        nan = np.isnan(expected)
+        same_pattern = np.isnan(got) == nan
+        good = same_pattern & (
+            nan | ((got == expected) & (np.signbit(got) == np.signbit(expected)))
+        )
+    else:
+        same_pattern, good = np.ones(len(got), np.bool_), got == expected
+    nothing = np.zeros(len(got))
+    return Comparison(good, same_pattern, np.where(good, 0.0, np.inf), nothing)
+
+
+def compare_close(
+    got: Array, expected: Array, tolerance: Tolerance, dtype: DTypeName
+) -> Comparison:
+    """float64 against float64. Where all are finite and in range, as nearly always, only the errors
+    are computed; else NaN and infinity patterns first: no comparison with NaN is true."""
+    overflow = OVERFLOW[dtype]
+    largest = SATURATION.get(dtype, overflow)
+    if _within(expected, largest) and _within(got, largest):
+        error = np.abs(got - expected)
+        allowed = tolerance.atol + tolerance.rtol * np.abs(expected)
+        share = np.zeros_like(error)
+        with np.errstate(divide="ignore"):
+            np.divide(error, allowed, out=share, where=True if tolerance.atol else error > 0)
+        return Comparison(share <= 1.0, np.ones(got.shape, np.bool_), share, allowed)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        beyond = np.abs(expected) > overflow * (1 + tolerance.rtol)
+        same_pattern = (np.isnan(got) == np.isnan(expected)) & (
+            ~beyond | (np.isinf(got) & (np.sign(got) == np.sign(expected)))
+        )
+        target = np.clip(expected, -largest, largest)
+        allowed = tolerance.atol + tolerance.rtol * np.abs(target)
+        error = np.abs(np.clip(got, -largest, largest) - target)
+        share = np.where(error == 0, 0.0, error / allowed)
+    good = same_pattern & ((share <= 1.0) | np.isnan(expected))
+    return Comparison(good, same_pattern, share, allowed)
+
+
+def _within(values: Array, largest: float) -> bool:
+    """Whether none is beyond it; a NaN is."""
+    low, high = values.min(initial=0.0), values.max(initial=0.0)
+    return bool(-largest <= low and high <= largest)

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.kinds.chi_square import log_tail
 from astra_chat.tools.check.kinds.distribution import (
     FALSE_ALARM,
     LEAST_EXPECTED,
     NOMINAL,
     biased,
     judge_draws,
+    log_tail,
 )
 
 DRAWS = 2**17

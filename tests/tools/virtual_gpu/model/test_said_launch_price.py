@@ -12,8 +12,8 @@ from astra_vgpu.model.launch_price import second_launch_us
 
 ROOT = Path(__file__).resolve().parents[4]
 TEXTS = (
-    "agents/roles/metrics.md",
-    "agents/roles/metrics_measured.md",
+    "tools/report/metrics.md",
+    "tools/report/metrics_measured.md",
     "tools/virtual_gpu/docs/reference.md",
 )
 

@@ -1,6 +1,6 @@
 """The price of one more launch in a call: what it takes beside its own work.
 
-The prompts (agents/roles/metrics.md, metrics_measured.md) and docs/reference.md say this number;
+The prompts (tools/report/metrics.md, metrics_measured.md) and docs/reference.md say this number;
 a test holds them against it.
 """
 

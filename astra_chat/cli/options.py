@@ -1,0 +1,46 @@
+"""Options as typer has them: those of astra_chat/options.py, and what several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args
+
+import typer
+
+from astra_chat.options import Declared, EvaluateOptions, declared, takes
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_JUDGE = declared(EvaluateOptions)
+
+
+def _info(one: Declared) -> Any:
+    flags = one.flags if one.option.flags or one.kind is bool else ()
+    return typer.Option(*flags, help=one.option.help, metavar=one.option.metavar)
+
+
+def _typed(one: Declared) -> Any:
+    """An option as typer reads it, which knows of one type beside None: of text and paths paths."""
+    kind = Path | None if set(get_args(one.kind)) == {str, Path, NoneType} else one.kind
+    return Annotated[kind, _info(one)]
+
+
+def options(options: type, names: str) -> Callable[[Command], Command]:
+    """Gives a command these options, in this order; what it has no parameter for comes as
+    `**options`."""
+    return takes(options, names.split(), _typed)
+
+
+TaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
+]
+KernelArgument = Annotated[
+    Path, typer.Argument(metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.")
+]
+RunsArgument = Annotated[
+    list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
+]
+DeviceOption = Annotated[str, _info(_JUDGE["device"])]
+TrustOption = Annotated[bool, _info(_JUDGE["trust"])]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]

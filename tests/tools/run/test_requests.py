@@ -1,0 +1,49 @@
+"""What a runner process is asked, and how long its calls may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.requests import (
+    CALL_TIMEOUT_S,
+    PATIENCE,
+    RUN_TIMEOUT_S,
+    SHORT_CALL_TIMEOUT_S,
+    Batch,
+    Call,
+    Requests,
+)
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import Case
+
+BUILD = Build(Path("build"), {}, cached=False, seconds=0.0)
+TASK = find_task("silu_and_mul")
+REQUESTS = Requests(TASK, virtual_device("h200"), "auto", Stop(), {}, set())
+
+
+def call(tokens: int, entry: str = "") -> Call:
+    case = Case(dims={"tokens": tokens, "d": 4096}, dtype="float16")
+    return Call(OracleCase(case, Path("x"), Path("y")), entry=entry)
+
+
+def test_calls_that_are_together_share_a_limit() -> None:
+    batch = Batch(BUILD, [call(1), call(1)], "check")
+    assert not REQUESTS.apart(batch)
+    assert REQUESTS.limit_s(batch) == PATIENCE["virtual"] * RUN_TIMEOUT_S["check"]
+    assert REQUESTS.limit_s(batch, 1) == REQUESTS.limit_s(batch)
+
+
+def test_a_short_call_that_is_apart_gets_little_time() -> None:
+    batch = Batch(BUILD, [call(1, "a"), call(1, "b"), call(4096, "a")], "check")
+    assert REQUESTS.apart(batch)
+    found = [REQUESTS.limit_s(batch, done) for done in range(4)]
+    assert found == [CALL_TIMEOUT_S, SHORT_CALL_TIMEOUT_S, CALL_TIMEOUT_S, CALL_TIMEOUT_S]
+
+
+def test_calls_whose_results_stay_there_have_no_folder(tmp_path: Path) -> None:
+    kept, there = (Batch(BUILD, [], "check", compared_there=stays) for stays in (False, True))
+    assert kept.folder(tmp_path, 0).is_dir() and not there.folder(tmp_path, 1).exists()

@@ -1,0 +1,389 @@
+"""One evaluation under way: the steps in their order, each with its time, up to its outcome."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from astra_chat.tools.build.nvcc import Build, build_all, require_build
+from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
+from astra_chat.tools.check.hidden_cases import Weighted, heaviest
+from astra_chat.tools.check.launch_limits import LargestCalls
+from astra_chat.tools.check.winner import winner_fault
+from astra_chat.tools.descriptions import describe
+from astra_chat.tools.entropy import NO_SEED, Seed
+from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.policy.binary_audit import audit
+from astra_chat.tools.policy.source_guard import guard
+from astra_chat.tools.prefetch import Prefetch
+from astra_chat.tools.profiling.counts import counted, counted_reports
+from astra_chat.tools.profiling.ncu_cross_check import cross_check
+from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual, unprofiled
+from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.launch_plans import all_or_failure
+from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.background import Background
+from astra_chat.tools.system.devices import gpu_handles
+from astra_chat.tools.system.gpu_use import GpuClock
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.task.trust import require_trust
+from astra_chat.tools.timing.verdict import TimedCase, time_cases, timed_outcome
+from astra_chat.tools.types import (
+    BuildFailed,
+    Case,
+    Correct,
+    Device,
+    Implausible,
+    Outcome,
+    Profile,
+    Refused,
+    StepName,
+    TimedOut,
+    Wrong,
+    candidate_id,
+)
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+
+
+class Builder:
+    """Guards, builds and audits sources of one task, each beside the baseline."""
+
+    def __init__(
+        self, task: Task, tier: str, device: Device, stop: Stop, tell: Callable[[int], None]
+    ) -> None:
+        """`tell` is called with 0 before nvcc runs and 1 after. Raises BadInput where the task has
+        no such tier."""
+        self.baseline = baseline_source(task, tier)
+        self._task, self._tier, self._device = task, tier, device
+        self._stop, self._tell = stop, tell
+
+    def guard(self, source: str, steps: Steps) -> Refused | None:
+        with steps.step("guard"):
+            findings = guard(source, self._task.entry, self._task.header_texts())
+        return Refused(gate="guard", findings=findings) if findings else None
+
+    def build(
+        self, source: str, steps: Steps, also: Sequence[str], ready: Background
+    ) -> Build | Refused | BuildFailed | TimedOut:
+        """Builds and audits a source that the guard let pass. The sources `also` are built at the
+        same time where the guard lets them pass; `ready` may be building the baseline. Raises
+        BadInput where the baseline does not build."""
+        self._tell(0)
+        with steps.step("build"):
+            texts = self._task.header_texts()
+            ahead = [one for one in also if not guard(one, self._task.entry, texts)]
+            if ready.running:
+                self._build([source, *ahead])
+                ready.wait()
+            baseline, built, *_ = self._build([self.baseline, source, *ahead])
+        self._tell(1)
+        self._required(baseline)
+        if not isinstance(built, Build):
+            return built
+        steps.note("from the cache" if built.cached else "")
+        with steps.step("audit"):  # the baseline is the task's own and trusted
+            findings = audit(built, self._task, source) if source != self.baseline else ()
+        return Refused(gate="audit", findings=findings) if findings else built
+
+    def baseline_build(self) -> Build:
+        """Builds the baseline. Raises BadInput where that fails."""
+        return self._required(self._build([self.baseline])[0])
+
+    def _build(self, sources: Sequence[str]) -> list[Build | BuildFailed | TimedOut]:
+        return build_all(self._task, sources, self._device, self._stop)
+
+    def _required(self, baseline: Build | BuildFailed | TimedOut) -> Build:
+        return require_build(baseline, f"the {self._tier} baseline of {self._task.name}")
+
+
+class Steps:
+    """What was done, from which seed, and how long it took."""
+
+    def __init__(self, seed: Seed = NO_SEED, gpu: GpuClock | None = None) -> None:
+        """`gpu`: the clock of the judge's leases, where it has a real GPU."""
+        self.seed, self._gpu = seed, gpu
+        self._steps: list[Step] = []
+
+    @contextmanager
+    def step(self, name: StepName) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        seconds = time.monotonic() - start
+        waited_s, use = self._gpu.taken() if self._gpu else (0.0, None)
+        self._steps.append(Step(name=name, seconds=seconds, waited_s=waited_s, gpu=use))
+
+    def note(self, text: str) -> None:
+        self._steps[-1] = self._steps[-1].model_copy(update={"note": text})
+
+    def done(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What all evaluations of one judge share."""
+
+    task: Task
+    device: Device
+    tier: str
+    trust: bool
+    stop: Stop
+    builder: Builder
+    runner: Runner
+    oracle: Oracle
+    checker: Checker
+    largest: LargestCalls
+    prefetch: Prefetch
+    tell: Callable[[StepName, int, int, str], None]
+
+    def oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
+        """Inputs and results of these cases, for a step that waits for them."""
+        return self.oracle.oracle_cases(
+            cases, self.stop, lambda made: self.tell(step, 0, len(cases), f"oracle: {made} made")
+        )
+
+
+class Evaluating:
+    """One evaluation of a source. What a step finds wrong is its outcome, and the last one."""
+
+    def __init__(self, bench: Bench, source: str, seed: Seed = NO_SEED) -> None:
+        self.bench, self.source = bench, source
+        self.steps = Steps(seed, bench.runner.gpu)
+        self.record: CheckRecord | None = None
+        self.evidence: Evidence | None = None
+        self.built: Build | None = None
+
+    def result(self, outcome: Outcome) -> Evaluation:
+        self.bench.runner.dismiss()
+        return Evaluation(
+            candidate=candidate_id(self.source),
+            device=self.bench.device,
+            outcome=outcome,
+            resources=self.built.resources if self.built else (),
+            steps=self.steps.done(),
+            check=self.record,
+            seed=self.steps.seed.text,
+            evidence=self.evidence,
+        )
+
+    def all_steps(
+        self, weighted: Weighted, extra_cases: Sequence[Case], *, confirming: bool
+    ) -> Outcome:
+        """From the source to the verdict; `confirming`: as of a winner."""
+        timed_cases = [case for case, _ in weighted]
+        built = self.build(timed=timed_cases)
+        if not isinstance(built, Build):
+            return built
+        if confirming:
+            self.bench.prefetch.confirmation()
+        if failure := self.plan(built, timed_cases):
+            return failure
+        correct = self.check(built, extra_cases, timed_cases, confirming=confirming)
+        if not isinstance(correct, Correct):
+            return correct
+        if confirming and (unsafe := self.sanitize(built, weighted)):
+            return unsafe
+        timed = self.time(built, weighted, cross_checked=confirming)
+        if not isinstance(timed, list):
+            return timed
+        profiles = self.profile(built, weighted, timed)
+        if not isinstance(profiles, list):
+            return profiles
+        return timed_outcome(correct, [t.time for t in timed], profiles, heaviest(weighted))
+
+    def build(
+        self, also: Sequence[str] = (), timed: Sequence[Case] | None = None
+    ) -> Build | Refused | BuildFailed | TimedOut:
+        """`timed`: what will be timed after the check; None where it will not be run."""
+        bench, prefetch = self.bench, self.bench.prefetch
+        require_trust(bench.trust, self.source)
+        if refused := bench.builder.guard(self.source, self.steps):
+            return refused
+        bench.oracle.require_sound(bench.stop)
+        if bench.device.kind == "virtual" or self.source == bench.builder.baseline:
+            prefetch.background.wait()
+        prefetch.beside_build(timed)
+        built = bench.builder.build(self.source, self.steps, also, prefetch.background)
+        if isinstance(built, Build):
+            self.built = built
+            prefetch.processes(timed)  # the baseline's own check may have taken one
+        return built
+
+    def plan(self, built: Build, timed: Sequence[Case]) -> Failure | None:
+        """Records launches on the timed cases, the task's own and the largest legal calls."""
+        bench = self.bench
+        bench.tell("plan", 0, 1, "recording launches")
+        with self.steps.step("plan"):
+            runner, own = bench.runner.seeded(self.steps.seed.of("plan")), bench.checker.own
+            baseline = bench.builder.baseline_build() if timed else None
+            largest = bench.largest.of(runner, baseline) if baseline else []
+            plans = all_or_failure(runner.record(built, [*own, *timed, *largest]))
+            if not isinstance(plans, list):
+                return plans
+            beside = all_or_failure(runner.record(baseline, timed)) if baseline else []
+            if not isinstance(beside, list):
+                what = f"the {bench.tier} baseline of {bench.task.name} cannot be run"
+                raise BadInput(f"{what}: {describe(beside)}")
+            shown = plans[len(own) :][: len(timed)] if timed else plans  # else the task's own
+            self.evidence = evidence(bench.device, built, shown, baseline, beside)
+        self.steps.note(bench.largest.note)
+        return None
+
+    def check(
+        self,
+        built: Build,
+        extra_cases: Sequence[Case],
+        timed: Sequence[Case] = (),
+        *,
+        confirming: bool = False,
+    ) -> Correct | Wrong | Failure:
+        with self.steps.step("check"):
+            outcome, self.record = self.bench.checker.check(
+                built,
+                extra_cases,
+                lambda *progress: self.bench.tell("check", *progress),
+                self.steps.seed,
+                timed=timed,
+                confirming=confirming,
+            )
+        return outcome
+
+    def sanitize(self, built: Build, weighted: Weighted) -> Found | Refused | None:
+        """The virtual GPU has checked all of its cases."""
+        if self.bench.device.kind == "virtual":
+            return None
+        with self.steps.step("sanitize"):
+            return winner_fault(
+                self.bench.runner.seeded(self.steps.seed.of("sanitize")),
+                built,
+                self.bench.builder.baseline_build(),
+                self.bench.oracle,
+                self.bench.checker.own,
+                [case for case, _ in weighted],
+                lambda cases: self.bench.oracle_cases("sanitize", cases),
+                lambda done: self.bench.tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
+            )
+
+    def time(
+        self, built: Build, weighted: Weighted, *, cross_checked: bool = False
+    ) -> list[TimedCase] | Wrong | Implausible | Failure:
+        words = ""
+        with self.steps.step("time"):
+            cases = self.bench.oracle_cases("time", [case for case, _ in weighted])
+            weights = [weight for _, weight in weighted]
+            baseline = self.bench.builder.baseline_build()
+            how = "estimated" if self.bench.device.kind == "virtual" else "measured"
+            runner = self.bench.runner.seeded(self.steps.seed.of("time"))
+            timed = time_cases(
+                runner,
+                self.bench.oracle,
+                built,
+                baseline,
+                list(zip(cases, weights, strict=True)),
+                lambda done: self.bench.tell("time", done, len(cases), how),
+                self.bench.checker.baseline_errors,
+                self.bench.checker.learn,
+            )
+            if cross_checked and self.bench.device.kind == "cuda" and isinstance(timed, list):
+                self.bench.tell("time", len(cases), len(cases), "Nsight Compute's durations")
+                timed, words = cross_check(runner, built, baseline, cases, timed)
+        self.steps.note(words)
+        return timed
+
+    def profile(
+        self, built: Build, weighted: Weighted, timed: list[TimedCase]
+    ) -> list[Profile] | Wrong | Implausible | Failure:
+        """Profiles of these cases, in their order. Where Nsight Compute cannot be used, a poorer
+        one of that of greatest weight; and that without `timed`, too, which is empty where a
+        profile alone is asked for."""
+        with self.steps.step("profile"):
+            cases = self.bench.oracle_cases("profile", [case for case, _ in weighted])
+            self.bench.tell("profile", 0, 1, f"{len(cases)} cases")
+            runner = self.bench.runner.seeded(self.steps.seed.of("profile"))
+            if self.bench.device.kind == "virtual":
+                return [
+                    profile_virtual(runner, built, case, one.report)
+                    for case, one in zip(cases, timed, strict=True)
+                ]
+            try:
+                return profile_gpu(runner, built, cases, [one.time.median_us for one in timed])
+            except MissingDependency as error:
+                reason = str(error)
+        first = heaviest(weighted)
+        if timed:
+            return [unprofiled(timed[first].time, reason)]
+        measured = self.time(built, (weighted[first],))
+        if not isinstance(measured, list):
+            return measured
+        time, (report,) = measured[0].time, counted_reports(runner, built, [cases[first]])
+        return [counted(time, report, reason) if report else unprofiled(time, reason)]
+
+
+def evidence(
+    device: Device,
+    built: Build,
+    plans: Sequence[LaunchPlan],
+    baseline: Build | None = None,
+    beside: Sequence[LaunchPlan] = (),
+) -> Evidence:
+    """`plans` of the candidate, and `beside` them those of the baseline for the same cases, where
+    it is timed."""
+    hashes = [plan.sha256 for plan in beside] or [""] * len(plans)
+    return Evidence(
+        judge_sha256=judge_sha256(),
+        cubin_sha256=_of_file(built),
+        baseline_cubin_sha256=_of_file(baseline) if baseline else "",
+        plans=tuple(
+            CaseLaunches(
+                case=plan.case,
+                launches=plan.summary,
+                plan_sha256=plan.sha256,
+                baseline_plan_sha256=of_baseline,
+            )
+            for plan, of_baseline in zip(plans, hashes, strict=True)
+        ),
+        device_facts={fact.name: fact.value for plan in plans for fact in plan.facts},
+        gpu=gpu_properties(device.index) if device.kind == "cuda" else {},
+    )
+
+
+@cache
+def gpu_properties(index: int) -> dict[str, str]:
+    """What NVML says about a GPU that measured; what it does not know is left out."""
+    import pynvml
+
+    with contextlib.suppress(pynvml.NVMLError):
+        gpu = gpu_handles()[index]
+        asked: dict[str, Callable[[], Any]] = {
+            "driver": lambda: pynvml.nvmlSystemGetDriverVersion(),
+            "cuda_driver": lambda: pynvml.nvmlSystemGetCudaDriverVersion_v2(),
+            "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,
+            "ecc": lambda: pynvml.nvmlDeviceGetEccMode(gpu)[0],
+            "max_sm_clock_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(gpu, pynvml.NVML_CLOCK_SM),
+            "max_memory_clock_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(
+                gpu, pynvml.NVML_CLOCK_MEM
+            ),
+            "power_limit_mw": lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
+        }
+        properties = dict[str, str]()
+        for name, ask in asked.items():
+            with contextlib.suppress(pynvml.NVMLError):
+                properties[name] = str(ask())
+        return properties
+    return {}
+
+
+def _of_file(built: Build) -> str:
+    return hashlib.sha256(built.cubin.read_bytes()).hexdigest()

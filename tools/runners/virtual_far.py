@@ -1,0 +1,129 @@
+"""Calls whose arguments are too large for an oracle, on the virtual GPU, for their addresses.
+
+Memory that nobody touches costs nothing, so the arguments have their true size. Few indices are the
+greatest that are legal, all else is 0. A few blocks of each launch run, the first and the last
+among them. Where all run, it is counted what they wrote.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from astra_chat.tools.plan.virtual_replay import VirtualReplayer
+from astra_chat.tools.run.protocol import CallRequest, CaseReport, VirtualRequest
+from astra_chat.tools.runners.arguments import limit_files_and_cores
+from astra_chat.tools.runners.virtual import fault_report
+from astra_chat.tools.sandbox.seccomp import lock
+from astra_chat.tools.system.reporter import Reporter
+from astra_chat.tools.task.block_images import allocations
+from astra_chat.tools.task.buffer_layout import Bytes
+from astra_chat.tools.task.folder import Arg, Task, load_task
+from astra_chat.tools.task.placement import Layout, layout
+from astra_chat.tools.types import Case
+from astra_chat.tools.virtual_gpu.adapter import Fault, PtxSyntaxError, PtxUnsupported, VirtualGpu
+from astra_vgpu.ground.gpu_specs import spec
+
+PR_SET_THP_DISABLE = 41
+"""Option of prctl(2) that turns huge pages off: what is touched lies far apart, and each place
+would zero a huge page."""
+SAMPLE_INSTRUCTIONS = 2**20
+"""Instructions of single threads above which a launch runs a sample of its blocks."""
+ENDLESS_INSTRUCTIONS = 2**28
+"""Instructions of single threads after which a launch counts as endless, about a second: few blocks
+may go through all the elements, and need hours."""
+OF_ADDRESSES = ("out_of_bounds", "misaligned")
+"""Kinds of faults that concern an address."""
+MOST_INDEX_BYTES = 2**20
+"""Most bytes of an index argument that is filled."""
+MOST_COUNTED_BYTES = 2**30
+"""Most bytes of the arguments of a call of which it is counted how many were written."""
+
+
+def main() -> None:
+    reporter = Reporter()
+    limit_files_and_cores()
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
+    task = load_task(request.task)
+    gpu = VirtualGpu(
+        spec(request.spec),
+        counters=False,
+        engine="numpy",
+        sample_instructions=SAMPLE_INSTRUCTIONS,
+        endless_instructions=ENDLESS_INSTRUCTIONS,
+    )
+    lock(reporter.pipe)
+    kernels = {name for call in request.calls for name in call.launches.kernel_names}
+    replayer = VirtualReplayer(gpu, request.ptx, request.resources, kernels)
+    for index, call in enumerate(request.calls):
+        reporter.send("start", index=index)
+        reporter.send("case", **_called(gpu, replayer, task, call).numbered(index))
+
+
+def _called(
+    gpu: VirtualGpu, replayer: VirtualReplayer, task: Task, call: CallRequest
+) -> CaseReport:
+    """Returns what is wrong with an address; nothing where the call cannot be made here."""
+    lies, held = layout(task, call.case), list[int]()
+    gpu.reset()
+    counted = sum(block.bytes for block in lies.blocks) <= MOST_COUNTED_BYTES
+    try:
+        blocks = [np.zeros(block.bytes + 1, np.uint8)[:-1] for block in lies.blocks]
+        addresses = {
+            arg.name: int(blocks[number].ctypes.data) + start
+            for arg, (number, start) in zip(task.args, lies.places, strict=True)
+            if arg.present(call.case)
+        }
+        for at, arg in enumerate(task.args):
+            if arg.index is not None and arg.present(call.case):
+                part = blocks[lies.places[at][0]][lies.span(at)]
+                if len(part) <= MOST_INDEX_BYTES:
+                    part[:] = _greatest(arg, call.case)
+        for one in allocations(lies, whole=True):
+            part = blocks[one.block][one.start : one.stop]
+            held.append(gpu.register(part, one.name, weight=one.weight))
+        replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
+        if counted and not any(report.sampled for report in gpu.reports()):
+            return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses))
+    except Fault as fault:
+        if fault.kind in OF_ADDRESSES:
+            return fault_report(fault)
+    except (MemoryError, PtxUnsupported, PtxSyntaxError):
+        pass
+    finally:
+        for address in held:
+            gpu.unregister(address)
+    return CaseReport()
+
+
+def _written_bytes(
+    gpu: VirtualGpu, task: Task, lies: Layout, addresses: Mapping[str, int]
+) -> dict[str, int]:
+    """How many bytes of each written argument were stored to."""
+    found = dict[str, int]()
+    for at, arg in enumerate(task.args):
+        if arg.written and arg.name in addresses:
+            span, buffer = lies.span(at), gpu.memory.find(addresses[arg.name])
+            if buffer is not None and buffer.written is not None:
+                start = addresses[arg.name] - buffer.address
+                mask = buffer.written[start : start + span.stop - span.start]
+                found[arg.name] = int(np.count_nonzero(mask))
+    return found
+
+
+def _greatest(arg: Arg, case: Case) -> Bytes:
+    """Index arguments: the greatest legal values, which count up in each row."""
+    assert arg.index is not None
+    low, high = arg.index.bounds(arg.names_in(case))
+    shape = arg.shape_of(case)
+    row = np.clip(high - shape[-1] + np.arange(shape[-1]), low, max(low, high - 1))
+    values = np.broadcast_to(row, shape).astype(np.dtype(arg.dtype_of(case)))
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+if __name__ == "__main__":
+    main()
