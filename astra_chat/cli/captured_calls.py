@@ -14,7 +14,8 @@ CallsOption = Annotated[
     Path, typer.Option("--calls", metavar="FILE", help="What `astra-chat capture` wrote.")
 ]
 OperatorOption = Annotated[
-    str | None, typer.Option("--op", metavar="NAME", help="Operator, if the file has several.")
+    str | None,
+    typer.Option("--calls-of", metavar="NAME", help="Operator, if the file has several."),
 ]
 MapOption = Annotated[
     list[str] | None,

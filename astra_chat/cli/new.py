@@ -71,7 +71,7 @@ def new(
             metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
         ),
     ] = None,
-    op: OperatorOption = None,
+    calls_of: OperatorOption = None,
     map_: MapOption = None,
 ) -> None:
     """Create a task folder from a kernel of your own, to be completed."""
@@ -88,7 +88,7 @@ def new(
     print(f"created {folder}/ from {origin}")
     if calls:
         try:
-            with_calls(folder, calls, op, map_ or (), domain_too=True)
+            with_calls(folder, calls, calls_of, map_ or (), domain_too=True)
         except BadInput as error:
             again = f"astra-chat tasks update {folder} --calls {calls} --domain"
             raise BadInput(f"{error}; {folder}/ is there without them: {again}") from None

@@ -102,7 +102,7 @@ def check(
 def update(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task folder of your own.")],
     calls: CallsOption,
-    op: OperatorOption = None,
+    calls_of: OperatorOption = None,
     map_: MapOption = None,
     domain: Annotated[
         bool,
@@ -116,7 +116,7 @@ def update(
 
     if task in task_names():
         raise BadInput(f"{task} ships with Astra: copy its folder, and update the copy")
-    with_calls(Path(task), calls, op, map_ or (), domain_too=domain)
+    with_calls(Path(task), calls, calls_of, map_ or (), domain_too=domain)
 
 
 def _contract(task: Task) -> Iterator[str]:

@@ -148,7 +148,7 @@ class Calls(Value):
         found = [one for one in self.operators if name in (None, one.name)]
         if len(found) != 1:
             what = f"no operator '{name}'" if name else f"{len(self.operators)} operators"
-            raise BadInput(f"{what} in the captured calls ({names}): choose one with --op")
+            raise BadInput(f"{what} in the captured calls ({names}): choose one with --calls-of")
         return found[0]
 
 

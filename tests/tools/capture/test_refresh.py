@@ -167,7 +167,7 @@ def test_of_several_operators_one_is_chosen(tmp_path: Path) -> None:
     both = one.model_copy(
         update={"operators": (*one.operators, *calls(silu(2, 8, 256), name="ops:g").operators)}
     )
-    with pytest.raises(BadInput, match=r"2 operators in the captured calls .*--op"):
+    with pytest.raises(BadInput, match=r"2 operators in the captured calls .*--calls-of"):
         refresh(folder, both)
     refresh(folder, both, "ops:g", ["input=y", "out=result"])
     assert load_task(folder).bench[0][0].dims["tokens"] == 8
