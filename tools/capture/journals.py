@@ -163,5 +163,5 @@ def _call(line: Line, contents: str) -> SeenCall:
         tensors=tensors,
         values=values,
         results=results,
-        contents=contents,
+        contents=contents if line["looked"] else "",
     )

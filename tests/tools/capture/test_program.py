@@ -230,6 +230,20 @@ for _ in range(7):
 """
 
 
+def test_replays_are_counted_where_torch_makes_them(program: Program) -> None:
+    """A replay without a graph fails, and has been seen."""
+    text = """
+import torch, ops
+ops.tiny(torch.ones(2), 1)
+for _ in range(3):
+    try:
+        torch.cuda.CUDAGraph.replay(None)
+    except Exception:
+        pass
+"""
+    assert program.calls(text, ["ops:tiny"]).graph_replays == 3
+
+
 @pytest.mark.gpu
 def test_replays_of_a_cuda_graph_are_said_to_be_unseen(program: Program) -> None:
     calls = program.calls(GRAPH, ["ops:rms"])

@@ -37,14 +37,17 @@ def _integers(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _reals(tensor: torch.Tensor) -> dict[str, Any]:
-    wide = tensor.double() if tensor.element_size() == 8 else tensor.float()
-    finite = wide[wide.isfinite()]
+    wide = tensor.float() if tensor.element_size() == 1 else tensor
+    least, greatest = torch.aminmax(wide)
+    finite = wide
+    if not (least.isfinite() and greatest.isfinite()):  # else no copy is made
+        finite = wide[wide.isfinite()]
     return {
         "least": float(finite.min()) if finite.numel() else None,
         "greatest": float(finite.max()) if finite.numel() else None,
-        "nan": bool(wide.isnan().any()),
-        "infinity": bool((wide == float("inf")).any()),
-        "minus_infinity": bool((wide == float("-inf")).any()),
+        "nan": bool(least.isnan()),
+        "infinity": finite is not wide and bool((wide == float("inf")).any()),
+        "minus_infinity": finite is not wide and bool((wide == float("-inf")).any()),
     }
 
 

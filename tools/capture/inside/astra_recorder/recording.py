@@ -212,9 +212,6 @@ class CallRecorder:
         entry = FoldedCall(len(operator.entries), list(tensors), floats)
         entry.data = described(values)
         operator.entries[key] = entry
-        if self._contents:
-            file = self._contents / f"{os.getpid()}-{operator.number}-{entry.number}.pt"
-            torch.save({name: t.detach().cpu() for name, t in tensors.items()}, file)
         return entry
 
     def _look(
@@ -223,6 +220,9 @@ class CallRecorder:
         """Look at the values before the call; what looks at them after it."""
         entry.looked += 1
         tensors = {name: values[name] for name in entry.names}
+        if self._contents and entry.looked == 1:
+            file = self._contents / f"{os.getpid()}-{operator.number}-{entry.number}.pt"
+            torch.save({name: t.detach().cpu() for name, t in tensors.items()}, file)
         for name, tensor in tensors.items():
             entry.values[name] = merged(entry.values.get(name), values_of(tensor))
         before = {name: (version_of(t), copy_of(t)) for name, t in tensors.items()}
@@ -231,7 +231,7 @@ class CallRecorder:
             for name, tensor in tensors.items():
                 wrote = changed(tensor, *before[name])
                 known = entry.written.get(name)
-                entry.written[name] = known or (wrote if known is None else wrote or known)
+                entry.written[name] = wrote if known is None else known or bool(wrote)
             given = dict(named({"result": result}))
             both = described({**values, **given})
             entry.results = {name: both[name] for name in given if result is not None}
