@@ -33,6 +33,7 @@ def with_calls(
 ) -> None:
     """Put the captured calls of a file into a task, and say what became of them. Raises
     BadInput."""
+    from astra_chat.tools.capture.findings import integer_ranges
     from astra_chat.tools.capture.fused_op_trace import read_any
     from astra_chat.tools.capture.refresh import refresh
 
@@ -40,6 +41,8 @@ def with_calls(
     done = refresh(folder, calls, op, map_texts, source=file.name, domain_too=domain_too)
     for line in done.lines:
         note(line)
+    for line in integer_ranges(calls.operator(op)) if domain_too else ():
+        print(f"  {line}")
     lists = "bench, check, demo and dims" if domain_too else "bench"
     print(
         f"{folder}/task.toml: {lists} from {file}, {done.cases} timed cases for"

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from astra_chat.tools.capture.calls import SeenOperator
-from astra_chat.tools.capture.findings import call_text
+from astra_chat.tools.capture.findings import call_text, groups_of
 from astra_chat.tools.capture.fitting import CallFit
 from astra_chat.tools.task.case_text import case_text
 from astra_chat.tools.task.contract import Dim, Scalar
 from astra_chat.tools.task.domain import MAX_BYTES, Domain
+from astra_chat.tools.task.groups import Group, group_problems, in_rows
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import BadInput
 
@@ -118,6 +119,30 @@ def scalar_of(scalar: Scalar, parameter: str, operator: SeenOperator) -> dict[st
         return {}
     others = {"values": order} if scalar.type == "bool" else {"others": order[1:]}
     return {"value": order[0], **(others if len(order) > 1 else {})}
+
+
+def seen_groups(
+    domain: Domain, names: Mapping[str, str], operator: SeenOperator, *, by_one_pointer: bool
+) -> list[list[str]]:
+    """Arguments that share a buffer in some call, in the order in which they lie: rows beside each
+    other, or all at one address. Each is in one group."""
+    arguments = {parameter: name for name, parameter in names.items()}
+    found: list[list[str]] = []
+    for call in operator.calls:
+        for group in groups_of(call):
+            offsets = [call.tensors[name].offset_bytes for name in group]
+            known = [arguments[name] for name in group if name in arguments]
+            apart = len(set(offsets)) == len(offsets)
+            if (len(set(offsets)) == 1) != by_one_pointer or not (by_one_pointer or apart):
+                continue
+            if len(known) > 1 and not any(set(known) & set(other) for other in found):
+                found.append(known)
+    groups = [Group(args=tuple(group)) for group in found]
+    packed, same = ([], groups) if by_one_pointer else (groups, [])
+    wrong = {place[1] for place, _ in group_problems(domain.args, packed, same)}
+    able = [group for at, group in enumerate(found) if at not in wrong]
+    by_name = {arg.name: arg for arg in domain.args}
+    return [group for group in able if by_one_pointer or in_rows([by_name[name] for name in group])]
 
 
 def _as(scalar: Scalar, value: float) -> float:

@@ -19,6 +19,7 @@ from astra_chat.tools.capture.case_lists import (
     fitted,
     rows,
     scalar_of,
+    seen_groups,
 )
 from astra_chat.tools.capture.mapping import mapped, parse_map
 from astra_chat.tools.new.draft import MARK
@@ -31,6 +32,7 @@ from astra_chat.tools.task.toml_edits import (
     loaded,
     with_dim,
     with_fields,
+    with_pair,
     with_rows,
     without_comments,
 )
@@ -72,6 +74,7 @@ def refresh(
     text = before
     if domain_too:
         text = _with_scalars(before, domain, names, operator)
+        text = _with_groups(text, domain, names, operator)
         domain, raw = _domain(path, text, any_extent=True)
     found = fitted(domain, names, operator)
     text = _with_cases(text, domain, found, operator, source, domain_too)
@@ -110,6 +113,18 @@ def _with_scalars(
         if fields := scalar_of(scalar, names.get(scalar.name, ""), operator):
             text = with_fields(text, ("scalars", at), fields)
             text = without_comments(text, ("scalars", at), MARK)
+    return text
+
+
+def _with_groups(
+    text: str, domain: Domain, names: Mapping[str, str], operator: SeenOperator
+) -> str:
+    """Arguments that calls pass as views of one buffer, or by one pointer, where the contract names
+    none and may name them."""
+    for field, at_once in (("packed", False), ("same", True)):
+        groups = seen_groups(domain, names, operator, by_one_pointer=at_once)
+        if groups and not getattr(domain, field):
+            text = with_pair(text, field, groups, after="entry")
     return text
 
 

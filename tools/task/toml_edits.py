@@ -83,7 +83,7 @@ def without_comments(text: str, place: Path, mark: str) -> str:
     return "".join(lines)
 
 
-def with_pair(text: str, key: str, value: str, after: str) -> str:
+def with_pair(text: str, key: str, value: Any, after: str) -> str:
     """The text with another pair at its top level, behind the line of one that is there."""
     pairs, _ = spans_of(text)
     start, end = pairs.get((key,), (0, 0))

@@ -184,3 +184,27 @@ def test_scalars_of_the_calls_become_the_usual_values(tmp_path: Path) -> None:
     refresh(folder, calls(SeenCall(count=10, tensors=given, values={"eps": eps})), domain_too=True)
     (scalar,) = load_task(folder).scalars
     assert scalar.value == 1e-6 and scalar.others == (1e-5,)
+
+
+def test_views_of_one_buffer_become_a_group_of_the_contract(tmp_path: Path) -> None:
+    folder = task(tmp_path, "rotary_embedding")
+    path = folder / "task.toml"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith("packed = ")))
+    done = refresh(folder, calls(rotary(4, 5), rotary(8, 1, packed=False)), domain_too=True)
+    found = load_task(folder)
+    assert [group.args for group in found.packed] == [("query", "key")] and not found.same
+    assert found.bench[0][0].packed == "" and found.bench[0][0].pads and not done.lines
+
+
+def test_one_pointer_for_two_arguments_becomes_a_group_of_the_contract(tmp_path: Path) -> None:
+    folder = task(tmp_path, "rmsnorm")
+    args = [arg for arg in load_task(folder).args if len(arg.shape) == 2]
+    given = {arg.name: tensor(4, 64, buffer=0) for arg in args}
+    weight = {"weight": tensor(64, buffer=1)}
+    refresh(
+        folder, calls(SeenCall(count=1, tensors={**given, **weight}, values={})), domain_too=True
+    )
+    found = load_task(folder)
+    assert [set(group.args) for group in found.same] == [{arg.name for arg in args}]
+    assert found.bench[0][0].packed == "same"
