@@ -3,15 +3,17 @@
 Rounding errors have no direction. A kernel that truncates some columns has a bias there, which adds
 up over the layers of a model, though each of its results may be allowed. So the errors of columns
 with one remainder modulo 8, 16, 32 and 64 are compared with the other columns' of the same rows,
-and that with the same difference of the baseline. What a row has in common, such as a scale that is
-an ulp too small, is no difference between columns. Where each row is ordered by value, as the
-largest k of a row are, a column stands for a size, and sizes have errors of their own: such columns
-are not compared.
+and that with the same difference of the baseline on the same cases: where results repeat, as those
+of gathered rows do, so do their roundings, and those are the same for both. What a row has in
+common, such as a scale that is an ulp too small, is no difference between columns. Where each row
+is ordered by value, as the largest k of a row are, a column stands for a size, and sizes have
+errors of their own: such columns are not compared.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,13 +78,17 @@ class Sums:
         return variance
 
 
+Kind = tuple[str, DTypeName]
+"""An argument and its dtype."""
+
+
 @dataclass
 class ColumnBias:
-    """Signed errors of one kernel, by argument and dtype."""
+    """Signed errors of one kernel, by argument and dtype, and by the case's key."""
 
-    sums: dict[tuple[str, DTypeName], Sums] = field(default_factory=dict)
+    sums: dict[Kind, dict[str, Sums]] = field(default_factory=dict)
     ties: Ties = field(default_factory=Ties)
-    _last: dict[tuple[str, DTypeName], MeasuredPiece] = field(default_factory=dict)
+    _last: dict[Kind, MeasuredPiece] = field(default_factory=dict)
 
     def add(self, piece: MeasuredPiece) -> None:
         """Count a piece of results. Of special values errors mean nothing, and where values follow
@@ -95,15 +101,18 @@ class ColumnBias:
         if shape[-1] < MODULI[0]:
             return
         kind = piece.arg.name, piece.arg.dtype_of(case)
-        self.sums.setdefault(kind, Sums.none()).__iadd__(_sums(piece, shape[-1]))
+        by_case = self.sums.setdefault(kind, {})
+        by_case.setdefault(case.key, Sums.none()).__iadd__(_sums(piece, shape[-1]))
         self._last[kind] = piece._replace(got=piece.got[:1], expected=piece.expected[:1])
 
     def beside(self, baseline: ColumnBias) -> Wrong | None:
         """The columns whose errors lean another way than the baseline's, or ties that do."""
         if wrong := self.ties.beside(baseline.ties):
             return wrong
-        for kind, sums in self.sums.items():
-            own = baseline.sums.get(kind, Sums.none())
+        for kind, by_case in self.sums.items():
+            of_baseline = baseline.sums.get(kind, {})
+            both = [key for key in by_case if key in of_baseline]
+            sums, own = (_total(found[key] for key in both) for found in (by_case, of_baseline))
             least = LEAST_NARROW if is_narrow(self._last[kind]) else LEAST_FLOAT32
             apart = sums.mean - own.mean
             sigma = np.sqrt(sums.variance + own.variance)
@@ -113,9 +122,7 @@ class ColumnBias:
                 return self._wrong(kind, sums, own, np.unravel_index(worst, apart.shape))
         return None
 
-    def _wrong(
-        self, kind: tuple[str, DTypeName], sums: Sums, own: Sums, at: tuple[np.intp, ...]
-    ) -> Wrong:
+    def _wrong(self, kind: Kind, sums: Sums, own: Sums, at: tuple[np.intp, ...]) -> Wrong:
         piece, (direction, modulus, remainder) = self._last[kind], (int(place) for place in at)
         shape = piece.arg.shape_of(piece.case)
         count = int(sums.count[at])
@@ -135,6 +142,13 @@ class ColumnBias:
                 " column alike, to nearest"
             ),
         )
+
+
+def _total(parts: Iterable[Sums]) -> Sums:
+    total = Sums.none()
+    for part in parts:
+        total += part
+    return total
 
 
 def _sums(piece: MeasuredPiece, width: int) -> Sums:

@@ -80,6 +80,10 @@ def derived(
 ) -> dict[str, torch.Tensor]:
     """Sums of terms that no one states: |result| plus the largest change of the result over the
     relative change of the inputs. Raises NoFloat64.
+
+    Of n terms with signs of chance the changes show sqrt(n), and so it is with a sum's roundings.
+    Where numbers follow a pattern, its parts may be as large as all terms together: there the
+    result for absolute inputs counts, the sum itself of a product, up to sqrt(n) times as much.
     """
     generator = torch.Generator().manual_seed(case.seed % 2**32)
     largest = {arg.name: torch.zeros(arg.shape_of(case), dtype=torch.float64) for arg in args}
@@ -87,21 +91,43 @@ def derived(
         changed = {
             name: _changed(value, generator, flush=draw == DRAWS) for name, value in inputs.items()
         }
-        try:
-            moved = results(task, case, reference.reference(changed))
-        except Exception as error:  # the user's code may be for the inputs' own dtypes alone
-            raise NoFloat64(f"{type(error).__name__}: {error}") from None
+        moved = _results_of(task, reference, case, changed)
         for name, most in largest.items():
             if (left := moved[name]) is None or (right := expected[name]) is None:
                 return {}
             torch.maximum(most, _apart(left, right), out=most)
-    factor = _summands(task, case)
+    longest = _longest(task, case)
+    factor = 1.0
+    if longest > 1:
+        stated = task.precision.model_copy(update={"summands": str(longest)})
+        factor = stated.factor({}) / task.precision.factor({})
+    whole: Tensors = {}
+    if longest > 1 and case.values != "normal":
+        whole = _results_of(task, reference, case, {n: _size(v) for n, v in inputs.items()})
     found = {}
     for name, most in largest.items():
         value = expected[name]
         assert value is not None, "it was compared"
-        found[name] = (value.abs() + most / SHIFT) * factor
+        terms = value.abs() + most / SHIFT
+        if (positive := whole.get(name)) is not None:
+            most_terms = torch.minimum(positive.nan_to_num(0.0), terms * math.sqrt(longest))
+            terms = torch.maximum(terms, most_terms)
+        found[name] = terms * factor
     return found
+
+
+def _results_of(task: Task, reference: ModuleType, case: Case, inputs: Tensors) -> Tensors:
+    """The results for inputs of float64. Raises NoFloat64."""
+    try:
+        return results(task, case, reference.reference(inputs))
+    except Exception as error:  # the user's code may be for the inputs' own dtypes alone
+        raise NoFloat64(f"{type(error).__name__}: {error}") from None
+
+
+def _size(value: torch.Tensor | None) -> torch.Tensor | None:
+    """An input of floats without its signs, as float64; all else as it is."""
+    floats = value is not None and value.is_floating_point() and value.dim()
+    return value.double().abs() if value is not None and floats else value
 
 
 def _apart(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -125,18 +151,16 @@ def _changed(
     return exact * (1 + SHIFT * signs)
 
 
-def _summands(task: Task, case: Case) -> float:
-    """How much wider the band is for a sum, over the default: what the task states, else by the
-    longest axis that a result may be summed over: the last one of an input, or those that no
-    result has."""
-    if task.precision.summands != "1":
-        return 1.0
-    kept = {extent for arg in task.args if arg.written for extent in arg.shape}
+def _longest(task: Task, case: Case) -> int:
+    """Terms of a sum, where the task does not state them: the longest axis that a result may be
+    summed over, the last one of an input, or those that no result has. Otherwise 1."""
     longest = 1
+    if task.precision.summands != "1":
+        return longest
+    kept = {extent for arg in task.args if arg.written for extent in arg.shape}
     for arg in task.args:
         if arg.read and arg.index is None:
             shape = arg.shape_of(case)
             summed = [n for n, text in zip(shape, arg.shape, strict=True) if text not in kept]
             longest = max(longest, shape[-1], math.prod(summed))
-    stated = task.precision.model_copy(update={"summands": str(longest)})
-    return stated.factor({}) / task.precision.factor({})
+    return longest

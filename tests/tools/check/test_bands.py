@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -186,6 +187,23 @@ def test_columns_of_float32_that_lean_are_wrong(tmp_path: Path) -> None:
     leaning[:, 5::16] = torch.nextafter(leaning[:, 5::16], torch.zeros(()))
     wrong = kernel.judge({"out": leaning})
     assert isinstance(wrong, Wrong) and "columns 5 modulo 16 lean -" in wrong.note
+
+
+def test_roundings_of_rows_that_repeat_are_compared_with_the_baseline_s_own(tmp_path: Path) -> None:
+    """Each column of 256 equal rows has one error: it leans, in the baseline as in the candidate.
+    The baseline alone has run a second case, where nothing repeats."""
+    dims, (repeated, other) = {"tokens": 256, "d": 64}, (tmp_path / "a", tmp_path / "b")
+    for folder in (repeated, other):
+        folder.mkdir()
+    kernel = Kernel(repeated, "silu_and_mul", Case(dims=dims, dtype="float16", seed=5))
+    beside = Kernel(other, "silu_and_mul", Case(dims=dims | {"tokens": 2048}, dtype="float16"))
+    right = nearest(activated(kernel, exact=True), torch.float16)
+    right[:], exact = right[:1].clone(), np.fromfile(repeated / "out.expected").reshape(256, 64)
+    np.broadcast_to(exact[:1], exact.shape).tofile(repeated / "out.expected")
+    kernel.learn({"out": right})
+    beside.errors = kernel.errors
+    beside.learn({"out": nearest(activated(beside, exact=True), torch.float16)})
+    assert not isinstance(kernel.judge({"out": right}), Wrong)
 
 
 def test_columns_of_ordered_rows_are_sizes_and_not_compared(tmp_path: Path) -> None:
