@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.calls import CheckProgress
@@ -38,8 +39,12 @@ from astra_vgpu.ground.cubin import read_cubin
 
 CALLS = 480
 """Legal calls that are drawn for the kernels that no call of a check launches."""
-MOST_BESIDE = 4
-"""Calls of missing kernels beside which further ones are looked for."""
+DRAWN = 8
+"""Extents of a dim that are drawn beside a known call."""
+NEAREST = 3
+"""Known instantiations beside whose calls those of a missing one are looked for."""
+MOST_CALLS, MOST_CONFIRMING = 1_500, 12_000
+"""Calls that are looked at for missing kernels, in a check and to confirm a winner."""
 MOST_BYTES, MOST_US = 2**28, 500_000.0
 """Most bytes of a drawn call, and most time on the virtual GPU of one that is taken into a check; a
 confirmation takes longer ones, too."""
@@ -52,6 +57,8 @@ _NUMBER = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]{1,8}|\d{1,7})(?![\w.]*\.)")
 _SHIFT = re.compile(r"\b1[uUlL]*\s*<<\s*(\d{1,2})\b")
 
 
+Extents = dict[str, list[list[int]]]
+"""Groups of extents of each dim that may select a kernel."""
 Further = Callable[[Runner, Build, Sequence[Case], CheckProgress], Correct | Wrong | Failure]
 """Checks further cases of the build."""
 
@@ -67,6 +74,8 @@ class CheckedKernels:
     """Calls whose plans were looked at."""
     launched: set[str] = field(default_factory=set)
     """Mangled names of the kernels launched by calls that were executed and compared."""
+    shortest: dict[str, Case] = field(default_factory=dict)
+    """The shortest call known to launch each kernel."""
 
     def fault(
         self, seen: CheckProgress, compared: Sequence[Case], further: Further
@@ -91,39 +100,59 @@ class CheckedKernels:
 
     def _ran(self, cases: Sequence[Case]) -> None:
         """These calls were executed and compared. Their plans are known."""
-        for plan in self.runner.record(self.built, cases) if cases else ():
-            if isinstance(plan, LaunchPlan):
-                self.launched |= plan.kernel_names
-        self.calls += len(cases)
+        self.launched |= self._look_at(cases)
 
     def _sought(self) -> tuple[Case, ...]:
         """Legal calls that launch what is missing: of each kernel the shortest that was found; and
         the first on which the launcher crashes."""
         task, rng = self.runner.task, self.runner.seed.of("calls of kernels").random()
-        missing = self.missing
-        shortest, crashes = dict[str, Case](), list[Case]()
-        self._look_at(list(_near(task, missing, self._source, rng)), shortest, crashes)
-        met = [shortest[name] for name in missing if name in shortest]
-        if 0 < len(met) < len(missing):
-            beside = [one for case in met[:MOST_BESIDE] for one in _beside(task, case)]
-            self._look_at(beside, shortest, crashes)
-        new = [shortest[name] for name in missing if name in shortest]
+        missing, crashes = self.missing, list[Case]()
+        extents = {name: _extents(task, name, missing, self._source) for name in task.dims}
+        self._look_at(list(_near(task, missing, extents, rng)), crashes)
+        most = self.calls + (MOST_CONFIRMING if self.confirming else MOST_CALLS)
+        tried = set[str]()
+
+        def draw(name: str) -> list[int]:
+            return [rng.choice(rng.choice(extents[name])) for _ in range(DRAWN)]
+
+        while cases := list(
+            islice(self._beside_known(missing, tried, draw), max(0, most - self.calls))
+        ):
+            self._look_at(cases, crashes)
+        new = [self.shortest[name] for name in missing if name in self.shortest]
         new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
         return tuple({case.key: case for case in [*new, *crashes[:1]]}.values())
 
-    def _look_at(
-        self, cases: Sequence[Case], shortest: dict[str, Case], crashes: list[Case]
-    ) -> None:
-        """Record these calls' plans; the shortest call of each kernel and crashes are added."""
-        task = self.runner.task
+    def _beside_known(
+        self, missing: Sequence[str], tried: set[str], draw: Callable[[str], list[int]]
+    ) -> Iterator[Case]:
+        """Calls beside those of the known kernels that are most like the ones not met so far, but
+        for what lies beside a call that was `tried`; none once all are met. `draw` gives some
+        extents of a dim."""
+        numbers = dict[str, set[int]]()
+        for name in missing:
+            if name not in self.shortest:
+                for other in _most_alike(name, self.shortest)[:NEAREST]:
+                    numbers.setdefault(other, set()).update(_differing_numbers(name, other))
+        for other, own in numbers.items():
+            if (seed := self.shortest[other]).key not in tried:
+                tried.add(seed.key)
+                yield from _beside(self.runner.task, seed, own, draw)
+
+    def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> set[str]:
+        """Record these calls' plans. Returns the kernels they launch; of each the shortest call is
+        known then. Crashes of the launcher are added."""
+        task, met = self.runner.task, set[str]()
         self.calls += len(cases)
-        plans = zip(cases, self.runner.record(self.built, cases), strict=True)
+        plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
+                met |= plan.kernel_names
                 for name in plan.kernel_names:
-                    shortest.setdefault(name, case)
-            elif isinstance(plan, Crashed) and plan.case == case:
+                    self.shortest.setdefault(name, case)
+            elif isinstance(plan, Crashed) and plan.case == case and crashes is not None:
                 crashes.append(case)
+        return met
 
     def _refused(self) -> Refused | None:
         names = self.missing
@@ -161,11 +190,10 @@ def _us(task: Task, case: Case) -> float:
     return estimated_us(task, Combination.of(case), case.dims)
 
 
-def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> Iterator[Case]:
+def _near(task: Task, names: Sequence[str], extents: Extents, rng: random.Random) -> Iterator[Case]:
     """Legal calls of MOST_BYTES at most, most with extents that may select a kernel."""
     if not names:
         return
-    extents = {name: _extents(task, name, names, source) for name in task.dims}
     served = [case.dims for case in (*task.check, *(c for c, _ in (*task.bench, *task.demo)))]
     for number in range(CALLS):
         kind = task.combinations[number % len(task.combinations)]
@@ -175,19 +203,59 @@ def _near(task: Task, names: Iterable[str], source: str, rng: random.Random) -> 
             yield case
 
 
-def _beside(task: Task, case: Case) -> Iterator[Case]:
+def _arguments(mangled: str) -> list[str]:
+    return template_arguments(mangled).strip("<>").split(", ")
+
+
+def _template_numbers(mangled: str) -> set[int]:
+    return {int(number) for number in re.findall(r"\d{1,7}", template_arguments(mangled))}
+
+
+def _differing(name: str, other: str) -> list[str]:
+    """Arguments of one instantiation that another of the same template has not."""
+    pairs = zip(_arguments(name), _arguments(other), strict=False)
+    return [own for own, theirs in pairs if own != theirs]
+
+
+def _differing_numbers(name: str, other: str) -> set[int]:
+    return {int(text) for text in _differing(name, other) if text.isdecimal()}
+
+
+def _most_alike(name: str, known: Iterable[str]) -> list[str]:
+    """The known instantiations of the same template, those first that differ in fewest
+    arguments."""
+    alike = [other for other in known if kernel_name(other) == kernel_name(name)]
+    return sorted(alike, key=lambda other: (len(_differing(name, other)), other))
+
+
+def _beside(
+    task: Task, case: Case, numbers: Iterable[int], draw: Callable[[str], list[int]]
+) -> Iterator[Case]:
     """Legal calls that differ from this one in dtypes and one scalar or extent: the instantiations
-    of one template are often chosen beside each other."""
-    for kind in task.combinations:
-        changed = [{s.name: value} for s in task.scalars if s.varies for value in s.named]
-        for scalars in changed or [{}]:
-            yield from _legal(task, kind, case, dict(case.dims), scalars)
-        for name, dim in task.dims.items():
-            others = dim.values or (case.dims[name] // 2, 2 * case.dims[name], 4 * case.dims[name])
-            for extent in others:
-                kept = legal_near(task, kind, {**case.dims, name: extent}, [name])
-                for scalars in changed or [{}]:
-                    yield from _legal(task, kind, case, kept, scalars)
+    of one template are often chosen beside each other, and by the `numbers` of its arguments or
+    by those of the source, of which `draw` gives some. Each as it lies, and aligned."""
+    plain = case.model_copy(update={"pads": {}, "offsets": {}, "offset": 0})
+    for one in {each.key: each for each in (plain, case)}.values():
+        for kind in task.combinations:
+            changed = [{s.name: value} for s in task.scalars if s.varies for value in s.named]
+            for scalars in [{}, *changed]:
+                yield from _legal(task, kind, one, dict(case.dims), scalars)
+            for name in task.dims:
+                others = _other_extents(task, name, case.dims[name], numbers)
+                for extent in dict.fromkeys([*others, *draw(name)]):
+                    kept = legal_near(task, kind, {**case.dims, name: extent}, [name])
+                    yield from _legal(task, kind, one, kept, {})
+
+
+def _other_extents(task: Task, name: str, own: int, numbers: Iterable[int]) -> list[int]:
+    """Extents of a dim beside one of a call: its ends, some powers of two apart, and multiples of
+    the numbers."""
+    dim = task.dims[name]
+    if dim.values:
+        return list(dim.values)
+    apart = [own // 16, own // 4, own // 2, 2 * own, 4 * own, 16 * own, dim.min, dim.max]
+    multiples = [number << bits for number in numbers for bits in range(13)]
+    return sorted({extent for extent in [*apart, *multiples] if dim.min <= extent <= dim.max})
 
 
 def _legal(
@@ -205,7 +273,7 @@ def _dims(
     task: Task,
     kind: Combination,
     rng: random.Random,
-    extents: dict[str, list[list[int]]],
+    extents: Extents,
     served: Sequence[Dims],
 ) -> Dims:
     """Half of the other dims at an extent that may select a kernel, or as in a served call; and of
@@ -232,7 +300,7 @@ def _extents(task: Task, name: str, names: Iterable[str], source: str) -> list[l
     multiples, numbers of the source, extents of the task's own calls, powers of two; each with its
     neighbors."""
     dim = task.dims[name]
-    of_templates = {int(n) for k in names for n in re.findall(r"\d{1,7}", template_arguments(k))}
+    of_templates = {number for mangled in names for number in _template_numbers(mangled)}
     of_source = {int(text, 0 if text.startswith("0x") else 10) for text in _NUMBER.findall(source)}
     of_source |= {1 << int(bits) for bits in _SHIFT.findall(source) if int(bits) < 31}
     own = {case.dims[name] for case in task.check}

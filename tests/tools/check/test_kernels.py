@@ -82,6 +82,15 @@ def test_a_wrong_kernel_beyond_a_number_of_the_launcher_is_met(judge: Judge, sca
     assert fault.case in seen.sought
 
 
+def test_one_of_a_template_is_found_beside_another(judge: Judge, scalar: str) -> None:
+    """No number of the source or the template is the width, but 13 times a power of two is."""
+    source = with_paths(scalar, "tokens > 77", "")
+    one = "rare<4352><<<"
+    assert source.count(one) == 1
+    fault, seen = judge(source.replace(one, "(d == (13 << 8) ? rare<13> : rare<1>)<<<"), True)
+    assert fault is None and seen.never_launched == ()
+
+
 def test_what_no_legal_call_launches_is_named_and_not_confirmed(judge: Judge, scalar: str) -> None:
     """More tokens than the contract allows."""
     source = with_paths(scalar, "tokens > 2000000", "")
