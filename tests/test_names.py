@@ -59,6 +59,7 @@ def shared_by_us() -> dict[tuple[str, str], list[str]]:
     return shared_names(sources(LAYERS[1:]))
 
 
+@pytest.mark.second_tier
 def test_no_two_classes_of_a_layer_are_called_alike() -> None:
     found = shared_by_us()
     offenders = {k: places for k, places in found.items() if k[1] not in ALLOWED.get(k[0], {})}

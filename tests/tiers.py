@@ -1,11 +1,11 @@
 """Two tiers of tests: `make test` runs the first, `make test-all` both.
 
-The first tier runs every test once: of one with parameters one of them, which depends on the
-test's name, so that all kinds of parameters are met. The second tier has the rest, what needs a
-GPU, and what is marked `second_tier`: long searches, fits and kills at full count. Of one test's
-parameters it has at most MOST, evenly spread, or as many as its mark `sampled(n)` says; what is
-marked `in_full` is in neither. For all of them run pytest without `--tier`, which runs whatever is
-selected.
+The first tier runs every test that takes at most some two seconds on an idle core: of one with
+parameters one of them, which depends on the test's name, so that all kinds of parameters are met.
+The second tier has the rest, what needs a GPU, and what is marked `second_tier`: what takes longer,
+such as searches, fits and kills at full count. Of one test's parameters it has at most MOST, or as
+many as its mark `sampled(n)` says, evenly spread; what is marked `in_full` is in neither. For all
+of them run pytest without `--tier`, which runs whatever is selected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tier = Literal["first", "second"]
 MARK = "second_tier"
 SAMPLED = "sampled"
 IN_FULL = "in_full"
-MOST = 2
+MOST = 1
 """Parameters of a test in the second tier."""
 
 

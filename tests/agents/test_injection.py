@@ -279,6 +279,7 @@ def test_markup_is_shown_as_it_stands() -> None:
     assert out.getvalue() == "[bold red]accepted[/bold red] :white_check_mark:\n"
 
 
+@pytest.mark.second_tier
 def test_a_real_compiler_says_it_and_the_fixer_speaks(task: Task) -> None:
     """nvcc prints the words; what counts is that there is no object."""
     texts = [text for text in TEXTS if "\n" not in text and text.isprintable()]

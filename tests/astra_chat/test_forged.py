@@ -110,6 +110,7 @@ def _tree(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [*FORGERIES, *RECORDINGS])
+@pytest.mark.second_tier
 def test_what_is_forged_does_nothing(name: str, met: dict[str, Met]) -> None:
     found, forgery = met[name], {**FORGERIES, **RECORDINGS}[name]
     assert found.code == 2, found.lines

@@ -72,12 +72,14 @@ def test_the_script_comes_true_on_the_virtual_gpu(whole: tuple[Path, Path, str])
     assert "estimated for NVIDIA H200" in stdout
 
 
+@pytest.mark.second_tier
 def test_the_folder_is_complete(whole: tuple[Path, Path, str]) -> None:
     _, out, _ = whole
     assert "float4" in (out / "best.cu").read_text()
     assert {path.name for path in (out / "best").iterdir()} >= {"doubled.so", "README.md"}
 
 
+@pytest.mark.second_tier
 def test_a_stranger_can_judge_it_again(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     """The task folder and the best candidate come back out of the transcript alone."""
     folder, out, _ = whole

@@ -80,6 +80,7 @@ def test_an_attack_is_caught_before_it_runs(
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("attack", "gate"), RUNNING, ids=named(RUNNING))
+@pytest.mark.second_tier
 def test_an_attack_is_caught_when_it_runs(
     bench: Benches, device: Device, attack: gates.Attack, gate: str
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_attack_is_caught_when_it_runs(
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("task", "file"), gates.honest(), ids=[f for _, f in gates.honest()])
+@pytest.mark.second_tier
 def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
     said = gates.honest_words(bench(task), gates.honest_source(file))
     if device.kind == "virtual" and said.startswith("unsupported"):

@@ -76,6 +76,7 @@ def request_of_a_run() -> tuple[str, list[str]]:
     return str(oracle_cases[0].folder), readable
 
 
+@pytest.mark.second_tier
 def test_the_runner_never_holds_the_expected_values(
     request_of_a_run: tuple[str, list[str]],
 ) -> None:
@@ -87,6 +88,7 @@ def test_the_runner_never_holds_the_expected_values(
     assert [path for path in readable if Path(path).parent.name == "inputs"]
 
 
+@pytest.mark.second_tier
 def test_a_prepared_runner_never_holds_the_expected_values(tmp_path: Path) -> None:
     """The process that waits for its request may read all inputs, which lie apart."""
     oracle = Oracle(ROW_SUM)
@@ -135,6 +137,7 @@ def test_profile_and_time_run_the_same_file() -> None:
     assert again.cached and again.library == built.library
 
 
+@pytest.mark.second_tier
 def test_a_runner_cannot_change_what_was_built(
     request_of_a_run: tuple[str, list[str]], tmp_path: Path
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_runner_cannot_change_what_was_built(
     oracle.close()
 
 
+@pytest.mark.second_tier
 def test_a_runner_reaches_neither_the_lease_nor_what_another_left(
     request_of_a_run: tuple[str, list[str]],
 ) -> None:

@@ -20,6 +20,7 @@ def test_each_class_has_twelve_kernels_of_six_tasks() -> None:
         assert len({one.task for one in ALL if one.kind == kind}) >= 6, kind
 
 
+@pytest.mark.second_tier
 def test_every_edit_applies_to_its_baseline() -> None:
     assert len({one.id for one in ALL}) == len({one.source for one in ALL}) == len(ALL)
 

@@ -75,6 +75,7 @@ def test_h200_and_h100_are_committed() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+@pytest.mark.second_tier
 def test_the_committed_measurement_is_of_winners(path: Path) -> None:
     layer = read_layer(path)
     assert set(layer.candidates) == set(TASKS) and [s.tokens for s in layer.steps] == [1, 8, 64]
@@ -82,6 +83,7 @@ def test_the_committed_measurement_is_of_winners(path: Path) -> None:
     assert layer.candidates.keys() == winners(RUNS).keys()
 
 
+@pytest.mark.second_tier
 def test_a_task_without_a_run_is_named() -> None:
     with pytest.raises(BadInput, match="moe_sum_reduce"):
         winners([path for path in RUNS if "moe_sum_reduce" not in path.name])

@@ -23,6 +23,7 @@ def runs() -> list[LiveRun]:
     return load(live_runs())
 
 
+@pytest.mark.second_tier
 def test_the_document_has_the_table_of_what_is_recorded(runs: list[LiveRun]) -> None:
     table = live_estimates.document(live_estimates.read_estimates(ESTIMATES), runs)
     assert table in (ROOT / "docs" / "research" / "estimate.md").read_text()

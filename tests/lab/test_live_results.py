@@ -20,6 +20,7 @@ TEAM, SINGLE = LIVE / "silu_and_mul.jsonl", LIVE / "silu_and_mul-single.jsonl"
 MEASURED = EXAMPLES / "h200/silu_and_mul-paper.json"
 
 
+@pytest.mark.second_tier
 def test_the_document_in_the_repository_is_made_from_its_transcripts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

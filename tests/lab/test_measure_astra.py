@@ -19,6 +19,7 @@ def test_turns(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < float(found[1]) <= float(found[2]) and int(found[3]) > 20
 
 
+@pytest.mark.second_tier
 def test_checks(capsys: pytest.CaptureFixture[str]) -> None:
     """A task in which one case is wrong would end it."""
     checks("virtual", ["moe_align_block_size"])

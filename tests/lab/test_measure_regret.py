@@ -17,6 +17,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.second_tier
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")

@@ -27,6 +27,7 @@ def evidence() -> list[Evidence]:
     return [read(EXAMPLES / name) for name in FILES]
 
 
+@pytest.mark.second_tier
 def test_the_page_is_what_the_command_makes_of_the_records(evidence: list[Evidence]) -> None:
     runs = load(live_runs())
     page = (ROOT / "docs" / "research" / "over-today.md").read_text()

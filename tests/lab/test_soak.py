@@ -34,6 +34,7 @@ def test_the_bound_is_clopper_and_pearsons(rejected: int, judged: int, bound: fl
     assert upper_bound(rejected, judged) == pytest.approx(bound, abs=2e-6)
 
 
+@pytest.mark.second_tier
 def test_kernels_of_every_task_are_judged() -> None:
     kernels = honest_kernels()
     assert len({kernel.name for kernel in kernels}) == len(kernels) > 100

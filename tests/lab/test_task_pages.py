@@ -37,6 +37,7 @@ def runs() -> list[LiveRun]:
         return load([Path("transcripts/recorded.tar.xz/live/*/*")])
 
 
+@pytest.mark.second_tier
 def test_the_pages_in_the_repository_are_made_from_its_files(
     runs: list[LiveRun], evidence: list[Evidence]
 ) -> None:

@@ -67,6 +67,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=14).map("".join))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.second_tier
 def test_names_agree_with_the_compilers_preprocessor(source: str) -> None:
     found = list(tokens(source))
     done = subprocess.run(

@@ -73,6 +73,7 @@ def test_other_chips_of_a_like_name_have_no_constants(name: str) -> None:
     assert spec_for_device_name(name) is None
 
 
+@pytest.mark.second_tier
 def test_no_other_file_names_an_architecture() -> None:
     """Else a new GPU would have to be named in many places. PTX written by hand names the oldest
     that it runs on."""

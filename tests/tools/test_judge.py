@@ -93,6 +93,7 @@ def test_a_source_without_the_entry_is_refused(judge: Judge, scalar: str) -> Non
     assert isinstance(outcome, Refused) and "silu_and_mul" in outcome.findings[0].what
 
 
+@pytest.mark.second_tier
 def test_build_errors_come_with_their_lines(judge: Judge, scalar: str) -> None:
     report = judge.build(scalar.replace("const float gate =", "const flaot gate ="))
     assert isinstance(report.result, BuildFailed) and "flaot" in report.result.log
@@ -110,6 +111,7 @@ def test_extra_cases_are_really_run(judge: Judge, scalar: str) -> None:
     assert isinstance(outcome, Wrong) and outcome.case == extra
 
 
+@pytest.mark.second_tier
 def test_profile_alone(judge: Judge, scalar: str) -> None:
     profile = judge.profile(scalar)
     assert isinstance(profile, Profile) and len(profile.metrics) >= 5 and profile.why
@@ -130,6 +132,7 @@ def test_every_timed_case_has_a_profile_whose_parts_add_up(judge: Judge) -> None
     assert len(outcome.other_profiles) == len(outcome.cases) - 1
 
 
+@pytest.mark.second_tier
 def test_build_reports_resources(judge: Judge, scalar: str) -> None:
     report = judge.build(scalar)
     assert isinstance(report.result, Built)
@@ -143,6 +146,7 @@ def test_a_running_evaluation_can_be_cancelled(task: Task, device: Device) -> No
             judge.evaluate(judge.baseline)
 
 
+@pytest.mark.second_tier
 def test_a_strange_kernel_needs_isolation_or_trust(
     task: Task, scalar: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +159,7 @@ def test_a_strange_kernel_needs_isolation_or_trust(
         assert isinstance(judge.build(scalar).result, Built)
 
 
+@pytest.mark.second_tier
 def test_what_hides_from_the_guard_is_refused_by_the_audit(judge: Judge, scalar: str) -> None:
     asked = '#define ASK(x) asm("mov.u32 %0, %" #x ";" : "=r"(word))'
     used = "__global__ void ask(unsigned* out) { unsigned word; ASK(smid); *out = word; }"

@@ -25,6 +25,7 @@ def small(task: Task) -> Task:
 
 @pytest.mark.parametrize("name", task_names())
 @pytest.mark.sampled(2)
+@pytest.mark.second_tier
 def test_a_shipped_task_is_fit(name: str, device: Device) -> None:
     task = small(find_task(name))
     report = check_task(task, device)
@@ -35,6 +36,7 @@ def test_a_shipped_task_is_fit(name: str, device: Device) -> None:
     assert not wrongly, "every trivial output fails on every case on which it is wrong"
 
 
+@pytest.mark.second_tier
 def test_a_loose_tolerance_shows(device: Device) -> None:
     """Results are of float32 and their terms are not stated: all others are judged by place,
     too."""

@@ -116,7 +116,7 @@ def derived(
     return found
 
 
-def _results_of(task: Task, reference: ModuleType, case: Case, inputs: Tensors) -> Tensors:
+def _results_of(task: Task, reference: Any, case: Case, inputs: Tensors) -> Tensors:
     """The results for inputs of float64. Raises NoFloat64."""
     try:
         return results(task, case, reference.reference(inputs))

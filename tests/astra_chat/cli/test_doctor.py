@@ -107,6 +107,7 @@ def test_counter_permission_is_read_from_the_driver(tmp_path: Path) -> None:
     assert counters_permitted(1000, tmp_path / "none")
 
 
+@pytest.mark.second_tier
 def test_the_cuda_release_of_torch_is_read_without_importing_it() -> None:
     code = "import sys; from astra_chat.cli.doctor import torch_cuda_version as v; print(v() or '')"
     code += "; assert 'torch' not in sys.modules; import torch; print(torch.version.cuda or '')"

@@ -53,6 +53,7 @@ def read_only(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.second_tier
 def test_a_folder_that_cannot_be_written(read_only: Path, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     baseline = find_task("silu_and_mul").folder / "baseline.cu"
@@ -65,6 +66,7 @@ def test_a_folder_that_cannot_be_written(read_only: Path, tmp_path: Path) -> Non
         assert code in (2, 3) and len(lines) == 1 and "Permission denied" in lines[0], lines
 
 
+@pytest.mark.second_tier
 def test_a_disk_that_is_full_keeps_the_earlier_report(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     assert astra(tmp_path, lambda: None, "report", path) == (0, [])

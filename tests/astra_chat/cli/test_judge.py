@@ -47,6 +47,7 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
     assert "correct on" in out and f"built and run behind {WORDS[isolation()]}" in out
 
 
+@pytest.mark.second_tier
 def test_explained_failures_end_where_they_failed(command: Command, tmp_path: Path) -> None:
     broken = tmp_path / "broken.cu"
     broken.write_text(SCALAR.read_text().replace("return", "retrun"))
@@ -99,6 +100,7 @@ def test_a_task_is_checked(
     assert "seeded bugs: the check cases kill 4 of 4" in out
 
 
+@pytest.mark.second_tier
 def test_tasks_are_listed(command: Command) -> None:
     code, out, _ = command("tasks")
     assert code == 0 and "silu_and_mul: " in out and "baseline" not in out
@@ -195,6 +197,7 @@ def test_quiet_about_what_fails(command: Command, task_folder: Path) -> None:
     assert out.startswith(f"{name} build_failed: does not build: line ") and out.count("\n") == 1
 
 
+@pytest.mark.second_tier
 def test_quiet_about_a_profile(command: Command, task_folder: Path) -> None:
     kernel = task_folder / "script" / "vector.cu"
     code, out, _ = command(

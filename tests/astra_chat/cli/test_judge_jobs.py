@@ -55,6 +55,7 @@ main()
 """
 
 
+@pytest.mark.second_tier
 def test_a_worker_needs_neither_autogen_nor_openai(task: Task, tmp_path: Path) -> None:
     folder = put(tmp_path / "jobs", task)
     words = ["judge", "work", str(tmp_path), "--once", "--device", "virtual"]
@@ -91,6 +92,7 @@ def test_what_another_machine_has_must_be_said(
     assert code == 2 and "--judge elsewhere" in capsys.readouterr().err
 
 
+@pytest.mark.second_tier
 def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path) -> None:
     (task_folder / "baseline.cu").write_text(BROKEN_BASELINE)
     options = ["--models", "scripted", "--device", "virtual", "--judge", "detached", *NO_MUTANTS]
@@ -118,6 +120,7 @@ def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path
     assert command("judge", "unpack", runs / "a" / TRANSCRIPT, runs)[0] == 2
 
 
+@pytest.mark.second_tier
 def test_a_host_judges_while_the_run_goes_on(
     task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def astra(*words: object) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["--no-wait", "ctrl-c"])
+@pytest.mark.second_tier
 def test_a_run_stops_with_exit_code_4_and_goes_on(task: Task, tmp_path: Path, how: str) -> None:
     """In a process of its own, whose Ctrl-C is a signal."""
     box, out = tmp_path / "box", tmp_path / "out"

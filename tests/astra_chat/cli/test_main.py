@@ -167,6 +167,7 @@ def test_a_run_that_would_overwrite_is_refused(command, task_folder: Path, tmp_p
     assert path.read_bytes() == before
 
 
+@pytest.mark.second_tier
 def test_no_compiler_is_exit_3(task_folder: Path, tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("CUDA_HOME", "CUDA_PATH")}
     environment |= {"PATH": str(tmp_path), "CXX": "no-such-compiler"}

@@ -50,6 +50,7 @@ def check(answers: dict[str, Reply], models: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.second_tier
 def test_every_role_is_tried_and_says_what_came() -> None:
     code, lines, stderr = check(ANSWERS, "openai:o4-mini,selector=openai:chooser")
     assert code == 0 and stderr == ""
@@ -65,6 +66,7 @@ def test_every_role_is_tried_and_says_what_came() -> None:
     assert "openai:chooser" in lines[-1] and "openai:o4-mini" in lines[0]
 
 
+@pytest.mark.second_tier
 def test_what_fails_is_said_in_its_own_line() -> None:
     answers = ANSWERS | {
         "gone": failed(404, "no model called gone"),
@@ -85,6 +87,7 @@ def test_what_fails_is_said_in_its_own_line() -> None:
 
 
 @pytest.mark.parametrize(("level", "lines"), [("info", 1), ("warning", 1), ("error", 0)])
+@pytest.mark.second_tier
 def test_waiting_for_a_busy_server_is_said(level: str, lines: int) -> None:
     first = [failed(429)]
 
@@ -103,6 +106,7 @@ def test_waiting_for_a_busy_server_is_said(level: str, lines: int) -> None:
     assert done.stderr.startswith(busy if lines else "")
 
 
+@pytest.mark.second_tier
 def test_trials_as_one_document() -> None:
     models = "openai:o4-mini,selector=openai:chooser,coder=openai:gone"
     answers = ANSWERS | {"gone": failed(404, "no model called gone")}
@@ -204,6 +208,7 @@ def clockless(shown: str) -> str:
     return re.sub(r"  [\d.]+ s$", "", names, flags=re.MULTILINE)
 
 
+@pytest.mark.second_tier
 def test_mistakes_cost_no_request(task: Task, tmp_path: Path) -> None:
     with serving(by_script(load_script(task))) as server:
         done = command(

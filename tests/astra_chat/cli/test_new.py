@@ -42,6 +42,7 @@ def task(folder: Path, baseline: str = SCALAR, reference: str = REFERENCE) -> st
     return str(folder / "doubled")
 
 
+@pytest.mark.second_tier
 def test_new_lists_what_is_left_and_check_insists_on_it(tmp_path: Path) -> None:
     made = astra(tmp_path, "new", "mine", "--from", KERNELS / "rms_norm_torch.cu")
     assert made.returncode == 0 and made.stderr == ""
@@ -56,6 +57,7 @@ def test_new_lists_what_is_left_and_check_insists_on_it(tmp_path: Path) -> None:
     assert again.returncode == 2 and "mine exists" in again.stderr
 
 
+@pytest.mark.second_tier
 def test_a_complete_task_is_loaded(tmp_path: Path) -> None:
     assert complete_task(task(tmp_path), DEVICE).name
     assert complete_task("silu_and_mul", DEVICE).name == "silu_and_mul"
@@ -97,6 +99,7 @@ def test_a_baseline_that_disagrees_is_told_by_its_first_element(tmp_path: Path) 
     assert "expected" in words
 
 
+@pytest.mark.second_tier
 def test_all_errors_of_a_contract_are_told_at_once(tmp_path: Path) -> None:
     folder = Path(task(tmp_path))
     text = (folder / "task.toml").read_text()

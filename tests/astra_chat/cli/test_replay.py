@@ -77,6 +77,7 @@ def test_some_turns(path: Path, words: list[str], numbers: list[int]) -> None:
     assert said.stdout.splitlines()[0] == whole.splitlines()[0]
 
 
+@pytest.mark.second_tier
 def test_through_a_pager(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     monkeypatch.setattr("click.echo_via_pager", lambda text, color: shown.append(text))

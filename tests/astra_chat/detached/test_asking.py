@@ -74,6 +74,7 @@ def test_what_was_changed_is_asked_for_again(task: Task, tmp_path: Path) -> None
     assert second != first and folders_in(tmp_path / "jobs") == sorted([first, second])
 
 
+@pytest.mark.second_tier
 def test_it_says_what_is_wrong(task: Task, tmp_path: Path) -> None:
     folder = asked(session(task, tmp_path), SCALAR)
     write_refusal(folder, "it asks for another GPU", "box:1")

@@ -92,6 +92,7 @@ def test_a_job_is_judged_on_a_host(
     assert isinstance(claim, JobClaim), "it was released"
 
 
+@pytest.mark.second_tier
 def test_the_hosts_refusal_comes_back(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def test_no_ssh_here(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         carry(put(tmp_path / "jobs", task))
 
 
+@pytest.mark.second_tier
 def test_a_result_of_another_job_does_not_count(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def packed(folder: Path) -> bytes:
     return folder.with_suffix(".zip").read_bytes()
 
 
+@pytest.mark.second_tier
 def test_two_jobs_at_a_time_each_under_its_lease(task: Task, tmp_path: Path) -> None:
     folder = put(tmp_path / "jobs", task)
     worker = GpuWorker("virtual", idle_s=None)
@@ -58,6 +59,7 @@ def test_as_many_jobs_as_the_cores_have_work_for(cores: float, gpus: int, jobs: 
 
 
 @pytest.mark.parametrize("how", ["ended", "nobody looks"])
+@pytest.mark.second_tier
 def test_a_lease_that_is_over_leaves_no_process(task: Task, tmp_path: Path, how: str) -> None:
     """It is given back, or whoever had it is gone."""
     source = (task.folder / "baseline.cu").read_text() + f"// {tmp_path.name} {how}\n"

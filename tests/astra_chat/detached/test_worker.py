@@ -28,6 +28,7 @@ from tests.tools.tuning.test_tuning_judge import SLOW
 LARGE = Case(dims={"rows": 4096, "d": 4096}, dtype="float32")
 
 
+@pytest.mark.second_tier
 def test_a_job_is_judged_with_its_own_seed(task: Task, tmp_path: Path) -> None:
     """The real judge works from files alone: the task's folder is gone."""
     folder = put(tmp_path / "run" / "jobs", task, KERNELS["broken.cu"])

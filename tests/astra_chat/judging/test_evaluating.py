@@ -15,6 +15,7 @@ from astra_vgpu.ground.errors import AstraError
 from tests.chat_samples import BROKEN, SCALAR, VECTOR, WRONG
 
 
+@pytest.mark.second_tier
 def test_a_faster_kernel_is_timed_and_profiled(task_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(VECTOR)
     seen: list[Progress] = []

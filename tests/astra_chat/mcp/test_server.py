@@ -47,6 +47,7 @@ async def evaluated(client: Client, begun: Any) -> Any:
     return begun
 
 
+@pytest.mark.second_tier
 def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
     box = tmp_path / "box"
     run(task, box, tmp_path / "runs" / "one")

@@ -118,6 +118,7 @@ def test_it_need_not_wait(tmp_path: Path, how: str) -> None:
     assert not asked.stop_waiting(), "nobody waits now"
 
 
+@pytest.mark.second_tier
 def test_stop_and_go_come_to_the_end_of_the_script(task: Task, tmp_path: Path) -> None:
     box, result = tmp_path / "box", run(task, tmp_path / "box", tmp_path / "out")
     while result.summary.ended is not None and result.summary.ended.reason == "waiting":

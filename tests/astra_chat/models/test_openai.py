@@ -131,6 +131,7 @@ def test_unusable_replies_are_repaired_in_words(task: Task, tmp_path: Path, kind
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.second_tier
 def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) -> None:
     """Then the coder leaves the plan. A planner's pass would end the run: it breaks off instead."""
     reply, reason = UNUSABLE[kind]

@@ -162,6 +162,7 @@ def test_a_run_that_failed_fails_again(task: Task, tmp_path: Path, recording: Pa
     assert lines(again) == lines(live)
 
 
+@pytest.mark.second_tier
 def test_auto_goes_on_where_a_tape_ends(task: Task, tmp_path: Path, recording: Path) -> None:
     """What was paid for before a crash is not paid for again."""
     with serving(by_script(load_script(task))) as server:

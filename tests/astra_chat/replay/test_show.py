@@ -39,6 +39,7 @@ def test_replay_is_the_live_text(
     assert len(live.splitlines()) > 80, "and it is a whole run"
 
 
+@pytest.mark.second_tier
 def test_replay_needs_neither_autogen_nor_torch(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     code = (

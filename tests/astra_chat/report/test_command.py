@@ -153,6 +153,7 @@ main()
 
 
 @pytest.mark.parametrize("words", [["report", "-o", "out.html"], ["replay"], ["replay", "--json"]])
+@pytest.mark.second_tier
 def test_where_autogen_cannot_be_imported(transcript: Path, words: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ALONE, *words, str(transcript)],
@@ -165,6 +166,7 @@ def test_where_autogen_cannot_be_imported(transcript: Path, words: list[str]) ->
     assert "doubled" in done.stdout + "".join(p.read_text() for p in transcript.parent.glob("*.h*"))
 
 
+@pytest.mark.second_tier
 def test_without_autogen_a_run_cannot_start(transcript: Path) -> None:
     """What the test above takes away is really gone."""
     done = subprocess.run(

@@ -20,6 +20,7 @@ def measured() -> RunPage:
     return run_page(read(EXAMPLES / "h200/merge_state_v2.jsonl"), "run1")
 
 
+@pytest.mark.second_tier
 def test_a_measured_run(measured: RunPage) -> None:
     assert measured.basis == "measured" and measured.where == "measured on NVIDIA H200"
     assert measured.over and measured.left_out == []
@@ -50,6 +51,7 @@ def test_forged_times(tmp_path: Path, value: str) -> None:
     assert ("times cannot be true" in " ".join(page.left_out)) == (value == "0.0")
 
 
+@pytest.mark.second_tier
 def test_a_torn_line_is_said(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     path.write_text(path.read_text() + '{"v":2,')

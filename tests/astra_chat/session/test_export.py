@@ -45,6 +45,7 @@ def test_the_folder_is_complete(best: Path) -> None:
     assert {p.name for p in best.iterdir()} == MADE
 
 
+@pytest.mark.second_tier
 def test_the_module_loads_in_a_bare_process(best: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CALL_ON_THE_HOST, str(best / "silu_and_mul.so")],

@@ -27,6 +27,7 @@ def test_the_header_holds_what_a_stranger_needs(task: Task) -> None:
     assert str(task.folder) not in head.model_dump_json(), "no path of this machine"
 
 
+@pytest.mark.second_tier
 def test_torch_is_named_but_not_imported() -> None:
     code = (
         "import sys; from astra_chat.session import provenance\n"

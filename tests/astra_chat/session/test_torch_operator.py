@@ -101,6 +101,7 @@ def told(script: str, folder: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.second_tier
 def test_it_is_traced_without_a_gpu(best: Path) -> None:
     """Fake tensors and torch.export trace it: it stays one node, which writes its first
     argument."""

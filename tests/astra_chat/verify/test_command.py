@@ -18,6 +18,7 @@ def command(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.second_tier
 def test_a_table_says_which_claims_stand() -> None:
     result = command("verify", VIRTUAL)
     assert result.exit_code == 0
@@ -26,6 +27,7 @@ def test_a_table_says_which_claims_stand() -> None:
     assert command("verify", VIRTUAL, "--strict").exit_code == 1
 
 
+@pytest.mark.second_tier
 def test_a_forged_run_exits_with_1_and_says_what_fails(tmp_path: Path) -> None:
     path = forged(lambda events: last(events, "ended").update(ratio=1.7), tmp_path)
     result = command("verify", path)
@@ -33,6 +35,7 @@ def test_a_forged_run_exits_with_1_and_says_what_fails(tmp_path: Path) -> None:
     assert "ratio is recorded as 1.7, recomputed 1.49108" in " ".join(result.stdout.split())
 
 
+@pytest.mark.second_tier
 def test_a_bundle_is_verified_as_json(tmp_path: Path) -> None:
     out = tmp_path / "run.zip"
     packed = command("pack", VIRTUAL, "-o", out, "--no-build")

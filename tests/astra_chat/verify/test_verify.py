@@ -21,6 +21,7 @@ from tests.astra_chat.verify.forgeries import EXAMPLES, Edit, forged, judged, la
 @pytest.mark.parametrize(
     "path", sorted((EXAMPLES / "virtual").glob("*.jsonl")), ids=lambda p: p.stem
 )
+@pytest.mark.second_tier
 def test_all_claims_of_a_run_in_the_present_format_stand(path: Path) -> None:
     found = verify(read(path))
     assert found.stands and not found.notes
@@ -43,6 +44,7 @@ def test_measured_runs_stand_but_what_was_drawn_or_built_elsewhere(path: Path) -
     assert all("another version of the judge" in one.why for one in drawn)
 
 
+@pytest.mark.second_tier
 def test_one_baseline_for_all_of_a_session(tmp_path: Path) -> None:
     """In a local session another machine code is another baseline; of several machines nobody
     knows."""
@@ -144,6 +146,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.second_tier
 def test_a_forgery_fails(what: str, tmp_path: Path) -> None:
     edit, name = FORGERIES[what]
     found = verify(read(forged(edit, tmp_path)))
@@ -164,6 +167,7 @@ def test_a_time_below_the_limit_fails(tmp_path: Path) -> None:
     assert LIMITS in {one.name for one in found.claims if one.status == "fails"}
 
 
+@pytest.mark.second_tier
 def test_a_killed_run_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
     path = forged(lambda events: None, tmp_path)
     path.write_text("\n".join(path.read_text().splitlines()[:-2]) + "\n")

@@ -59,6 +59,7 @@ def key(root: Path) -> str:
     return Runs(root).list()[0].key
 
 
+@pytest.mark.second_tier
 def test_pages(get: Get, root: Path, server: Server) -> None:
     status, body, headers = get("")
     assert status == 200 and "doubled" in body and key(root) in body

@@ -36,12 +36,14 @@ def checked(folder: Path, what: str) -> list[Checked]:
     return list(check(find_task("silu_and_mul"), places, virtual_device("h200"), 2))
 
 
+@pytest.mark.second_tier
 def test_a_right_kernel_is_within_the_tolerance(tmp_path: Path) -> None:
     found = checked(tmp_path, "")
     assert len(found) == 2 and all(not one.wrong and 0 < one.share <= 1 for one in found)
     assert str(found[0]).startswith("headers, sglang: 1x3584 bfloat16: 0.")
 
 
+@pytest.mark.second_tier
 def test_a_wrong_kernel_and_one_that_does_not_build_are_said(tmp_path: Path) -> None:
     for name, what, said in (("a", "* 1.1f", "expected"), ("b", "+ nothing", "does not build")):
         (tmp_path / name).mkdir()
@@ -49,6 +51,7 @@ def test_a_wrong_kernel_and_one_that_does_not_build_are_said(tmp_path: Path) -> 
         assert found and all(said in one.wrong and said in str(one) for one in found)
 
 
+@pytest.mark.second_tier
 def test_the_command_prints_a_line_for_each(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

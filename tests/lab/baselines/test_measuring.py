@@ -57,6 +57,7 @@ def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_pa
         beside.__exit__()
 
 
+@pytest.mark.second_tier
 def test_nothing_begins_that_would_end_too_late(tmp_path: Path) -> None:
     measuring = BaselineMeasuring(tmp_path / "a.json", DEVICE, time.monotonic() + 3600)
     besides = [Beside(task, DEVICE) for task in TASKS]

@@ -16,7 +16,8 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.runners.answers import Tensors, read
-from astra_chat.tools.runners.oracle import _load, _write_case
+from astra_chat.tools.runners.oracle import _write_case
+from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Wrong
 
@@ -56,7 +57,7 @@ class Kernel:
 
     def __init__(self, folder: Path, name: str, case: Case) -> None:
         self.task, self.case, self.folder = find_task(name), case, folder
-        reference = _load(self.task.folder / "reference.py")
+        reference = load_reference(self.task)
         _write_case(self.task, reference, case, folder, folder, given=False)
         self.oracle_case = OracleCase(case, folder, folder)
         self.errors, self.seen = BaselineErrors(self.task), PrecisionSeen()

@@ -99,6 +99,7 @@ def by_heart(task: Task, source: str, device: Device, seed: Seed = SEED) -> Corr
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.second_tier
 def test_wrong_for_one_number_is_found(name: str, device: Device) -> None:
     task, source = faulty(FAULTS[name])
     outcome = by_heart(task, source, device)
@@ -106,6 +107,7 @@ def test_wrong_for_one_number_is_found(name: str, device: Device) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({fault.task for fault in FAULTS.values()}))
+@pytest.mark.second_tier
 def test_the_baseline_is_right_on_the_cases_of_its_numbers(name: str, device: Device) -> None:
     task = find_task(name)
     assert isinstance(by_heart(task, task.baseline, device), Correct)

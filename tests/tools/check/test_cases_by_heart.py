@@ -36,6 +36,7 @@ def strides(task: Task, some: Sequence[Case]) -> set[int]:
 
 
 @pytest.mark.parametrize("name", task_names())
+@pytest.mark.second_tier
 def test_all_cases_are_legal_small_and_reproducible(name: str) -> None:
     task = find_task(name)
     found = cases(name, MANY)

@@ -207,6 +207,7 @@ def test_results_remembered_by_address(bench: Bench, scalar: str) -> None:
     assert "cudaMalloc" in refused(bench.check(source[: source.rindex("}")] + keep))
 
 
+@pytest.mark.second_tier
 def test_work_that_stops_after_some_calls(bench: Bench, scalar: str) -> None:
     tired = f"  static int calls = 0;\n  if (++calls > 12) return cudaSuccess;\n{SWITCH}"
     assert "depends on" in refused(bench.check(edited(scalar, SWITCH, tired)))
@@ -330,6 +331,7 @@ def test_work_done_while_a_graph_is_captured_is_lost(
     assert isinstance(found, Refused) and "cudaStreamIsCapturing" in found.findings[0].what
 
 
+@pytest.mark.second_tier
 def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device: Device) -> None:
     """One number may be right by luck: an honest sum in another order was refused for that."""
     oracle = Oracle(ROW_SUM)
@@ -357,6 +359,7 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     oracle.close()
 
 
+@pytest.mark.second_tier
 def test_shared_cases_of_few_results_are_compared_and_not_measured(device: Device) -> None:
     """There are many of them: seven further seeds of each would take a judge seconds."""
     oracle = Oracle(ROW_SUM)
@@ -373,6 +376,7 @@ def test_shared_cases_of_few_results_are_compared_and_not_measured(device: Devic
     oracle.close()
 
 
+@pytest.mark.second_tier
 def test_a_case_is_not_judged_by_some_of_its_seeds(device: Device) -> None:
     """Where time runs out in between, one lucky result would refuse honest kernels."""
     oracle = Oracle(ROW_SUM)

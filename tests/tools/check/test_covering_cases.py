@@ -66,6 +66,7 @@ def test_served_extents_and_powers_of_two_are_levels_of_their_own() -> None:
     assert {16, 32, 64, 1024} <= {extent for level in levels for extent in level}
 
 
+@pytest.mark.second_tier
 def test_a_case_within_a_group_is_drawn() -> None:
     """Another seed takes other extents of a group, and other values of what a row leaves open."""
     of = design(TOPK, 2)
@@ -86,6 +87,7 @@ def test_what_no_case_combines_is_said() -> None:
     assert not draw_covering(ALIGN, random.Random(1))[1]
 
 
+@pytest.mark.second_tier
 def test_a_confirmation_s_cases_follow_from_its_seed() -> None:
     one, same, other = (draw_confirming(ALIGN, Seed(text))[0] for text in ("a", "a", "b"))
     triples = set(
@@ -97,6 +99,7 @@ def test_a_confirmation_s_cases_follow_from_its_seed() -> None:
     assert one == same != other and triples <= set(map(repr, one))
 
 
+@pytest.mark.second_tier
 def test_a_sweep_has_the_triples() -> None:
     assert not uncovered(TOPK, 3, draw_swept(TOPK, random.Random(4)))
 

@@ -26,6 +26,7 @@ def counted(task: Task, count: int = 400) -> Counter[str]:
     return Counter(case.packed for case in draw_swept(task, random.Random(1), count))
 
 
+@pytest.mark.second_tier
 def test_half_of_a_packed_task_s_cases_lie_in_one_buffer() -> None:
     kinds = counted(ROTARY)
     share = (kinds["rows"] + kinds["tensors"] + kinds["apart"]) / kinds.total()
@@ -64,6 +65,7 @@ def test_twins_lie_alike() -> None:
         assert (one.blocks, one.places) == (other.blocks, other.places)
 
 
+@pytest.mark.second_tier
 def test_in_place_calls_are_drawn_where_the_contract_has_them() -> None:
     task = find_task("rmsnorm")
     assert "same" not in counted(task, 100)

@@ -25,6 +25,7 @@ VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h200")
 LONG = Case(dims={"rows": 2, "d": 13_000}, dtype="float32")
 
 
+@pytest.mark.second_tier
 def test_what_the_launcher_cannot_launch_is_left_out_case_by_case(tmp_path: Path) -> None:
     """A kernel that is right for one width is wrong all the same, whatever the baseline fails."""
     task = failing_task(tmp_path, STAGED)

@@ -81,6 +81,7 @@ def test_each_is_legal_and_has_an_element_beyond(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EDITS)
+@pytest.mark.second_tier
 def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
     task, (old, new) = find_task(name), EDITS[name]
     assert old in task.baseline
@@ -94,6 +95,7 @@ def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
         assert found is None or "out_of_bounds" in found.what
 
 
+@pytest.mark.second_tier
 def test_a_kernel_that_no_shared_call_launches_gets_one_of_its_own() -> None:
     task = find_task("moe_sum_reduce")
     old, new = OF_ONE_KERNEL
@@ -152,6 +154,7 @@ def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
         asked.clear()
 
 
+@pytest.mark.second_tier
 def test_few_blocks_that_go_through_all_the_elements_are_honest() -> None:
     """No machine waits for that many turns of a loop: what is wrong there is not looked for."""
     task = find_task("silu_and_mul")

@@ -47,6 +47,7 @@ def shared(task: Task) -> list[Case]:
 
 
 @pytest.mark.parametrize("name", task_names())
+@pytest.mark.second_tier
 def test_every_drawn_case_is_legal_and_small(name: str) -> None:
     task = find_task(name)
     for case in (*drawn(task), *shared(task)):
@@ -137,6 +138,7 @@ def test_large_cases_too_meet_special_and_small_numbers(name: str) -> None:
     assert all(list(c.families.values()).count("mixed_rows") == 1 for c in mixed)
 
 
+@pytest.mark.second_tier
 def test_large_cases_reach_the_path_of_wide_vectors() -> None:
     """Aligned, in round rows, with many of them: what most kernels are written for."""
     task = find_task("rmsnorm")
@@ -161,6 +163,7 @@ def test_few_results_are_not_asked_for_their_precision() -> None:
             assert case.families
 
 
+@pytest.mark.second_tier
 def test_arguments_start_at_places_of_their_own() -> None:
     cases = [*shared(FUSED), *drawn(FUSED)]
     assert {offset for c in cases for offset in c.offsets.values()} == set(range(64))
@@ -215,6 +218,7 @@ def test_a_stated_seed_is_kept() -> None:
     assert seeded(case.model_copy(update={"seed": 4}), 9).seed == 4
 
 
+@pytest.mark.second_tier
 def test_rows_lie_apart_by_up_to_several_rows() -> None:
     cases = [*shared(FUSED), *drawn(FUSED)]
     assert all(set(c.pads) == {"input", "residual"} for c in cases)
@@ -228,6 +232,7 @@ def test_rows_lie_apart_by_up_to_several_rows() -> None:
         FUSED.require_legal(apart.model_copy(update={"pads": {"weight": 8}}))
 
 
+@pytest.mark.second_tier
 def test_scalars_are_drawn_over_their_range() -> None:
     (eps,) = FUSED.scalars
     assert eps.range is not None

@@ -70,12 +70,14 @@ def judge(device: Device, oracle: Oracle) -> Judge:
     return found
 
 
+@pytest.mark.second_tier
 def test_a_kernel_of_one_width_is_found_by_its_template_s_number(judge: Judge, scalar: str) -> None:
     fault, seen = judge(with_paths(scalar, "d == 4352", ""), True)
     assert fault is None and not seen.never_launched
     assert any(case.dims["d"] == 4352 and case.dtype == "float16" for case in seen.sought)
 
 
+@pytest.mark.second_tier
 def test_a_wrong_kernel_beyond_a_number_of_the_launcher_is_met(judge: Judge, scalar: str) -> None:
     fault, seen = judge(with_paths(scalar, "tokens >= 777 && d % 16 == 8", " * 1.5f"), False)
     assert isinstance(fault, Wrong) and fault.case.dims["tokens"] >= 777

@@ -79,6 +79,7 @@ def test_what_is_in_doubt_goes_through_the_check(oracle: Oracle, scalar: str) ->
     assert isinstance(outcomes["wrong"], Wrong), outcomes["wrong"]
 
 
+@pytest.mark.second_tier
 def test_special_values_are_judged_last(oracle: Oracle) -> None:
     dims = {"tokens": 1, "d": 8}
     plain = [Case(dims=dims, dtype="float16", seed=n) for n in range(MAX_JUDGED)]

@@ -43,6 +43,7 @@ def found(task: Task, oracle_cases: list[OracleCase]) -> list[Trial]:
     return trials(task, oracle_cases, BaselineErrors(task))
 
 
+@pytest.mark.second_tier
 def test_usual_values_tell_work_from_no_work(task: Task, oracle_cases: list[OracleCase]) -> None:
     usual = [t for t in found(task, oracle_cases) if t.case.values in ("normal", "large")]
     assert {t.output for t in usual} >= {
@@ -57,6 +58,7 @@ def test_usual_values_tell_work_from_no_work(task: Task, oracle_cases: list[Orac
     assert undetected(usual) == []
 
 
+@pytest.mark.second_tier
 def test_a_loose_tolerance_is_found(task: Task, oracle_cases: list[OracleCase]) -> None:
     wide = Tolerance(rtol=0.1, atol=100.0)
     args = tuple(
@@ -84,6 +86,7 @@ def test_what_is_right_may_pass_and_one_case_is_enough() -> None:
     ]
 
 
+@pytest.mark.second_tier
 def test_zeros_are_right_where_one_product_is_just_above_the_smallest_number() -> None:
     """One seed in a hundred of silu_and_mul's tiny float16 case has such an element."""
     task = find_task("silu_and_mul")

@@ -69,6 +69,7 @@ def test_warps_that_miss_each_other_are_found_by_the_virtual_gpu(
     assert isinstance(found, Unsafe) and found.what.endswith("(found on the virtual GPU)")
 
 
+@pytest.mark.second_tier
 def test_a_race_in_the_second_turn_of_a_block_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """No small case has so many rows: blocks of the timed ones are watched, too."""
     turns = TASK.baseline.replace("x, int64_t n) {", "x, int64_t n, unsigned rows) {")

@@ -43,6 +43,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
 
 
 @pytest.mark.parametrize("device", ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.second_tier
 def test_it_is_judged(task: Task, device: str) -> None:
     """Correct on rows that are multiples of 16 and on those that are not; a wrong one is told."""
     with Judge(task, pick_device(device), trust=True) as judge:

@@ -31,6 +31,7 @@ def test_a_stub_passes_every_value_on_as_the_contract_says() -> None:
     assert seen == [value.value for value in values] and 7 in seen
 
 
+@pytest.mark.second_tier
 def test_programs_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
     toolkit = find_toolkit()

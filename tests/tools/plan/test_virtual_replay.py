@@ -102,6 +102,7 @@ def add(n: int, by: float, x_offset: int = 0) -> Node:
     return kernel("add", parameters, (pointer(0, "out"), pointer(8, "x", x_offset)))
 
 
+@pytest.mark.second_tier
 def test_kernels_run_in_order_with_the_addresses_of_the_replay(device: Device) -> None:
     x, out = np.arange(101, dtype=np.float32), np.zeros(100, np.float32)
     assert device(add(100, 5.0), add(50, 2.0, x_offset=4), x=x, out=out) == 0

@@ -23,6 +23,7 @@ def content() -> bytes:
     return packed(FILES, {})
 
 
+@pytest.mark.second_tier
 def test_every_file_comes_back(content: bytes) -> None:
     archive = Archive(content)
     assert {name: archive.read(name) for name in archive.index.members} == FILES
@@ -31,6 +32,7 @@ def test_every_file_comes_back(content: bytes) -> None:
     }
 
 
+@pytest.mark.second_tier
 def test_equal_files_make_an_equal_archive(content: bytes) -> None:
     """Whatever their order."""
     assert packed(dict(reversed(FILES.items())), {}) == content
@@ -45,6 +47,7 @@ def test_other_tools_read_the_tar(content: bytes) -> None:
         assert index and json.load(index)["schema"] == "astra-chat/recordings/1"
 
 
+@pytest.mark.second_tier
 def test_a_default_run_is_only_named() -> None:
     archive = Archive(packed(FILES, {"a_task": FILES["b/run.jsonl"]}))
     member = archive.index.members["b/run.jsonl"]

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run import nvidia_tools as module
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, run_watched
@@ -51,6 +53,7 @@ def test_it_gets_the_request_and_writes_a_log(tmp_path: Path) -> None:
     assert len(asked["request"]["calls"]) == 2
 
 
+@pytest.mark.second_tier
 def test_without_a_log_what_it_printed_is_the_log(tmp_path: Path) -> None:
     seen = watched(tmp_path, "print('no permission')")
     assert (
@@ -58,11 +61,13 @@ def test_without_a_log_what_it_printed_is_the_log(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.second_tier
 def test_a_tool_that_hangs_is_stopped(tmp_path: Path) -> None:
     seen = watched(tmp_path, "import time; time.sleep(60)", timeout_s=1.0)
     assert seen == TimedOut(step="profile", limit_s=1.0)
 
 
+@pytest.mark.second_tier
 def test_one_that_was_prepared_waits_and_is_used(tmp_path: Path) -> None:
     """It starts before there is a request, in the run's own walls, and is taken by the next run."""
     device = virtual_device("h200")
@@ -97,6 +102,7 @@ open(log, "w").write(cubin + " " + open(cubin, "rb").read(4).hex())
     assert max(began[:2]) < asked < began[2], "two waited, the third was started"
 
 
+@pytest.mark.second_tier
 def test_it_stands_behind_walls(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("key")

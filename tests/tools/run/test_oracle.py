@@ -65,6 +65,7 @@ def input_of(oracle_case: OracleCase) -> np.ndarray:  # type: ignore[type-arg]
     return as_float(content, "float16").reshape(5, 48)
 
 
+@pytest.mark.second_tier
 def test_expected_is_silu_in_float64(oracle: Oracle) -> None:
     (oracle_case,) = oracle.oracle_cases([case()], Stop())
     x = input_of(oracle_case)
@@ -73,6 +74,7 @@ def test_expected_is_silu_in_float64(oracle: Oracle) -> None:
     np.testing.assert_allclose(oracle_case.expected(OUT).reshape(5, 24), silu, rtol=1e-12)
 
 
+@pytest.mark.second_tier
 def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
     made: list[int] = []
     first, other = oracle.oracle_cases([case(seed=1), case(seed=2)], Stop(), made.append)
@@ -82,6 +84,7 @@ def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
     assert again == first and made == [1, 2]
 
 
+@pytest.mark.second_tier
 def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     families: list[ValueFamily] = [
         "large",
@@ -116,6 +119,7 @@ def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
         ("def reference(", "def reference_(", "AttributeError"),
     ],
 )
+@pytest.mark.second_tier
 def test_a_broken_reference_is_the_users_to_mend(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
@@ -132,6 +136,7 @@ def test_a_broken_reference_is_the_users_to_mend(
     assert ("line 19," in str(caught.value)) == ("def" not in old)
 
 
+@pytest.mark.second_tier
 def test_a_reference_that_cannot_be_judged_by_is_refused_with_its_line(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     shutil.copytree(BUILTIN / "silu_and_mul", folder)
@@ -207,6 +212,7 @@ def test_ahead_makes_what_is_asked_for_later(oracle: Oracle) -> None:
     assert not made, "nothing is made twice"
 
 
+@pytest.mark.second_tier
 def test_what_fails_ahead_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     shutil.copytree(BUILTIN / "silu_and_mul", folder)
@@ -218,6 +224,7 @@ def test_what_fails_ahead_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None
     broken.close()
 
 
+@pytest.mark.second_tier
 def test_it_can_be_closed_while_it_makes_some_ahead() -> None:
     """Cases without end are asked for: it is closed between two of them."""
     busy, asked = Oracle(TASK), itertools.count()
@@ -236,6 +243,7 @@ def test_it_can_be_closed_while_it_makes_some_ahead() -> None:
 
 
 @pytest.mark.skipif(isolation() not in ENOUGH, reason="this machine isolates nothing")
+@pytest.mark.second_tier
 def test_a_strangers_reference_reaches_nothing_of_the_users(tmp_path: Path) -> None:
     """The reference is a stranger's, as in a transcript that somebody sent and that is judged
     again."""
@@ -264,6 +272,7 @@ def test_a_reference_that_never_ends_is_the_users_to_mend(
     endless.close()
 
 
+@pytest.mark.second_tier
 def test_all_bits_of_a_seed_count(oracle: Oracle) -> None:
     """The upper half, which torch's generator ignores, tells a case's further seeds apart."""
     seeds = [7, 7 + 2**32, 7 + 2**48, 7 + 2**49, 2**62 + 7, -7]
@@ -271,6 +280,7 @@ def test_all_bits_of_a_seed_count(oracle: Oracle) -> None:
     assert len({input_of(oracle_case).tobytes() for oracle_case in oracle_cases}) == len(seeds)
 
 
+@pytest.mark.second_tier
 def test_results_for_inputs_that_are_there(oracle: Oracle, tmp_path: Path) -> None:
     (own,) = oracle.oracle_cases([case()], Stop())
     values = np.fromfile(own.input_path(INPUT), dtype=np.float16)

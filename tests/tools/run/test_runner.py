@@ -64,6 +64,7 @@ def replaced(source: str, old: str, new: str) -> str:
     return source.replace(old, new)
 
 
+@pytest.mark.second_tier
 def test_a_right_kernel_is_correct(judge: Judge, scalar: str) -> None:
     outcome = judge(scalar)
     assert isinstance(outcome, Correct)
@@ -84,12 +85,14 @@ def test_a_lost_factor_is_wrong(judge: Judge, scalar: str) -> None:
     assert isinstance(outcome, Wrong) and outcome.reason == "value" and outcome.argument == "out"
 
 
+@pytest.mark.second_tier
 def test_a_changed_input_is_caught(judge: Judge, scalar: str) -> None:
     outcome = judge(replaced(scalar, "  out[i] =", "  ((T*)input)[i] = T(0.f);\n  out[i] ="))
     assert isinstance(outcome, Wrong)
     assert (outcome.argument, outcome.reason) == ("input", "input_changed")
 
 
+@pytest.mark.second_tier
 def test_a_write_past_the_end(judge: Judge, device: Device, scalar: str) -> None:
     outcome = judge(replaced(scalar, "  out[i] =", "  out[i + 1] = T(0.f);\n  out[i] ="))
     if device.kind == "virtual":
@@ -107,11 +110,13 @@ def test_a_null_pointer(judge: Judge, scalar: str) -> None:
     assert isinstance(outcome, Unsafe | Crashed)
 
 
+@pytest.mark.second_tier
 def test_a_launch_that_a_gpu_refuses(judge: Judge, scalar: str) -> None:
     outcome = judge(replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,"))
     assert isinstance(outcome, Crashed) and "invalid" in outcome.message
 
 
+@pytest.mark.second_tier
 def test_a_launch_whose_error_is_hidden(judge: Judge, scalar: str) -> None:
     """It leaves poison; the recorder says why."""
     hidden = replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,")
@@ -122,11 +127,13 @@ def test_a_launch_whose_error_is_hidden(judge: Judge, scalar: str) -> None:
         assert isinstance(outcome, Wrong) and outcome.reason == "unwritten"
 
 
+@pytest.mark.second_tier
 def test_a_host_crash(judge: Judge, scalar: str) -> None:
     outcome = judge(replaced(scalar, "switch (dtype) {", "abort();\n  switch (dtype) {"))
     assert isinstance(outcome, Crashed) and "SIGABRT" in outcome.message
 
 
+@pytest.mark.second_tier
 def test_an_early_exit_that_claims_success(judge: Judge, scalar: str) -> None:
     claim = 'printf("{\\"kind\\": \\"case\\", \\"index\\": 0, \\"status\\": 0}\\n"); exit(0);'
     outcome = judge(replaced(scalar, "switch (dtype) {", f"{claim}\n  switch (dtype) {{"))
@@ -163,6 +170,7 @@ def test_what_it_does_not_read_is_unsupported_and_no_failure_of_ours(scalar: str
     assert isinstance(outcome, Unsupported) and "17179869184 bytes" in outcome.what
 
 
+@pytest.mark.second_tier
 def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
     asm = 'asm volatile("wgmma.fence.sync.aligned;");\n  out[i] ='
     outcome = on_virtual(replaced(scalar, "  out[i] =", f"  {asm}"), "sm_90a")
@@ -170,6 +178,7 @@ def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
     assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel
 
 
+@pytest.mark.second_tier
 def test_the_c_engine_runs_behind_the_sandbox(scalar: str) -> None:
     """Compiled here, where a compiler may be started; the runner says what it ran on NumPy."""
     device = pick_device("virtual", None)
@@ -182,6 +191,7 @@ def test_the_c_engine_runs_behind_the_sandbox(scalar: str) -> None:
     assert all(isinstance(run, CaseRun) and not run.report.on_numpy for run in runs)
 
 
+@pytest.mark.second_tier
 def test_a_launcher_of_several_that_crashes_ends_its_calls_only(scalar: str) -> None:
     """Entries of one library: what has no plan is a failure, the others run."""
     device = pick_device("virtual")

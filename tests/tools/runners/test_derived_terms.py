@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.runners.answers import read
-from astra_chat.tools.runners.oracle import _load, _write_case
+from astra_chat.tools.runners.oracle import _write_case
+from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Case, ValueFamily
 
@@ -21,7 +22,7 @@ def test_products_added_one_by_one_stay_within_the_band(
 ) -> None:
     """Parts of a ramp's sum are much larger than the sum: errors were twice the band there."""
     case = Case(dims={"m": 128, "n": 368, "k": 176}, dtype="float16", values=values, seed=11)
-    reference = _load(GEMM.folder / "reference.py")
+    reference = load_reference(GEMM)
     _write_case(GEMM, reference, case, tmp_path, tmp_path, given=False)
     a, b = (
         read(tmp_path / f"{arg.name}.in", arg, case).float().numpy()

@@ -50,6 +50,7 @@ def test_without_a_domain_all_stays() -> None:
 
 
 @pytest.mark.parametrize("families", [{}, {"s_a": "special", "s_b": "mixed_rows"}])
+@pytest.mark.second_tier
 def test_no_nan_reaches_an_argument_that_excludes_it(families: dict[str, AnyFamily]) -> None:
     """What reference.py draws, and what the judge draws in its place."""
     task = find_task("merge_state_v2")
@@ -68,6 +69,7 @@ def test_no_nan_reaches_an_argument_that_excludes_it(families: dict[str, AnyFami
         oracle.close()
 
 
+@pytest.mark.second_tier
 def test_planted_numbers_reach_the_kernel_s_input() -> None:
     task = find_task("rmsnorm")
     case = Case(

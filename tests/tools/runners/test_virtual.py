@@ -54,6 +54,7 @@ def outcomes(
     return list(runs)
 
 
+@pytest.mark.second_tier
 def test_host_code_that_reads_an_argument_dies_in_the_recorder(oracle: Oracle) -> None:
     source = (ATTACKS / "kernels" / "x4_host_peek.cu").read_text()
     (found,) = outcomes(oracle, source, [SMALL])
@@ -61,6 +62,7 @@ def test_host_code_that_reads_an_argument_dies_in_the_recorder(oracle: Oracle) -
     assert "host code reads device memory: x, offset 0" in found.message
 
 
+@pytest.mark.second_tier
 def test_the_runner_s_process_never_loads_the_library(oracle: Oracle, tmp_path: Path) -> None:
     """A constructor runs where a library is loaded: in the recorder, which may not write."""
     mark = tmp_path / "loaded"
@@ -74,6 +76,7 @@ def test_the_runner_s_process_never_loads_the_library(oracle: Oracle, tmp_path: 
     assert not isinstance(found, CaseRun) and not mark.exists()
 
 
+@pytest.mark.second_tier
 def test_arguments_are_aligned_as_the_plan_was_recorded(oracle: Oracle) -> None:
     """What a launcher knows of an address, its remainder by 1,024, holds for the kernel too."""
     source = (
@@ -138,6 +141,7 @@ def test_a_programmatic_launch_that_never_waits_is_unsafe(oracle: Oracle) -> Non
         ("x[0] += x[(tokens - 1) * stride + h];", "input"),
     ],
 )
+@pytest.mark.second_tier
 def test_padding_may_be_read_between_rows_and_not_written(body: str, said: str) -> None:
     """Behind the last row of a view there need be none."""
     fused = find_task("fused_add_rmsnorm")
@@ -226,6 +230,7 @@ ADDS = (
 MIDDLE = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
 
 
+@pytest.mark.second_tier
 def test_all_blocks_run_where_they_add_to_one_anothers_results(oracle: Oracle) -> None:
     """More instructions than are run of other launches: a sample of the sums would be wrong."""
     built = build(TASK, ADDS.replace("TURNS", "192"), DEVICE)

@@ -143,6 +143,7 @@ def test_this_machine_has_a_level_worth_testing() -> None:
     assert levels() or os.uname().sysname != "Linux"
 
 
+@pytest.mark.second_tier
 def test_every_attempt_is_refused(
     level: Isolation, oracle: Oracle, hostile: Build, secret: Path
 ) -> None:
@@ -182,6 +183,7 @@ def test_what_never_ends_is_timed_out(
     assert run(which) == TimedOut(step="check", limit_s=3.0 * PATIENCE["virtual"])
 
 
+@pytest.mark.second_tier
 def test_memory_piece_by_piece_ends_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "astra_chat.tools.system.memory_watch.RESIDENT_SHARE", 2**30 / _machine_bytes()

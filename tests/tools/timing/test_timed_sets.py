@@ -61,6 +61,7 @@ def spoil(run: CaseRun, place: str) -> None:
     values.tofile(path)
 
 
+@pytest.mark.second_tier
 def test_correct_results_are_those_on_the_case_s_own_inputs(oracle: Oracle, run: CaseRun) -> None:
     assert run.oddity(TASK.args) is None
     before = set(oracle.inputs.iterdir())
@@ -113,6 +114,7 @@ def test_a_file_of_another_size_is_odd(run: CaseRun, name: str) -> None:
     assert odd is not None and name in odd.message
 
 
+@pytest.mark.second_tier
 def test_draws_are_judged_though_what_they_come_from_is_not_handed_over(tmp_path: Path) -> None:
     task = contract("sample_symbols")
     case = Case(dims={"draws": 131072, "symbols": 30}, dtype="float32")

@@ -52,6 +52,7 @@ def test_numpy_is_all_that_it_imports(tmp_path: Path) -> None:
     assert "numpy is blocked" in blocked.stderr
 
 
+@pytest.mark.second_tier
 def test_the_five_minutes_of_its_page(tmp_path: Path) -> None:
     page = (ROOT / "README.md").read_text()
     (program,) = re.findall(r"```cuda\n(.*?)```", page, re.DOTALL)

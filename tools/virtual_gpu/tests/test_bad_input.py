@@ -84,6 +84,7 @@ def test_two_processes_that_build_the_same_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_extremes(tmp_path: Path, engine: str) -> None:
     """1,024 threads, 100 KB of shared memory (after opting in), indexes over 2^31, no blocks."""
     done = run(str(PROGRAMS / "extremes.cu"), "--engine", engine, cache=tmp_path)

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/ci.md").read_text()
 COMMAND = re.compile(r"- run: astra-vgpu (.*)")
 
 
+@pytest.mark.second_tier
 def test_the_workflows_command_runs_and_leaves_what_is_uploaded(tmp_path: Path) -> None:
     (command,) = COMMAND.findall(PAGE)
 

@@ -41,6 +41,7 @@ def loaded(calls: Any) -> Loaded:
 
 
 @pytest.mark.parametrize("function", ["run_chevron", "run_classic", "run_ex"])
+@pytest.mark.second_tier
 def test_each_way_to_launch_gives_the_same_result(loaded: Loaded, function: str) -> None:
     dtype = np.float64 if function == "run_classic" else np.float32
     source, source_address = loaded.array(np.arange(300), dtype)

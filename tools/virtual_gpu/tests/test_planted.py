@@ -28,6 +28,7 @@ def benches(toolkit: Any, tmp_path_factory: Any) -> Any:
     return {file: compiler(str(FOLDER / file)) for file in FILES}
 
 
+@pytest.mark.second_tier
 def test_every_kernel_has_a_kind_and_there_are_many(benches: Any) -> None:
     kernels = [name for file in FILES[:-1] for name in benches[file].module.kernels]
     assert sorted(kernels) == sorted(KINDS) and len(KINDS) >= 25

@@ -144,6 +144,7 @@ def ordering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     oracle.close()
 
 
+@pytest.mark.second_tier
 def test_every_legal_answer_is_accepted(accepting: Scene) -> None:
     assert accepting.judge(accepting.right) == 0.0
     assert accepting.judge(accepting.shuffled()) == 0.0
@@ -168,6 +169,7 @@ def test_the_other_arguments_are_judged_by_their_own_kinds(accepting: Scene) -> 
     assert wrong.note == "it must be exact"
 
 
+@pytest.mark.second_tier
 def test_what_accept_cannot_read_is_wrong_and_ends_nothing(
     accepting: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def test_without_a_compiler_what_was_compiled_elsewhere_runs(calls: Any, ran: li
     assert set(ran) == {"c_engine"}
 
 
+@pytest.mark.second_tier
 def test_a_kernel_that_waits_for_its_grid_is_compiled_for_both_kinds_of_launch(
     toolkit: Toolkit, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_blocks_that_wait_are_sampled_from_the_first_on(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("affordable", [None, 100_000])
+@pytest.mark.second_tier
 def test_a_chain_that_can_be_afforded_runs_whole(affordable: int | None) -> None:
     bench = Bench("numpy", affordable)
     report = bench.launch(parse(CHAIN))

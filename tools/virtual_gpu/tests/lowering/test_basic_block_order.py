@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_a_loop_with_a_break_ends_before_its_exit() -> None:
     assert weak_topological_order(graph) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.second_tier
 def test_deep_graphs_do_not_recurse() -> None:
     count = 20_000
     graph = [[n + 1] for n in range(count)] + [[]]

@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from astra_vgpu.ground.toolkit import Toolkit
 from astra_vgpu.numpy_engine.program import prepare
 from astra_vgpu.ptx.parser import parse
@@ -13,6 +15,7 @@ from astra_vgpu.ptx.parser import parse
 SOURCE = Path(__file__).parents[1] / "numpy_engine" / "data" / "local.cu"
 
 
+@pytest.mark.second_tier
 def test_ptxas_has_a_stack_frame_where_we_count_memory(toolkit: Toolkit, tmp_path: Path) -> None:
     ptx = tmp_path / "local.ptx"
     for command in (

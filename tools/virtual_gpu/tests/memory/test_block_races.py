@@ -57,6 +57,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("kernel", ["neighbours", "last_writes"])
+@pytest.mark.second_tier
 def test_cores_do_not_show(module: Module, kernel: str) -> None:
     said = set()
     for workers in (1, 2, 3, 2, 5):

@@ -67,6 +67,7 @@ def called(built: Any, how: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", ["z", "c"])
+@pytest.mark.second_tier
 def test_what_the_host_wrote_is_written(built: Any, how: str) -> None:
     assert called(built, how) == {}
 
@@ -123,6 +124,7 @@ extern "C" int call(float* out) {
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_shared_memory_may_hold_numbers_that_an_earlier_kernel_left(
     engine: Engine, tmp_path: Path
 ) -> None:

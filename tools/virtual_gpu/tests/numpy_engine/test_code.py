@@ -138,6 +138,7 @@ def test_a_program_is_made_once_and_counts_its_instructions() -> None:
         numpy_engine.translate(module, "other")
 
 
+@pytest.mark.second_tier
 def test_programs_go_with_their_module() -> None:
     import gc
     import weakref

@@ -15,6 +15,7 @@ def bench(compiled: Any) -> Any:
     return compiled("more.cu")
 
 
+@pytest.mark.second_tier
 def test_cub_block_reduce(bench: Any) -> None:
     x = np.arange(3 * 128, dtype=np.float32).reshape(3, 128)
     out = np.zeros(3, np.float32)

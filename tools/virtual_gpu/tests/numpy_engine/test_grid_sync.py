@@ -30,6 +30,7 @@ def fault_of(
     return caught.value
 
 
+@pytest.mark.second_tier
 def test_blocks_meet_as_often_as_they_like(compiled: Any, aligned: Any) -> None:
     rounds, places = 5, np.arange(THREADS_IN_ALL, dtype=np.int32)
     out, room = (aligned(np.zeros(THREADS_IN_ALL, np.int32)) for _ in range(2))
@@ -61,6 +62,7 @@ def test_a_missing_sync_is_a_race_between_blocks(compiled: Any, aligned: Any) ->
 
 
 @pytest.mark.parametrize("comes", [False, True])
+@pytest.mark.second_tier
 def test_who_gives_up_after_a_while_does_not_hang(compiled: Any, aligned: Any, comes: bool) -> None:
     """After a tenth of a second; whoever comes before is seen."""
     out, flag = (aligned(np.zeros(THREADS, np.int32)) for _ in range(2))

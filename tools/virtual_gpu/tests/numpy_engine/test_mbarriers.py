@@ -22,6 +22,7 @@ def tiles(aligned: Any) -> Any:
     return aligned(np.random.default_rng(0).integers(0, 9, (6, 128)).astype(np.float32))
 
 
+@pytest.mark.second_tier
 def test_a_barrier_orders_every_round(bench: Any, tiles: Any) -> None:
     out = np.zeros((2, 128), np.float32)
     report = bench.launch("barrier_sum", 2, 128, out, tiles, np.int32(3))

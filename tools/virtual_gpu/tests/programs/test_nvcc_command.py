@@ -114,6 +114,7 @@ def test_a_cmake_project(project: Path) -> None:
     runs_on_the_virtual_gpu(project / "build" / "app", project)
 
 
+@pytest.mark.second_tier
 def test_what_a_program_gives_that_starts_badly(project: Path) -> None:
     nvcc = project / "bin" / "astra-vgpu-nvcc"
     assert call(nvcc, "kernels.cu", "main.cpp", "-o", "app", folder=project).returncode == 0

@@ -105,6 +105,7 @@ def run(folder: Path, *options: str, suppressions: str = "") -> tuple[int, Any, 
     return code, json.loads(json_file.read_text()), json.loads(sarif.read_text())
 
 
+@pytest.mark.second_tier
 def test_a_fault_in_a_header_has_its_path_and_the_calls_that_led_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_fault_in_a_header_has_its_path_and_the_calls_that_led_there(
     assert place["region"] == {"startLine": 2}
 
 
+@pytest.mark.second_tier
 def test_all_findings_with_their_places(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, report, sarif = run(tmp_path, "--keep-going")
     found = {(f["level"], f["finding"], f["line"]) for f in report["findings"]}
@@ -147,12 +149,14 @@ def test_all_findings_with_their_places(tmp_path: Path, capfd: pytest.CaptureFix
     assert Path(physical["artifactLocation"]["uri"]).absolute() == PROGRAM
 
 
+@pytest.mark.second_tier
 def test_without_keep_going_the_first_fault_ends_it(tmp_path: Path) -> None:
     code, report, _ = run(tmp_path)
     assert code == 1
     assert [f["line"] for f in report["findings"] if f["level"] == "error"] == [line("beyond")]
 
 
+@pytest.mark.second_tier
 def test_suppressed_findings_do_not_fail_and_unused_suppressions_are_told(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,6 +197,7 @@ def test_a_bad_file_of_suppressions_is_one_line(
     assert said in error and error.count("\n") == 1
 
 
+@pytest.mark.second_tier
 def test_what_is_refused_is_no_finding(tmp_path: Path) -> None:
     source = tmp_path / "lacking.cu"
     source.write_text("int main() { cudaArray_t a; return cudaFreeArray(a); }")

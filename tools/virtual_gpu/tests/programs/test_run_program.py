@@ -38,6 +38,7 @@ def run(name: str, *arguments: str, gpu: str = "h200", **options: object) -> Pro
     return run_built(_built(name, gpu), source, arguments, gpu=gpu, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.second_tier
 def test_vector_add(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("vector_add", "3000")
     assert capfd.readouterr().out == "added 3000 elements\n"
@@ -47,6 +48,7 @@ def test_vector_add(capfd: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.second_tier
 def test_managed_memory_symbols_occupancy_and_both_launch_paths(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -57,6 +59,7 @@ def test_managed_memory_symbols_occupancy_and_both_launch_paths(
     assert "1 buffers were not freed, 256 bytes" in describe(done, "a100", profile=False)
 
 
+@pytest.mark.second_tier
 def test_events_tell_estimated_time_and_profile_tells_why(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -68,6 +71,7 @@ def test_events_tell_estimated_time_and_profile_tells_why(
     assert "262144 stored, 0 shared wavefronts" in words
 
 
+@pytest.mark.second_tier
 def test_a_graph_that_was_captured_runs_as_often_as_it_is_launched(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -76,6 +80,7 @@ def test_a_graph_that_was_captured_runs_as_often_as_it_is_launched(
     assert len(done.launches) == 6
 
 
+@pytest.mark.second_tier
 def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("broken", "k")
     assert "after: an illegal memory access" in capfd.readouterr().out
@@ -94,6 +99,7 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
     assert done.leaked == (), "cudaFree fails after it"
 
 
+@pytest.mark.second_tier
 def test_products_and_random_numbers_of_libraries_are_made_on_the_host(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -110,6 +116,7 @@ def test_products_and_random_numbers_of_libraries_are_made_on_the_host(
         assert told in err
 
 
+@pytest.mark.second_tier
 def test_vectors_and_plain_products_of_cublaslt_are_made_on_the_host(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -127,6 +134,7 @@ def test_vectors_and_plain_products_of_cublaslt_are_made_on_the_host(
     assert "matrix x of 1 x 3 elements of 4 bytes" in fault and "host code, cublasSasum" in fault
 
 
+@pytest.mark.second_tier
 def test_a_copy_to_the_host_of_what_nothing_wrote_is_told() -> None:
     """Also where a part was written; padding is not."""
     first, rows, half, rest = run("copies").warnings
@@ -170,6 +178,7 @@ def test_how_else_a_program_may_end() -> None:
     assert (leaking.exit_code, leaking.leaked) == (0, (4000,))
 
 
+@pytest.mark.second_tier
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     endless = tmp_path / "endless.cu"
     endless.write_text('int main() { for (;;) asm volatile(""); }')
@@ -177,6 +186,7 @@ def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     assert done.exit_code == 124 and done.ended == "stopped after 3 s"
 
 
+@pytest.mark.second_tier
 def test_a_file_without_main_and_one_that_asks_for_too_much(tmp_path: Path) -> None:
     empty = tmp_path / "empty.cu"
     empty.write_text("__global__ void k() {}\nvoid f() { k<<<1, 1>>>(); }")
@@ -216,6 +226,7 @@ def test_what_stopped_a_kernel_is_told_although_the_program_aborts(tmp_path: Pat
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_what_kernels_print_is_printed(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("prints", engine=engine).exit_code == 0
     lines = capfd.readouterr().out.splitlines()
@@ -233,6 +244,7 @@ def test_what_kernels_print_is_printed(engine: str, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_functions_are_called_through_pointers(engine: str) -> None:
     assert run("pointers", engine=engine).exit_code == 0
     wild = run("pointers", "wild", engine=engine)
@@ -258,6 +270,7 @@ def test_recursion_and_alloca(engine: str, capfd: pytest.CaptureFixture[str]) ->
     assert (done.exit_code, done.faults, done.refused) == (0, (), "")
 
 
+@pytest.mark.second_tier
 def test_too_deep_a_recursion_is_told_by_its_line(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("recursion", "deep")
     source = (PROGRAMS / "recursion.cu").read_text().splitlines()
@@ -267,6 +280,7 @@ def test_too_deep_a_recursion_is_told_by_its_line(capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_kernels_that_allocate(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     done = run("heap", engine=engine)
     words = capfd.readouterr().out
@@ -299,6 +313,7 @@ def test_misuse_of_the_devices_heap_is_told_by_line(
     assert words in message and f"heap.cu:{line}," in message
 
 
+@pytest.mark.second_tier
 def test_graphs_that_are_put_together_node_by_node(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("nodes")
     assert capfd.readouterr().out == (
@@ -310,6 +325,7 @@ def test_graphs_that_are_put_together_node_by_node(capfd: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_double_precision_tensor_cores(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     done = run("doubles", engine=engine)
     assert capfd.readouterr().out == "tiles: 0 wrong\nmma: 0 wrong\n"
@@ -317,6 +333,7 @@ def test_double_precision_tensor_cores(engine: str, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_several_threads_of_the_host_at_once(
     engine: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,6 +342,7 @@ def test_several_threads_of_the_host_at_once(
     assert (done.exit_code, done.faults, done.ended, len(done.launches)) == (0, (), "", 48)
 
 
+@pytest.mark.second_tier
 def test_what_a_program_asks_the_device(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("query")
     said = capfd.readouterr().out
@@ -334,6 +352,7 @@ def test_what_a_program_asks_the_device(capfd: pytest.CaptureFixture[str]) -> No
     assert (done.exit_code, done.faults, done.refused) == (0, (), "")
 
 
+@pytest.mark.second_tier
 def test_calls_answer_as_on_an_h200(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("answers")
     assert (done.exit_code, done.refused) == (1, "")
@@ -341,12 +360,14 @@ def test_calls_answer_as_on_an_h200(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out == answers and answers.count("\n") > 60
 
 
+@pytest.mark.second_tier
 def test_calls_that_wait_spoil_a_capture_and_memory_nodes_are_refused() -> None:
     assert [run("captures", how).exit_code for how in ("plain", "waits")] == [0, 0]
     refused = run("captures", "memory")
     assert refused.exit_code == 3 and "(memory nodes) is not supported" in refused.refused
 
 
+@pytest.mark.second_tier
 def test_a_kernel_that_is_refused_is_no_fault(tmp_path: Path) -> None:
     source = tmp_path / "texture.cu"
     source.write_text(
@@ -359,6 +380,7 @@ def test_a_kernel_that_is_refused_is_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_virtual_functions_and_managed_variables(engine: str) -> None:
     done = run("shapes", engine=engine)
     assert (done.exit_code, done.faults, done.refused, done.leaked) == (0, (), "", ())
@@ -392,6 +414,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.second_tier
 def test_a_program_of_several_sources(
     arch: str, project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

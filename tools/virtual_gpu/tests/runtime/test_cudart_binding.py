@@ -267,6 +267,7 @@ def test_a_built_runtime_is_kept(toolkit: Toolkit, tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [first.name]
 
 
+@pytest.mark.second_tier
 def test_two_processes_may_build_at_once(toolkit: Toolkit, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path;"
