@@ -12,8 +12,9 @@ from functools import cache
 from importlib.resources import files
 
 FOLDER = "extension"
-"""Folder of these headers, beside the source; searched after the project's own."""
-FLAGS = ("-isystem", FOLDER)
+"""Folder of these headers, beside the source; searched after the project's own, and before
+the toolkit's, in front of which `cub/cub.cuh` stands."""
+FLAGS = (f"-I{FOLDER}",)
 _TORCH = """
 torch: all.h extension.h library.h torch.h types.h python.h cuda.h script.h
 torch/csrc: Exceptions.h utils/pybind.h autograd/custom_function.h api/include/torch/types.h
@@ -39,6 +40,7 @@ c10/util: ArrayRef.h BFloat16.h BFloat16-inl.h Exception.h Float8_e4m3fn.h Float
     Half-inl.h Logging.h Optional.h OptionalArrayRef.h SmallVector.h StringUtil.h bit_cast.h
     intrusive_ptr.h irange.h string_view.h strong_type.h Float8_e8m0fnu.h Float8_e4m3fnuz.h
     Float8_e5m2fnuz.h TypeCast.h complex.h
+THC: THC.h THCAtomics.cuh
 pybind11: pybind11.h stl.h numpy.h functional.h
 """
 _TVM = """
@@ -48,6 +50,17 @@ tvm/ffi: any.h container/array.h container/map.h container/shape.h container/ten
     c_api.h reflection/registry.h
 dlpack: dlpack.h
 """
+_CUB = """#pragma once
+#include_next <cub/cub.cuh>
+#if CUB_MAJOR_VERSION >= 3
+namespace cub {
+using Sum = ::cuda::std::plus<>;
+using Max = ::cuda::maximum<>;
+using Min = ::cuda::minimum<>;
+}
+#endif
+"""
+"""CUDA 13's cub without the names of CUDA 12 that it dropped: files need them."""
 _PYTHON = """#pragma once
 struct PyObject;
 struct PyModuleDef {
@@ -86,7 +99,7 @@ def header_texts() -> dict[str, str]:
     forwards = {
         name: f"#pragma once\n#include <astra/{target}>\n" for name, target in named.items()
     }
-    texts = {**core, **forwards, "Python.h": _PYTHON}
+    texts = {**core, **forwards, "Python.h": _PYTHON, "cub/cub.cuh": _CUB}
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 
 

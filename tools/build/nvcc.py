@@ -205,9 +205,9 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         "-Xcompiler=-fPIC",
         f"-ccbin={toolkit.cxx}",
         *(f"-I{folder}" for folder in task.include),
+        *(extension_headers.FLAGS if task.binding else ()),
         f"-I{toolkit.include_dir}",
         *standard_headers.FLAGS,
-        *(extension_headers.FLAGS if task.binding else ()),
     ]
     splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
     if device.kind == "cuda" and splits:

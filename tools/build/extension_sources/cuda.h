@@ -107,3 +107,22 @@ __device__ __forceinline__ c10::Half __ldg(const c10::Half* p) {
 __device__ __forceinline__ c10::BFloat16 __ldg(const c10::BFloat16* p) {
   return __ldg(reinterpret_cast<const __nv_bfloat16*>(p));
 }
+
+// torch's atomics.
+__device__ __forceinline__ int64_t atomicAdd(int64_t* at, int64_t value) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value));
+}
+__device__ __forceinline__ c10::Half atomicAdd(c10::Half* at, c10::Half value) {
+  return atomicAdd(reinterpret_cast<__half*>(at), static_cast<__half>(value));
+}
+__device__ __forceinline__ c10::BFloat16 atomicAdd(c10::BFloat16* at, c10::BFloat16 value) {
+  return atomicAdd(reinterpret_cast<__nv_bfloat16*>(at), static_cast<__nv_bfloat16>(value));
+}
+template <class T>
+__device__ __forceinline__ T gpuAtomicAdd(T* at, T value) {
+  return atomicAdd(at, value);
+}
+template <class T>
+__device__ __forceinline__ T gpuAtomicAddNoReturn(T* at, T value) {
+  return atomicAdd(at, value);
+}

@@ -47,10 +47,11 @@ inline void require(cudaError_t error, const char* call) {
 
 }  // namespace astra
 
-#define TORCH_CHECK(condition, ...) \
-  do {                              \
-    if (!(condition)) ::astra::fail(#condition, ##__VA_ARGS__); \
-  } while (0)
+// A statement of its own: files write it with and without a semicolon.
+#define TORCH_CHECK(condition, ...)                  \
+  if (__builtin_expect(!(condition), 0)) {           \
+    ::astra::fail(#condition, ##__VA_ARGS__);        \
+  }
 #define TORCH_CHECK_WITH(kind, condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX TORCH_CHECK
 #define TORCH_CHECK_VALUE TORCH_CHECK

@@ -146,6 +146,13 @@ struct call_guard {};
 struct gil_scoped_release {};
 struct gil_scoped_acquire {};
 
+// Arrays of numpy are host memory.
+template <class T, int flags = 0>
+struct array_t {
+  ::at::Tensor request() const { ASTRA_NOT_THERE("pybind11::array_t", "every tensor is on the GPU", T) }
+  T* data() const { ASTRA_NOT_THERE("pybind11::array_t", "every tensor is on the GPU", T) }
+};
+
 class module_ {
  public:
   explicit module_(astra::Search& search) : search_(search) {}

@@ -79,17 +79,25 @@ struct TensorOptions {
 
 }  // namespace c10
 
+// A method or function that is not there: who calls it gets this as the compiler's error. Where a
+// task's flags define ASTRA_UNCALLED_LIBRARY, functions of the file that nobody calls may name it, and
+// the error comes when it is called.
 namespace astra {
+#ifdef ASTRA_UNCALLED_LIBRARY
 template <class...>
-constexpr bool never = false;
-}
-
-// A method or function that is not there: who calls it gets this as the compiler's error.
-#define ASTRA_MISSING(name, way)                                                    \
-  template <class... A>                                                             \
-  ::at::Tensor name(const A&...) const {                                            \
-    static_assert(::astra::never<A..., ::at::Tensor>, "Tensor::" #name "() is not implemented: " way); \
-    return *this;                                                                   \
+constexpr bool allowed = true;
+#else
+template <class...>
+constexpr bool allowed = false;
+#endif
+}  // namespace astra
+#define ASTRA_NOT_THERE(what, way, ...)                                                 \
+  static_assert(::astra::allowed<__VA_ARGS__>, what " is not implemented: " way);       \
+  ::astra::fail("", what " is not implemented: " way);
+#define ASTRA_MISSING(name, way)                                         \
+  template <class... A>                                                  \
+  ::at::Tensor name(const A&...) const {                                 \
+    ASTRA_NOT_THERE("Tensor::" #name "()", way, A..., ::at::Tensor)      \
   }
 
 namespace at {
@@ -338,10 +346,10 @@ class Tensor {
 
   template <class T = double>
   T item() const {
-    static_assert(astra::never<T>,
-                  "Tensor::item() is not implemented: a launcher cannot read device memory; give the number"
-                  " as an argument of the function, or read it in the kernel");
-    return T();
+    ASTRA_NOT_THERE("Tensor::item()",
+                    "a launcher cannot read device memory; give the number as an argument of the function,"
+                    " or read it in the kernel",
+                    T)
   }
 #define ASTRA_HOST_COPY "a launcher cannot read device memory, and every tensor is on the GPU"
 #define ASTRA_PRODUCT "it is a kernel of torch's library; launch a kernel of your own in its place"
@@ -487,8 +495,7 @@ inline Tensor Tensor::new_zeros(IntArrayRef sizes) const { return zeros(sizes, o
 #define ASTRA_NO_FUNCTION(name)                                                                        \
   template <class... A>                                                                                \
   Tensor name(const A&...) {                                                                           \
-    static_assert(astra::never<A...>, "at::" #name "() is not implemented: " ASTRA_PRODUCT);           \
-    return {};                                                                                         \
+    ASTRA_NOT_THERE("at::" #name "()", ASTRA_PRODUCT, A...)                                            \
   }
 ASTRA_NO_FUNCTION(mm)
 ASTRA_NO_FUNCTION(bmm)

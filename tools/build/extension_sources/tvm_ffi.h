@@ -163,7 +163,12 @@ class Tensor {
  private:
   at::Tensor tensor_;
 };
-using TensorView = Tensor;
+class TensorView : public Tensor {
+ public:
+  using Tensor::Tensor;
+  TensorView(const Tensor& tensor) : Tensor(tensor) {}
+  const TensorView* operator->() const { return this; }
+};
 
 template <class T>
 class Array : public std::vector<T> {
@@ -194,6 +199,10 @@ namespace astra {
 template <>
 struct As<tvm::ffi::Tensor> {
   static tvm::ffi::Tensor from(const Value& v) { return As<at::Tensor>::from(v); }
+};
+template <>
+struct As<tvm::ffi::TensorView> {
+  static tvm::ffi::TensorView from(const Value& v) { return tvm::ffi::Tensor(As<at::Tensor>::from(v)); }
 };
 template <>
 struct As<DLDataType> {
