@@ -31,7 +31,18 @@ def new(
         ),
     ],
     function: Annotated[
-        str | None, typer.Option(help="Function to optimize, if the file has several.")
+        str | None,
+        typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
+    ] = None,
+    folder: Annotated[
+        list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to search for headers.")
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="NAME[=VALUE]", help="Macro that the project's build defines."),
     ] = None,
     grid: Annotated[
         str | None,
@@ -57,15 +68,17 @@ def new(
 ) -> None:
     """Create a task folder from a kernel of your own, to be completed."""
     from astra_chat.tools.new.create import new_task
+    from astra_chat.tools.new.project import Search
     from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
 
     launch = launch_of(grid, constant or (), warps, stages)
-    folder, origin = new_task(name, sources, function, launch, dtypes_of(dtype or ()))
-    print(f"created {folder}/ from {origin}. Complete these places, in this order:")
-    for place in marks(folder):
-        print(f"  {folder}/{place}")
-    print(f"then: astra-chat tasks check {folder}")
+    search = Search(tuple(folder or ()), root, tuple(define or ()))
+    made, origin = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
+    print(f"created {made}/ from {origin}. Complete these places, in this order:")
+    for place in marks(made):
+        print(f"  {made}/{place}")
+    print(f"then: astra-chat tasks check {made}")
 
 
 def complete_task(name: str, device: Device, trust: bool = False) -> Task:

@@ -154,6 +154,10 @@ class Draft:
     require: tuple[str, ...] = ()
     summary: str = ""
     baseline: str = ""
+    binding: Mapping[str, object] = field(default_factory=dict)
+    """The table [binding] of task.toml; empty: baseline.cu defines the launcher."""
+    unbound: tuple[str, ...] = ()
+    """What is doubtful of it, for the user to confirm."""
     reference: str = ""
     """A reference.py that came with the kernel; empty: it is written from the draft."""
 

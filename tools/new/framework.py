@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from astra_chat.tools.new.source import Function, Piece, closing, split
 
-MODULES = ("PYBIND11_MODULE", "TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT", "TORCH_LIBRARY_IMPL")
+MODULES = re.compile(r"PYBIND11_\w*MODULE|(STABLE_)?TORCH_LIBRARY\w*")
+"""Macros whose block registers functions, a project's own over TORCH_LIBRARY among them."""
+TENSOR = re.compile(r"\b(Tensor|TensorView)\b")
 TVM_EXPORT = "TVM_FFI_DLL_EXPORT_TYPED_FUNC"
 TVM_BLOCK = "TVM_FFI_STATIC_INIT_BLOCK"
 HEADERS = re.compile(
@@ -25,7 +27,7 @@ class Export:
     schema: str
     """Torch's schema, such as "f(Tensor x, Tensor! out) -> ()"; "" where none is given."""
     kind: str
-    """torch or tvm-ffi."""
+    """torch, tvm-ffi, or plain: a host function that nothing registers."""
 
 
 def is_framework_header(text: str) -> bool:
@@ -53,12 +55,31 @@ def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export
     ]
 
 
+def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
+    """Host functions with tensors among their parameters that no other one calls."""
+    host = [
+        f
+        for f in defined
+        if not f.on_device
+        and not f.template
+        and not MODULES.fullmatch(f.name)
+        and any(TENSOR.search(p.type) for p in f.parameters)
+    ]
+    bodies = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}
+    outer = [
+        f
+        for f in host
+        if not any(f.name in words for name, words in bodies.items() if name != f.name)
+    ]
+    return [Export(f.name, f, "", "plain") for f in outer]
+
+
 def _registrations(
     pieces: Sequence[Piece], defined: Sequence[Function]
 ) -> Iterator[tuple[str, str, str]]:
     """Name, schema and C++ function of each m.def and m.impl."""
     for module in defined:
-        if module.name in MODULES:
+        if MODULES.fullmatch(module.name):
             for index in range(module.body, module.close):
                 if pieces[index].text in ("def", "impl") and pieces[index + 1].text == "(":
                     inner = pieces[index + 2 : closing(pieces, index + 1)]
