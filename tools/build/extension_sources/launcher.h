@@ -1,8 +1,6 @@
 // What a generated launcher is made of: it hands the contract's arguments to the user's function.
 #pragma once
-#include "tvm_ffi.h"
-
-#include <cstdio>
+#include "library.h"
 
 namespace astra {
 
@@ -27,6 +25,12 @@ inline std::vector<at::Tensor> operators(const char* name, const Values& values)
 
 // Each returned tensor must lie where the contract's result lies.
 inline void require_returned(const std::vector<at::Tensor>& returned, const std::vector<at::Tensor>& results) {
+  for (const at::Tensor& one : returned) {
+    const std::vector<void*>& given = call().given;
+    size_t which = 0;
+    while (which < given.size() && given[which] != one.data_ptr()) ++which;
+    say("returns ", one.defined() && which < given.size() ? static_cast<int>(which) : -1);
+  }
   for (size_t i = 0; i < results.size(); ++i) {
     TORCH_CHECK(i < returned.size(), "the function returns ", returned.size(), " tensors, and [binding] in task.toml"
                 " names ", results.size());
@@ -36,7 +40,7 @@ inline void require_returned(const std::vector<at::Tensor>& returned, const std:
   }
 }
 
-// Runs the body of a launcher; what it throws is printed and becomes a CUDA error.
+// Runs the body of a launcher; what it throws is said, and becomes a CUDA error.
 template <class Body>
 cudaError_t launch(cudaStream_t stream, Body body) {
   Call now;
@@ -46,7 +50,7 @@ cudaError_t launch(cudaStream_t stream, Body body) {
   try {
     body(now);
   } catch (const std::exception& thrown) {
-    std::fprintf(stderr, "%s\n", thrown.what());
+    say("error: ", thrown.what());
     error = cudaErrorInvalidValue;
   }
   current_call() = nullptr;

@@ -2,7 +2,6 @@
 //
 // torch::empty and its like give out, in this order: the memory of a result of the contract that has
 // this dtype and these sizes and was not given out before; then a piece of the contract's workspaces.
-// What was asked for is written down, for `astra-chat new`.
 #pragma once
 #include <cstring>
 
@@ -10,6 +9,13 @@
 #include "scalar_types.h"
 
 namespace astra {
+
+// What the recorder writes down (plan/recorder/said.c); nothing elsewhere.
+extern "C" __attribute__((weak)) void astra_say(const char* text);
+template <class... Parts>
+void say(const Parts&... parts) {
+  if (astra_say) astra_say(c10::str(parts...).c_str());
+}
 
 struct Memory {
   void* data;
@@ -19,19 +25,13 @@ struct Memory {
   bool taken = false;
 };
 
-struct Request {
-  c10::ScalarType type;
-  std::vector<int64_t> sizes;
-  void* data;
-};
 
 // The call of the launcher that is under way.
 struct Call {
   cudaStream_t stream = nullptr;
   std::vector<Memory> results;
   std::vector<Memory> workspaces;
-  std::vector<Request> requests;
-  bool measuring = false;  // `new`: addresses are made up where there is no memory
+  std::vector<void*> given;  // to torch::empty and its like, in order
 };
 inline Call*& current_call() {
   static thread_local Call* call = nullptr;
@@ -71,13 +71,8 @@ inline void* allocate(c10::IntArrayRef sizes, c10::ScalarType type) {
     }
   for (Memory& workspace : now.workspaces)
     if (!data && bytes) data = piece_of(workspace, bytes);
-  now.requests.push_back({type, sizes.vec(), data});
-  if (!data && bytes && now.measuring) {
-    static uint64_t next = uint64_t(1) << 46;
-    data = reinterpret_cast<void*>(next);
-    next += (bytes / kPiece + 2) * kPiece;
-    now.requests.back().data = data;
-  }
+  now.given.push_back(data);
+  say("allocates ", static_cast<int>(type), " ", sizes);
   TORCH_CHECK(data || !bytes, "the function allocates ", bytes, " bytes, ", type, sizes,
               ", which no result and no workspace of task.toml provides: add to args"
               " { name = \"workspace\", dtype = \"uint8\", shape = [\"...\"], access = \"workspace\" }");

@@ -101,6 +101,7 @@ static void record(stub_type stub, void *launcher, const struct call *call) {
     strayed = 0;
     current = call;
     forget_failure();
+    forget_said();
     begin_call(call);
     const int status = launch(stub, launcher, call);
     strayed += elsewhere();

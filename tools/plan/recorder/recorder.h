@@ -98,6 +98,10 @@ void report_facts(void);
 /* tensor_maps.c: writes those that lie in a kernel's parameters. */
 void report_maps(const unsigned char *parameters, uint32_t bytes);
 
+/* said.c */
+void forget_said(void);
+void report_said(void);
+
 /* report.c */
 extern FILE *report;
 extern int report_file;
