@@ -74,10 +74,12 @@ def new(
 
     launch = launch_of(grid, constant or (), warps, stages)
     search = Search(tuple(folder or ()), root, tuple(define or ()))
-    made, origin = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
+    made, origin, notes = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
     print(f"created {made}/ from {origin}. Complete these places, in this order:")
     for place in marks(made):
         print(f"  {made}/{place}")
+    for note in notes:
+        print(f"tried: {note}")
     print(f"then: astra-chat tasks check {made}")
 
 

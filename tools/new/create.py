@@ -14,6 +14,7 @@ from astra_chat.tools.new.project import Project, Search, project_of
 from astra_chat.tools.new.kernel_folder import kernel_files
 from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
 from astra_chat.tools.new.task_files import files
+from astra_chat.tools.new.trial import tried
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
 
@@ -25,8 +26,9 @@ def new_task(
     launch: TritonLaunch | None = None,
     dtypes: Mapping[str, DTypeName] | None = None,
     search: Search = Search(),
-) -> tuple[Path, str]:
-    """Write the folder `name` from a kernel's files; its path, and a sentence about what was read.
+) -> tuple[Path, str, tuple[str, ...]]:
+    """Write the folder `name` from a kernel's files; its path, a sentence about what was read, and
+    what did not work when it was tried.
 
     `kernels` are CUDA files, a folder of them, a Triton file, or a Definition of flashinfer-bench,
     alone or with the kernel's files. `function` chooses where they offer several. How a Triton
@@ -47,11 +49,12 @@ def new_task(
         draft, project = _read(name, kernels, function, search)
     called = ", ".join(kernel.name for kernel in kernels)
     origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
-    texts = files(name, draft, origin, project) | project.headers
+    done = tried(name, draft, origin, project)
+    texts = files(name, done.draft, origin, done.project) | project.headers
     for file, text in texts.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
-    return folder, draft.origin
+    return folder, draft.origin, done.notes
 
 
 def _read(

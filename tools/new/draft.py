@@ -59,7 +59,7 @@ _INDEX_WORDS = re.compile(
 )
 
 
-_KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
+KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
 _RESULT = re.compile(r"out|dst|result|ind(ex|ices)|ids|topk|weights|sum|count|num_|scale")
 _NO_SIZE = re.compile(r"(\w+_)?(seed|offset|mode|layer|rank|version|id|flag|step)s?(_\w+)?")
 
@@ -80,7 +80,7 @@ def access_of(name: str, uses: Uses) -> tuple[str, str]:
         return "read", ""
     if uses.reads:
         return "readwrite", '"write" if it holds no input' if _RESULT.search(name) else ""
-    if _KEPT.search(name):
+    if KEPT.search(name):
         return "readwrite", '"write" if every element of it is written'
     return "write", ""
 
