@@ -46,8 +46,8 @@ pybind11: pybind11.h stl.h numpy.h functional.h
 _TVM = """
 tvm/ffi: any.h container/array.h container/map.h container/shape.h container/tensor.h
     container/tuple.h container/variant.h dtype.h error.h extra/c_env_api.h
-    extra/cuda/device_guard.h extra/module.h function.h optional.h string.h tvm_ffi.h object.h memory.h
-    c_api.h reflection/registry.h
+    extra/cuda/device_guard.h extra/module.h function.h optional.h string.h tvm_ffi.h object.h
+    memory.h c_api.h reflection/registry.h
 dlpack: dlpack.h
 """
 _CUB = """#pragma once

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
-from astra_chat.tools.new.project import Project, Search, project_of
 from astra_chat.tools.new.kernel_folder import kernel_files
+from astra_chat.tools.new.project import Project, Search, project_of
 from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.new.trial import tried
@@ -25,7 +25,7 @@ def new_task(
     function: str | None = None,
     launch: TritonLaunch | None = None,
     dtypes: Mapping[str, DTypeName] | None = None,
-    search: Search = Search(),
+    search: Search | None = None,
 ) -> tuple[Path, str, tuple[str, ...]]:
     """Write the folder `name` from a kernel's files; its path, a sentence about what was read, and
     what did not work when it was tried.
@@ -46,10 +46,11 @@ def new_task(
     if triton_file:
         draft, project = _triton(name, kernels, function, launch, dtypes), Project("")
     else:
-        draft, project = _read(name, kernels, function, search)
+        draft, project = _read(name, kernels, function, search or Search())
     called = ", ".join(kernel.name for kernel in kernels)
     origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
     done = tried(name, draft, origin, project)
+    _require_task(done.draft, done.notes)
     texts = files(name, done.draft, origin, done.project) | project.headers
     for file, text in texts.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +89,7 @@ def _triton(
         raise BadInput(f"{called}: there is no function under @triton.jit in it")
     try:
         chosen = _chosen([kernel.name for kernel in found], function, "has")
-        draft = triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)
-        return _complete(draft)
+        return triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)
     except BadInput as error:
         raise BadInput(f"{called}: {error}") from None
 
@@ -111,7 +111,7 @@ def _cuda(
     shapes = definitions[0].shapes if definitions else {}
     try:
         draft = draft_of(project.source, name, function, project.headers, shapes)
-        return _complete(draft), project
+        return draft, project
     except BadSource as error:
         raise BadInput(f"{_place(files, error.line)}: {error.reason}") from None
     except BadInput as error:
@@ -128,12 +128,12 @@ def _place(files: Sequence[Path], line: int) -> str:
     return f"{files[-1].name}, its end"
 
 
-def _complete(draft: Draft) -> Draft:
+def _require_task(draft: Draft, notes: Sequence[str]) -> None:
     """Raises BadInput where no task can be made of it."""
     if not draft.dims or not any(t.written for t in draft.tensors):
         what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
-        raise BadInput(f"{draft.origin.split(';')[0]} takes {what}: a task needs one")
-    return draft
+        why = f" (tried: {notes[0]})" if notes else ""
+        raise BadInput(f"{draft.origin.split(';')[0]} takes {what}: a task needs one{why}")
 
 
 def draft_of(

@@ -8,14 +8,9 @@ from dataclasses import dataclass
 
 from astra_chat.tools.new.source import Function, Piece, closing, split
 
-MODULES = re.compile(r"PYBIND11_\w*MODULE|(STABLE_)?TORCH_LIBRARY\w*")
-"""Macros whose block registers functions, a project's own over TORCH_LIBRARY among them."""
-TENSOR = re.compile(r"\b(Tensor|TensorView)\b")
 TVM_EXPORT = "TVM_FFI_DLL_EXPORT_TYPED_FUNC"
 TVM_BLOCK = "TVM_FFI_STATIC_INIT_BLOCK"
-HEADERS = re.compile(
-    r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)(/[^">]*)?[">]|["<]Python\.h[">]'
-)
+TENSOR = re.compile(r"\b(Tensor|TensorView)\b")
 
 
 @dataclass(frozen=True)
@@ -30,8 +25,10 @@ class Export:
     """torch, tvm-ffi, or plain: a host function that nothing registers."""
 
 
-def is_framework_header(text: str) -> bool:
-    return HEADERS.match(text) is not None
+def is_module(function: Function) -> bool:
+    """Whether it is a macro whose block registers functions, TORCH_LIBRARY or a project's own over
+    it: it returns nothing, not even void."""
+    return not function.returns
 
 
 def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
@@ -62,7 +59,7 @@ def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list
         for f in defined
         if not f.on_device
         and not f.template
-        and not MODULES.fullmatch(f.name)
+        and not is_module(f)
         and any(TENSOR.search(p.type) for p in f.parameters)
     ]
     bodies = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}
@@ -79,7 +76,7 @@ def _registrations(
 ) -> Iterator[tuple[str, str, str]]:
     """Name, schema and C++ function of each m.def and m.impl."""
     for module in defined:
-        if MODULES.fullmatch(module.name):
+        if is_module(module) and module.name != TVM_BLOCK:
             for index in range(module.body, module.close):
                 if pieces[index].text in ("def", "impl") and pieces[index + 1].text == "(":
                     inner = pieces[index + 2 : closing(pieces, index + 1)]

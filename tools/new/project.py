@@ -27,7 +27,14 @@ MOST_ROUNDS = 12
 PREPROCESS_TIMEOUT_S = 60.0
 _NVCC = ("-D__CUDACC__", "-D__NVCC__", "-D__CUDACC_VER_MAJOR__={}", "-D__CUDACC_VER_MINOR__={}")
 _SIDES = ((), ("-D__CUDA_ARCH__=900",))
-_OTHERS = ("USE_ROCM", "__HIP_PLATFORM_AMD__", "__HIPCC__", "GGML_USE_HIP", "GGML_USE_MUSA", "USE_MUSA")
+_OTHERS = (
+    "USE_ROCM",
+    "__HIP_PLATFORM_AMD__",
+    "__HIPCC__",
+    "GGML_USE_HIP",
+    "GGML_USE_MUSA",
+    "USE_MUSA",
+)
 """Macros of other platforms: never defined."""
 _DEPENDENCY = re.compile(r"(?:\\.|[^\s\\])+")
 

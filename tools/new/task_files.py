@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor
 from astra_chat.tools.new.guesses import (
@@ -31,9 +31,7 @@ TOLERANCES = {
 FAMILIES = ("large", "tiny", "ramp", "one_hot")
 
 
-def files(
-    name: str, draft: Draft, origin: str, project: Project | None = None
-) -> dict[str, str]:
+def files(name: str, draft: Draft, origin: str, project: Project | None = None) -> dict[str, str]:
     """Text by file name. `origin` says where the kernel came from; the project's headers lie beside
     it."""
     return {

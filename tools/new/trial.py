@@ -1,13 +1,14 @@
 """A trial of a new task: what was written is built, and its cases are recorded.
 
 What a launcher launches, allocates and returns says what the text of a file leaves open: which
-tensors are read and written, which dtypes the function takes, where its results come from. What goes
-wrong becomes a note for the user.
+tensors are read and written, which dtypes the function takes, where its results come from. What
+goes wrong becomes a note for the user.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.new.draft import Draft, Tensor
+from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.made_tensors import WORKSPACE, Made, made_in, with_made
 from astra_chat.tools.new.project import Project
@@ -35,6 +36,7 @@ UNCALLED = "-DASTRA_UNCALLED_LIBRARY"
 """Functions of the file that the task does not call may call torch's library."""
 _MISSING = "is not implemented: "
 MOST_CASES = 12
+_NUMBER = re.compile(r"\d+")
 MOST_LINES = 12
 _SEED = 44
 
@@ -55,23 +57,23 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     roomy = replace(draft, tensors=(*draft.tensors, WORKSPACE))
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
-        first = trial.built(roomy, project)
-        if isinstance(first, str) and _MISSING in first:
+        seen = trial.seen(roomy, project)
+        if isinstance(seen, str) and _MISSING in seen:
             project = replace(project, defines=(*project.defines, UNCALLED))
-            first = trial.built(roomy, project)
-        if isinstance(first, str):
-            return Tried(draft, project, (first,))
-        task, made = first
-        seen = _recorded(task, made)
+            seen = trial.seen(roomy, project)
+        if isinstance(seen, _Seen) and any(call.strayed for call in seen.calls):
+            draft, roomy = _on_default_stream(draft), _on_default_stream(roomy)
+            seen = trial.seen(roomy, project)
         if isinstance(seen, str):
             return Tried(draft, project, (seen,))
-        draft, notes = _told(draft, made, seen)
-        last = trial.built(draft, project)
-        if isinstance(last, str):
-            return Tried(draft, project, (*notes, last))
-        again = _recorded(*last)
-        failed = [again] if isinstance(again, str) else again.failed_lines()
+        draft, notes = _told(draft, seen)
+        last = trial.seen(draft, project)
+        failed = [last] if isinstance(last, str) else last.failed_lines()
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _on_default_stream(draft: Draft) -> Draft:
+    return replace(draft, binding={**draft.binding, "default_stream": True})
 
 
 @dataclass
@@ -83,7 +85,12 @@ class _Trial:
     scratch: Path
     count: int = 0
 
-    def built(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
+    def seen(self, draft: Draft, project: Project) -> _Seen | str:
+        """What its cases do; or why that is not known."""
+        made = self._built(draft, project)
+        return made if isinstance(made, str) else _recorded(*made)
+
+    def _built(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
         """The task and its baseline; or why there is none."""
         self.count += 1
         folder = self.scratch / str(self.count)
@@ -110,6 +117,7 @@ class _Seen:
 
     cases: list[Case]
     calls: list[Called]
+    ptx: str
     plans: list[LaunchPlan] = field(default_factory=list)
     unplanned: str = ""
     """Why there are no plans."""
@@ -118,12 +126,16 @@ class _Seen:
         return not _failure(self.calls[at])
 
     def failed_lines(self) -> list[str]:
-        said = [
-            f"{case.label}: {_failure(call)}"
-            for case, call in zip(self.cases, self.calls, strict=True)
-            if _failure(call)
+        """Each way to fail, with its first case."""
+        first: dict[str, list[str]] = {}
+        for case, call in zip(self.cases, self.calls, strict=True):
+            if why := _failure(call):
+                first.setdefault(_NUMBER.sub("", why), []).append(f"{case.label}: {why}")
+        lines = [
+            f"{ways[0]}" + (f" (and {len(ways) - 1} more cases)" if ways[1:] else "")
+            for ways in first.values()
         ]
-        return [*said[:MOST_LINES], *([self.unplanned] if self.unplanned else [])]
+        return [*lines[:MOST_LINES], *([self.unplanned] if self.unplanned else [])]
 
 
 def _failure(called: Called) -> str:
@@ -144,7 +156,7 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         calls = called_once(made, task, cases, gpu, random.Random(_SEED))
         if isinstance(calls, Died):
             return calls.message
-        seen = _Seen(cases, list(calls))
+        seen = _Seen(cases, list(calls), made.ptx.read_text(errors="replace"))
         right = [case for at, case in enumerate(cases) if seen.works(at)]
         plans = record_each(made, task, right, gpu, random.Random(_SEED)) if right else ()
     except StepTimeout:
@@ -161,7 +173,7 @@ def _types(case: Case) -> tuple[object, ...]:
     return case.dtype, *sorted(case.types.items())
 
 
-def _told(draft: Draft, made: Build, seen: _Seen) -> tuple[Draft, list[str]]:
+def _told(draft: Draft, seen: _Seen) -> tuple[Draft, list[str]]:
     """The draft with what the calls tell."""
     right = [at for at in range(len(seen.cases)) if seen.works(at)]
     if not right:
@@ -169,7 +181,7 @@ def _told(draft: Draft, made: Build, seen: _Seen) -> tuple[Draft, list[str]]:
     draft, notes = _with_dtypes(draft, seen, right)
     tensors = made_in([Made(seen.cases[at], seen.calls[at].said) for at in right])
     draft = with_made(draft, tensors)
-    return with_accesses(draft, accesses_of(seen.plans, made.ptx.read_text())), notes
+    return with_accesses(draft, accesses_of(seen.plans, seen.ptx)), notes
 
 
 def _with_dtypes(draft: Draft, seen: _Seen, right: Sequence[int]) -> tuple[Draft, list[str]]:
@@ -191,6 +203,3 @@ def _dtypes(draft: Draft, case: Case) -> Mapping[str, str]:
     """What the type variables stand for in a case."""
     first = next(iter(draft.variables), None)
     return {v: case.dtype if v == first else case.types.get(v, "") for v in draft.variables}
-
-
-__all__ = ["Tensor", "Tried", "tried"]

@@ -43,6 +43,4 @@ def audit(build: Build, task: Task, source: str, baseline: Build) -> tuple[Findi
 
 def _new(findings: Iterable[Finding], known: Iterable[Finding]) -> tuple[Finding, ...]:
     said = {finding.what for finding in known}
-    return in_short(
-        f for f in findings if f.what not in said and not _FRAMEWORK.fullmatch(f.what)
-    )
+    return in_short(f for f in findings if f.what not in said and not _FRAMEWORK.fullmatch(f.what))

@@ -84,9 +84,7 @@ def loaded_parameters(ptx: str, kernel: str) -> frozenset[int]:
     return _parameters(ptx, kernel, is_global_load)
 
 
-def _parameters(
-    ptx: str, kernel: str, accesses: Callable[[Instruction], bool]
-) -> frozenset[int]:
+def _parameters(ptx: str, kernel: str, accesses: Callable[[Instruction], bool]) -> frozenset[int]:
     try:
         module = parse(ptx)
         flat = inline(module, module.kernels[kernel])

@@ -52,6 +52,8 @@ class Binding(Value):
     args: tuple[Passed, ...]
     returns: tuple[Name, ...] = ()
     """Results that the function returns, in its order: it allocates them."""
+    default_stream: bool = False
+    """The function launches on the default stream: callers use no other."""
 
     @model_validator(mode="after")
     def _one_function(self) -> Binding:

@@ -48,7 +48,7 @@ def test_only_what_is_needed(folder: Path) -> None:
 
 
 def test_a_task_of_a_folder(folder: Path) -> None:
-    made, origin = new_task("scaled", [folder], "scale")
+    made, origin, _ = new_task("scaled", [folder], "scale")
     assert origin == "scale of the torch extension"
     task = load_task(made)
     assert launcher_problem(task) is None and task.headers == ("math.cuh",)

@@ -1,4 +1,4 @@
-"""Our own headers in the place of torch's and tvm-ffi's (build/extension_headers.py gives them out).
+"""Headers of ours in the place of torch's and tvm-ffi's; build/extension_headers.py gives them out.
 
 error          what a failed check throws; torch's macros of checks, and of C10
 small_floats   c10's 16-bit and 8-bit floats

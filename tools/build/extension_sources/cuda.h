@@ -55,6 +55,17 @@ struct OptionalDeviceGuard {
 }  // namespace c10
 
 namespace at {
+// What a program asks of torch's settings: none of them is set.
+struct Context {
+  bool deterministicAlgorithms() const { return false; }
+  bool deterministicCuDNN() const { return false; }
+  bool allowTF32CuBLAS() const { return false; }
+  bool allowTF32CuDNN() const { return false; }
+};
+inline Context& globalContext() {
+  static Context context;
+  return context;
+}
 inline std::optional<Device> device_of(const Tensor& tensor) {
   if (!tensor.defined()) return {};
   return tensor.device();

@@ -12,10 +12,10 @@ struct Search {
   std::vector<at::Tensor> returned;
   bool found = false;
 
-  // "ops::rms_norm(Tensor! out, ...) -> ()" is the operator rms_norm.
+  // "ops::rms_norm(Tensor! out, ...) -> ()" and "ops.rms_norm" are the operator rms_norm.
   static std::string_view bare(std::string_view schema) {
     schema = schema.substr(0, schema.find('('));
-    const size_t scope = schema.rfind(':');
+    const size_t scope = schema.find_last_of(":.");
     return scope == std::string_view::npos ? schema : schema.substr(scope + 1);
   }
   template <class F>

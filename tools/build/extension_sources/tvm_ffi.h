@@ -79,6 +79,11 @@ inline c10::ScalarType type_of(DLDataType dl) {
   fail("", "no dtype is ", dl);
 }
 
+inline Search*& current_search() {
+  static thread_local Search* search = nullptr;
+  return search;
+}
+
 // The text of a failed check, thrown where the statement ends.
 class Thrown {
  public:
@@ -185,6 +190,16 @@ class Tuple : public std::tuple<T...> {
   }
 };
 
+namespace reflection {
+struct GlobalDef {
+  template <class F, class... More>
+  GlobalDef& def(const char* name, F function, const More&...) {
+    astra::current_search()->offer(name, function);
+    return *this;
+  }
+};
+}  // namespace reflection
+
 struct CUDADeviceGuard {
   explicit CUDADeviceGuard(int) {}
 };
@@ -261,4 +276,12 @@ void collect(std::vector<at::Tensor>& found, const tvm::ffi::Tuple<T...>& ts) {
 #define TVM_FFI_DLL_EXPORT
 #define TVM_FFI_DLL_EXPORT_TYPED_FUNC(name, function) \
   ASTRA_REGISTRATION(ASTRA_JOIN(name##_, __COUNTER__), { search.offer(#name, function); })
-#define TVM_FFI_STATIC_INIT_BLOCK() [[maybe_unused]] static void ASTRA_JOIN(astra_unused_block_, __COUNTER__)()
+// Both forms: BLOCK() { ... } and BLOCK({ ... });
+#define TVM_FFI_STATIC_INIT_BLOCK(...) ASTRA_BLOCK(__COUNTER__, __VA_ARGS__)
+#define ASTRA_BLOCK(id, ...)                                        \
+  static void ASTRA_JOIN(astra_block_, id)();                       \
+  ASTRA_REGISTRATION(id, {                                          \
+    ::astra::current_search() = &search;                            \
+    ASTRA_JOIN(astra_block_, id)();                                 \
+  })                                                                \
+  static void ASTRA_JOIN(astra_block_, id)() __VA_ARGS__
