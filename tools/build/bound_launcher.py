@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import json
 
+from astra_chat.tools.build.cpp_expressions import cpp
 from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.task.binding import Binding, Made, Passed
 from astra_chat.tools.task.contract import Arg
-from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter, prototype
 from astra_chat.tools.types import DTYPE_CODES
 
 FILE = "launcher.cu"
 """What a compiler calls the launcher's lines, so that they are nobody's."""
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.FloorDiv: "/",
-    ast.Mod: "%",
-}
 
 
 def needs_launcher(task: Task, source: str) -> bool:
@@ -114,22 +106,4 @@ def _made(passed: Made) -> str:
 
 def _sum(text: str) -> str:
     """An expression of the contract as C++ of type int64_t."""
-    return _cpp(parse(text).tree)
-
-
-def _cpp(node: ast.expr) -> str:
-    match node:
-        case ast.Constant(value=value):
-            return f"int64_t({value})"
-        case ast.Name(id=name):
-            return f"int64_t({name})"
-        case ast.BinOp(left=left, op=operator, right=right):
-            return f"({_cpp(left)} {_OPERATORS[type(operator)]} {_cpp(right)})"
-        case ast.UnaryOp(operand=operand):
-            return f"(-{_cpp(operand)})"
-        case ast.Call(func=ast.Name(id=name), args=[first, *rest]):
-            text = _cpp(first)
-            for each in rest:
-                text = f"::astra::{name}({text}, {_cpp(each)})"
-            return text
-    raise ValueError(f"no expression: {ast.dump(node)}")
+    return cpp(text, lambda name: f"int64_t({name})")

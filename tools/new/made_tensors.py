@@ -62,7 +62,11 @@ def made_in(calls: Sequence[Made]) -> Results:
     most = max(calls, key=lambda call: len(call.allocated))
     alike = [call for call in calls if len(call.allocated) == len(most.allocated)]
     returned = tuple(_result(alike, which) for which in most.returned)
-    rest = [at for at in range(len(most.allocated)) if at not in most.returned]
+    rest = [
+        at
+        for at in range(len(most.allocated))
+        if at not in most.returned and any(_room(*call.allocated[at]) for call in alike)
+    ]
     if not rest:
         return Results(returned)
     sizes = [_bytes(alike, at) for at in rest]
@@ -90,7 +94,9 @@ def _room(kind: int, sizes: Sequence[int]) -> int:
 
 
 def _bytes(calls: Sequence[Made], at: int) -> str:
-    """An expression of the bytes of one allocation, of its widest dtype; "" where none fits."""
+    """An expression of the bytes of one allocation, of its widest dtype, in the calls that need
+    any; "" where none fits."""
+    calls = [call for call in calls if _room(*call.allocated[at])]
     item = max(ITEM_BYTES.get(TORCH.get(call.allocated[at][0], "int64"), 8) for call in calls)
     counts = [math.prod(call.allocated[at][1]) for call in calls]
     dims = [call.case.dims for call in calls]

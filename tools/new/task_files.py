@@ -122,7 +122,7 @@ def _summary(name: str, draft: Draft) -> str:
 def _flops(draft: Draft) -> str:
     """An operation for each element of the largest result."""
     shapes = [draft.shape_of(t) for t in draft.tensors if t.access in ("write", "readwrite")]
-    largest_shape = max(shapes, key=len)
+    largest_shape = max(shapes, key=len, default=("1",))
     return "*".join(e if re.fullmatch(r"\w+", e) else f"({e})" for e in largest_shape)
 
 

@@ -1,5 +1,7 @@
 // What a generated launcher is made of: it hands the contract's arguments to the user's function.
 #pragma once
+#include <algorithm>
+
 #include "library.h"
 
 namespace astra {

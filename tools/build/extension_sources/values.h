@@ -144,8 +144,4 @@ auto as_function(F function) {
   return +function;
 }
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-constexpr int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
-
 }  // namespace astra
