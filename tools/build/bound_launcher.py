@@ -6,7 +6,7 @@ import json
 
 from astra_chat.tools.build.cpp_expressions import cpp
 from astra_chat.tools.cpp_tokens import tokens
-from astra_chat.tools.task.binding import Binding, Made, Passed
+from astra_chat.tools.task.binding import Binding, GivenValue, Passed
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter, prototype
@@ -74,7 +74,7 @@ def _tensor(arg: Arg) -> str:
 
 def _value(task: Task, passed: Passed) -> str:
     """An element of the list of values."""
-    if isinstance(passed, Made):
+    if isinstance(passed, GivenValue):
         return _made(passed)
     if isinstance(passed, bool):
         return f"::astra::Value({'true' if passed else 'false'})"
@@ -89,7 +89,7 @@ def _value(task: Task, passed: Passed) -> str:
     return f"::astra::Value(static_cast<{kind}>({passed}))"
 
 
-def _made(passed: Made) -> str:
+def _made(passed: GivenValue) -> str:
     if passed.text is not None:
         return f"::astra::Value({json.dumps(passed.text)})"
     if passed.dtype is not None:

@@ -27,7 +27,7 @@ _RETURNS = re.compile(r"returns (-?\d+)")
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeTensors:
     """What a launcher said in one call of a case (plan/recorder/said.c)."""
 
     case: Case
@@ -57,7 +57,7 @@ class Results:
     """Whether the workspace's size follows from the dims."""
 
 
-def made_in(calls: Sequence[Made]) -> Results:
+def made_in(calls: Sequence[MadeTensors]) -> Results:
     """What the calls made, as the contract says it."""
     most = max(calls, key=lambda call: len(call.allocated))
     alike = [call for call in calls if len(call.allocated) == len(most.allocated)]
@@ -76,7 +76,7 @@ def made_in(calls: Sequence[Made]) -> Results:
     return Results(returned, str(max(needed)), known=False)
 
 
-def _result(calls: Sequence[Made], which: int) -> Tensor | None:
+def _result(calls: Sequence[MadeTensors], which: int) -> Tensor | None:
     if which < 0:
         return None
     kinds = {call.allocated[which][0] for call in calls}
@@ -93,7 +93,7 @@ def _room(kind: int, sizes: Sequence[int]) -> int:
     return -(-bytes_ // PIECE) * PIECE
 
 
-def _bytes(calls: Sequence[Made], at: int) -> str:
+def _bytes(calls: Sequence[MadeTensors], at: int) -> str:
     """An expression of the bytes of one allocation, of its widest dtype, in the calls that need
     any; "" where none fits."""
     calls = [call for call in calls if _room(*call.allocated[at])]

@@ -19,7 +19,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.launched import accesses_of, with_accesses
-from astra_chat.tools.new.made_tensors import WORKSPACE, Made, made_in, with_made
+from astra_chat.tools.new.made_tensors import WORKSPACE, MadeTensors, made_in, with_made
 from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.plan.launch_failures import failure_text
@@ -179,7 +179,7 @@ def _told(draft: Draft, seen: _Seen) -> tuple[Draft, list[str]]:
     if not right:
         return draft, seen.failed_lines()[:1]
     draft, notes = _with_dtypes(draft, seen, right)
-    tensors = made_in([Made(seen.cases[at], seen.calls[at].said) for at in right])
+    tensors = made_in([MadeTensors(seen.cases[at], seen.calls[at].said) for at in right])
     draft = with_made(draft, tensors)
     return with_accesses(draft, accesses_of(seen.plans, seen.ptx)), notes
 

@@ -18,7 +18,7 @@ from astra_chat.tools.types import DTYPES, Value
 CppName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w:, ]*>)?$")]
 
 
-class Made(Value):
+class GivenValue(Value):
     """A value that is no argument of the contract; without any field nothing: a null pointer, an
     optional that is empty, the stream."""
 
@@ -30,14 +30,14 @@ class Made(Value):
     """An expression of the contract's dims, as an integer."""
 
     @model_validator(mode="after")
-    def _one(self) -> Made:
+    def _one(self) -> GivenValue:
         if sum(v is not None for v in (self.text, self.dtype, self.list, self.size)) > 1:
             raise ValueError("one of text, dtype, list, size")
         return self
 
 
-Passed = Name | StrictBool | StrictInt | StrictFloat | Made
-"""A tensor, a scalar or a dim by its name, a number, or what Made says."""
+Passed = Name | StrictBool | StrictInt | StrictFloat | GivenValue
+"""A tensor, a scalar or a dim by its name, a number, or what GivenValue says."""
 
 
 class Binding(Value):
@@ -73,7 +73,7 @@ class Binding(Value):
         for passed in self.args:
             if isinstance(passed, str) and passed not in tensors | others:
                 yield f"'{passed}' is no argument, dim or scalar of the contract"
-            if isinstance(passed, Made) and passed.dtype not in {None, *DTYPES, *variables}:
+            if isinstance(passed, GivenValue) and passed.dtype not in {None, *DTYPES, *variables}:
                 yield f"'{passed.dtype}' is no dtype and no type variable"
         for name in self.returns:
             if name not in tensors:
