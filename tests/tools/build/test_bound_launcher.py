@@ -55,7 +55,7 @@ def test_tensors_are_built_from_the_contract(changed: Changed) -> None:
     task = changed()
     text = launcher_text(task)
     assert (
-        "::astra::tensor(x, dtype, {int64_t(rows), int64_t(width)}, {x_stride, int64_t(1)})" in text
+        "::astra::tensor(x, dtype, {int64_t(rows), int64_t(width)}, {x_stride, int64_t{1}})" in text
     )
     assert (
         '::astra::Value("mean")' in text and "::astra::Value(static_cast<double>(factor))" in text
