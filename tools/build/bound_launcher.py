@@ -37,8 +37,9 @@ def launcher_text(task: Task) -> str:
         lines.append(f"    const ::at::Tensor astra_{arg.name} = {_tensor(arg)};")
         if arg.access == "workspace":
             lines.append(f"    astra_call.workspaces.push_back(::astra::memory(astra_{arg.name}));")
-        elif arg.name in binding.returns and arg.name not in binding.args:
-            lines.append(f"    astra_call.results.push_back(::astra::memory(astra_{arg.name}));")
+    for name in binding.returns:
+        passed = "true" if name in binding.args else "false"
+        lines.append(f"    astra_call.results.push_back(::astra::memory(astra_{name}, {passed}));")
     values = ", ".join(_value(task, passed) for passed in binding.args)
     results = ", ".join(f"astra_{name}" for name in binding.returns)
     lines += [

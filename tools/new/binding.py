@@ -23,7 +23,7 @@ def binding_of(export: Export, parameters: Sequence[Parameter], draft: Draft) ->
         if parameter.name in known:
             passed.append(parameter.name)
             continue
-        value, doubt = _value(parameter, draft)
+        value, doubt = _value(parameter, export.schema, draft)
         passed.append(value)
         doubts += [doubt] if doubt else []
     names = {p.name for p in parameters}
@@ -36,10 +36,11 @@ def binding_of(export: Export, parameters: Sequence[Parameter], draft: Draft) ->
     return {"binding": table, "unbound": tuple(doubts)}
 
 
-def _value(parameter: Parameter, draft: Draft) -> tuple[object, str]:
+def _value(parameter: Parameter, schema: str, draft: Draft) -> tuple[object, str]:
     """What a parameter is given that the contract does not hold, and a doubt."""
     words = f"{parameter.type} {parameter.name}"
-    default = parameter.default.strip()
+    stated = re.search(rf'\b{parameter.name}\s*=\s*\\?"(\w*)', schema)
+    default = f'"{stated[1]}"' if stated else parameter.default.strip()
     if "optional" in parameter.type.lower():
         return {}, f"nothing is passed for {words}: do your callers?"
     if _TEXT.search(parameter.type):

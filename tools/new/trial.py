@@ -54,7 +54,8 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     """Builds and records a draft. Raises MissingDependency without nvcc."""
     if not draft.binding:
         return Tried(draft, project)
-    roomy = replace(draft, tensors=(*draft.tensors, WORKSPACE))
+    binding = {key: value for key, value in draft.binding.items() if key != "returns"}
+    roomy = replace(draft, tensors=(*draft.tensors, WORKSPACE), binding=binding)
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
         seen = trial.seen(roomy, project)

@@ -79,7 +79,7 @@ def test_a_call_is_recorded_and_says_what_it_makes(changed: Changed) -> None:
         (
             'shape = ["rows"], access = "write"',
             'shape = ["rows", "1"], access = "write"',
-            "no result",
+            "result 0 is made as",
         ),
         ('operator = "row_means"', 'operator = "other"', "registers no operator other"),
     ],

@@ -14,8 +14,8 @@ inline at::Tensor tensor(const void* data, int code, std::vector<int64_t> sizes)
   std::vector<int64_t> strides = at::Tensor::dense_strides(sizes);
   return tensor(data, code, std::move(sizes), std::move(strides));
 }
-inline Memory memory(const at::Tensor& tensor) {
-  return {tensor.data_ptr(), tensor.nbytes(), tensor.scalar_type(), tensor.sizes().vec()};
+inline Memory memory(const at::Tensor& tensor, bool taken = false) {
+  return {tensor.data_ptr(), tensor.nbytes(), tensor.scalar_type(), tensor.sizes().vec(), taken};
 }
 
 inline std::vector<at::Tensor> operators(const char* name, const Values& values) {
@@ -27,26 +27,24 @@ inline std::vector<at::Tensor> operators(const char* name, const Values& values)
 
 // Each returned tensor must lie where the contract's result lies.
 inline void require_returned(const std::vector<at::Tensor>& returned, const std::vector<at::Tensor>& results) {
+  Call& now = call();
   for (const at::Tensor& one : returned) {
-    const std::vector<void*>& given = call().given;
-    size_t which = 0;
-    while (which < given.size() && given[which] != one.data_ptr()) ++which;
-    say("returns ", one.defined() && which < given.size() ? static_cast<int>(which) : -1);
+    size_t place = 0;
+    while (place < now.given.size() && now.given[place] != one.data_ptr()) ++place;
+    const bool made = one.defined() && place < now.given.size();
+    if (now.dry) now.which.push_back(made ? static_cast<int>(place) : -1);
+    if (!now.dry) say("returns ", made ? static_cast<int>(place) : -1);
   }
-  for (size_t i = 0; i < results.size(); ++i) {
-    TORCH_CHECK(i < returned.size(), "the function returns ", returned.size(), " tensors, and [binding] in task.toml"
-                " names ", results.size());
+  TORCH_CHECK(returned.size() >= results.size(), "the function returns ", returned.size(), " tensors, and [binding]"
+              " in task.toml names ", results.size());
+  for (size_t i = 0; i < results.size() && !now.dry; ++i)
     TORCH_CHECK(returned[i].data_ptr() == results[i].data_ptr() || results[i].numel() == 0,
                 "result ", i, " that the function returns, ", returned[i].scalar_type(), returned[i].sizes(),
                 ", is not the memory of the contract's, ", results[i].scalar_type(), results[i].sizes());
-  }
 }
 
-// Runs the body of a launcher; what it throws is said, and becomes a CUDA error.
 template <class Body>
-cudaError_t launch(cudaStream_t stream, Body body) {
-  Call now;
-  now.stream = stream;
+cudaError_t called(Call& now, Body body) {
   current_call() = &now;
   cudaError_t error = cudaSuccess;
   try {
@@ -57,6 +55,22 @@ cudaError_t launch(cudaStream_t stream, Body body) {
   }
   current_call() = nullptr;
   return error == cudaSuccess ? cudaGetLastError() : error;
+}
+
+// Runs the body of a launcher; what it throws is said, and becomes a CUDA error.
+template <class Body>
+cudaError_t launch(cudaStream_t stream, Body body) {
+  Call dry, now;
+  dry.stream = now.stream = stream;
+  if (astra_dry) {
+    dry.dry = now.known = true;
+    astra_dry(1);
+    const cudaError_t error = called(dry, body);
+    astra_dry(0);
+    if (error != cudaSuccess) return error;
+    now.which = dry.which;
+  }
+  return called(now, body);
 }
 
 }  // namespace astra

@@ -1,7 +1,8 @@
 // Where a launcher's tensors lie: the arguments of the contract, and the memory that a body asks for.
 //
-// torch::empty and its like give out, in this order: the memory of a result of the contract that has
-// this dtype and these sizes and was not given out before; then a piece of the contract's workspaces.
+// torch::empty and its like give out the memory of a result, where the tensor is one that the function
+// returns, else a piece of the contract's workspaces. Which are returned a call before has shown that
+// launches nothing; where there is no recorder, a result is what first has its dtype and sizes.
 #pragma once
 #include <cstring>
 
@@ -10,8 +11,9 @@
 
 namespace astra {
 
-// What the recorder writes down (plan/recorder/said.c); nothing elsewhere.
+// Of the recorder (plan/recorder/said.c); null elsewhere.
 extern "C" __attribute__((weak)) void astra_say(const char* text);
+extern "C" __attribute__((weak)) void astra_dry(int on);
 template <class... Parts>
 void say(const Parts&... parts) {
   if (astra_say) astra_say(c10::str(parts...).c_str());
@@ -32,6 +34,9 @@ struct Call {
   std::vector<Memory> results;
   std::vector<Memory> workspaces;
   std::vector<void*> given;  // to torch::empty and its like, in order
+  bool dry = false;
+  bool known = false;      // whether `which` is
+  std::vector<int> which;  // of each result: its place in `given`; -1: none
 };
 inline Call*& current_call() {
   static thread_local Call* call = nullptr;
@@ -60,19 +65,34 @@ inline void* piece_of(Memory& memory, size_t bytes) {
   return data;
 }
 
+inline void* result_memory(Call& now, c10::IntArrayRef sizes, c10::ScalarType type) {
+  const int place = static_cast<int>(now.given.size());
+  for (size_t i = 0; i < now.results.size(); ++i) {
+    Memory& result = now.results[i];
+    const bool fits = result.type == type && c10::IntArrayRef(result.sizes) == sizes && !result.taken;
+    const bool meant = now.known ? i < now.which.size() && now.which[i] == place : fits;
+    if (!meant) continue;
+    TORCH_CHECK(fits, "result ", i, " is made as ", type, sizes, ", and task.toml says ", result.type,
+                c10::IntArrayRef(result.sizes));
+    result.taken = true;
+    return result.data;
+  }
+  return nullptr;
+}
+
 inline void* allocate(c10::IntArrayRef sizes, c10::ScalarType type) {
   Call& now = call();
   const size_t bytes = product(sizes) * c10::elementSize(type);
   void* data = nullptr;
-  for (Memory& result : now.results)
-    if (!data && !result.taken && result.type == type && c10::IntArrayRef(result.sizes) == sizes) {
-      result.taken = true;
-      data = result.data;
-    }
-  for (Memory& workspace : now.workspaces)
-    if (!data && bytes) data = piece_of(workspace, bytes);
+  if (now.dry) {  // addresses of nothing, far from each other
+    data = reinterpret_cast<void*>((now.given.size() + 1) << 42);
+  } else {
+    data = result_memory(now, sizes, type);
+    for (Memory& workspace : now.workspaces)
+      if (!data && bytes) data = piece_of(workspace, bytes);
+    say("allocates ", static_cast<int>(type), " ", sizes);
+  }
   now.given.push_back(data);
-  say("allocates ", static_cast<int>(type), " ", sizes);
   TORCH_CHECK(data || !bytes, "the function allocates ", bytes, " bytes, ", type, sizes,
               ", which no result and no workspace of task.toml provides: add to args"
               " { name = \"workspace\", dtype = \"uint8\", shape = [\"...\"], access = \"workspace\" }");

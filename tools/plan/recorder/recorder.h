@@ -99,6 +99,7 @@ void report_facts(void);
 void report_maps(const unsigned char *parameters, uint32_t bytes);
 
 /* said.c */
+extern int dry; /* what is launched is not written down */
 void forget_said(void);
 void report_said(void);
 

@@ -1,5 +1,6 @@
-/* What the launcher's own text says while it is called: why it fails, what memory it asks for. A
- * launcher that Astra made calls it (build/extension_sources/memory.h); no plan depends on it. */
+/* What a launcher that Astra made tells the recorder (build/extension_sources/memory.h): why it fails
+ * and what memory it asks for; and when it calls the user's function only to see which of the tensors
+ * that it makes it returns. What is launched then is no part of a plan, so nobody replays it. */
 #include "recorder.h"
 #include <string.h>
 
@@ -15,7 +16,10 @@ EXPORT void astra_say(const char *text) {
     said[used] = 0;
 }
 
-void forget_said(void) { said[used = 0] = 0; }
+int dry;
+EXPORT void astra_dry(int on) { dry = on; }
+
+void forget_said(void) { said[used = dry = 0] = 0; }
 
 void report_said(void) {
     fputs(",\"said\":", report);
