@@ -142,7 +142,10 @@ def build_all(
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
     own = {
-        **{name: header_text(text) for name, text in task.header_texts().items()},
+        **{
+            name: text if task.binding else header_text(text)
+            for name, text in task.header_texts().items()
+        },
         **standard_headers.HEADERS,
         **(extension_headers.header_texts() if task.binding else {}),
     }
@@ -179,7 +182,8 @@ class _Written:
 def _written(task: Task, source: str) -> _Written:
     try:
         own = launcher_text(task) if needs_launcher(task, source) else ""
-        return _Written(source, built_text(source) + own)
+        trusted = task.binding and source == task.baseline
+        return _Written(source, (source if trusted else built_text(source)) + own)
     except Unreadable as why:
         return _Written(source, source, BuildFailed(log=str(why)))
 
@@ -289,9 +293,7 @@ def _write_graph(
     entries = {final: scratch / str(index) for index, final in enumerate(missing)}
     for entry, source in zip(entries.values(), missing.values(), strict=True):
         entry.mkdir()
-        for word in command:
-            if word.startswith("-I") and not word.startswith("-I/"):
-                (entry / word[2:]).mkdir(parents=True, exist_ok=True)  # "-I a" and "../b.h" in it
+        make_include_folders(command, entry)
         for name, text in {**headers, "kernel.cu": source.built}.items():
             (entry / name).parent.mkdir(parents=True, exist_ok=True)
             (entry / name).write_text(text)
@@ -299,6 +301,13 @@ def _write_graph(
         graph += [f"  dir = {entry.name}"]
     (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
     return entries
+
+
+def make_include_folders(command: Sequence[str], folder: Path) -> None:
+    """Makes the folders of a command's -I: ".." leads out of one that has no file, too."""
+    for word in command:
+        if word.startswith("-I") and not word.startswith("-I/"):
+            (folder / word[2:]).mkdir(parents=True, exist_ok=True)
 
 
 def compiler_sandbox(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
