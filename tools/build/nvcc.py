@@ -209,7 +209,7 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         "-Xcompiler=-fPIC",
         f"-ccbin={toolkit.cxx}",
         *(f"-I{folder}" for folder in task.include),
-        *(extension_headers.FLAGS if task.binding else ()),
+        *((*extension_headers.FLAGS, "-Xlinker=-zlazy") if task.binding else ()),
         f"-I{toolkit.include_dir}",
         *standard_headers.FLAGS,
     ]

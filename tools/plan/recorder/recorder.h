@@ -38,6 +38,7 @@ struct request {
     struct variable *variables;
     struct call *calls;
     int lock; /* whether this kernel has seccomp */
+    int lazy; /* functions that are defined nowhere may stay so, as long as nobody calls them */
 };
 extern struct request request;
 extern const struct call *current; /* NULL outside a launcher's call */
