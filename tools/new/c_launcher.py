@@ -60,7 +60,7 @@ class _LauncherParameters:
 def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
     """extern "C" functions; where there is none, host functions that launch a kernel and take plain
     parameters."""
-    host = [f for f in defined if not f.on_device and f.name != "main"]
+    host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
     if exported := [f for f in host if f.c_linkage]:
         return exported
     words = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}

@@ -216,7 +216,8 @@ class Draft:
             return self.dims[-1:]
         if tensor.strides and len(tensor.strides) != len(self.dims):
             rank = len(tensor.strides)
-            return (*self.dims[: rank - 1], self.dims[-1])[:rank] or self.dims
+            known = (*self.dims[: rank - 1], self.dims[-1])[:rank] if self.dims else ()
+            return (*known[:-1], *("1",) * (rank - len(known)), *known[-1:])
         return self.dims if len(self.dims) <= MOST_AXES else (self.dims[0], self.dims[-1])
 
 

@@ -58,6 +58,7 @@ def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list
         f
         for f in defined
         if not f.on_device
+        and not f.is_method
         and not f.template
         and not is_module(f)
         and any(TENSOR.search(p.type) for p in f.parameters)

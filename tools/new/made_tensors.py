@@ -14,6 +14,8 @@ from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName
 
 WORKSPACE = Tensor("workspace", "workspace", "uint8", ("67108864",))
 """Room for whatever a function allocates, while it is tried."""
+RESULT = Tensor("result", "write", "uint8", ("1",))
+"""Stands for results that nobody knows yet, while the function is tried."""
 PIECE = 256
 """Bytes in whose multiples workspaces are given out (build/extension_sources/memory.h)."""
 TORCH: dict[int, DTypeName] = {

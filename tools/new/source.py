@@ -86,6 +86,11 @@ class Function:
         return tuple(n for kind, n, _ in self.template if kind in ("typename", "class"))
 
     @property
+    def is_method(self) -> bool:
+        """Whether it is defined outside of its class: void Matrix::fill()."""
+        return self.returns.endswith("::")
+
+    @property
     def on_device(self) -> bool:
         return "__global__" in self.returns or "__device__" in self.returns
 

@@ -19,7 +19,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.launched import accesses_of, with_accesses
-from astra_chat.tools.new.made_tensors import WORKSPACE, MadeTensors, made_in, with_made
+from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
 from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.plan.launch_failures import failure_text
@@ -55,7 +55,8 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     if not draft.binding:
         return Tried(draft, project)
     binding = {key: value for key, value in draft.binding.items() if key != "returns"}
-    roomy = replace(draft, tensors=(*draft.tensors, WORKSPACE), binding=binding)
+    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
+    roomy = replace(draft, tensors=(*draft.tensors, *more), binding=binding)
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
         seen = trial.seen(roomy, project)
