@@ -17,8 +17,9 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.new.draft import Draft
+from astra_chat.tools.new.draft import Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
+from astra_chat.tools.new.layout import OPEN
 from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
 from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.task_files import files
@@ -71,7 +72,13 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         draft, notes = _told(draft, seen)
         last = trial.seen(draft, project)
         failed = [last] if isinstance(last, str) else last.failed_lines()
+        if not failed:  # what a comment leaves open is as the code fills it in
+            draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _without(tensor: Tensor, doubt: str) -> Tensor:
+    return replace(tensor, doubts=tuple(one for one in tensor.doubts if one != doubt))
 
 
 def _on_default_stream(draft: Draft) -> Draft:

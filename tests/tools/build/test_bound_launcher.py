@@ -94,7 +94,7 @@ def test_names_that_the_contract_lacks_are_refused(changed: Changed) -> None:
         changed('args = ["x"', 'args = ["absent"')
 
 
-@pytest.mark.parametrize("call", ["x.sum(0)", "x.item<float>()", "at::mm(x, x)"])
+@pytest.mark.parametrize("call", ["x.sum(0)", "x.item<float>()", "at::mm(x, x)", "2 * x"])
 def test_what_is_not_there_is_an_error_of_the_compiler(changed: Changed, call: str) -> None:
     task = changed()
     source = task.baseline.replace("const int rows =", f"(void){call}; const int rows =")

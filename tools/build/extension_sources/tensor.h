@@ -519,6 +519,21 @@ ASTRA_NO_FUNCTION(randn)
 ASTRA_NO_FUNCTION(tensor)
 #undef ASTRA_NO_FUNCTION
 
+#define ASTRA_NO_OPERATOR(op)                                                                  \
+  template <class T>                                                                           \
+  Tensor operator op(const Tensor&, const T&) {                                                \
+    ASTRA_NOT_THERE("Tensor::operator" #op, ASTRA_PRODUCT, T)                                  \
+  }                                                                                            \
+  template <class T, class = std::enable_if_t<!std::is_same_v<T, Tensor>>>                     \
+  Tensor operator op(const T&, const Tensor&) {                                                \
+    ASTRA_NOT_THERE("Tensor::operator" #op, ASTRA_PRODUCT, T)                                  \
+  }
+ASTRA_NO_OPERATOR(+)
+ASTRA_NO_OPERATOR(-)
+ASTRA_NO_OPERATOR(*)
+ASTRA_NO_OPERATOR(/)
+#undef ASTRA_NO_OPERATOR
+
 // A tensor as kernels take it by value.
 template <class T, size_t N, template <class, size_t> class Traits = DefaultPtrTraits, class Index = int64_t>
 class TensorAccessor {
