@@ -22,8 +22,7 @@ from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.policy.binary_audit import audit
-from astra_chat.tools.policy.source_guard import guard
+from astra_chat.tools.policy.beside_baseline import audit, guard
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.counts import counted, counted_reports
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
@@ -71,7 +70,7 @@ class Builder:
 
     def guard(self, source: str, steps: Steps) -> Refused | None:
         with steps.step("guard"):
-            findings = guard(source, self._task.entry, self._task.header_texts())
+            findings = guard(source, self._task, self.baseline)
         return Refused(gate="guard", findings=findings) if findings else None
 
     def build(
@@ -82,19 +81,18 @@ class Builder:
         BadInput where the baseline does not build."""
         self._tell(0)
         with steps.step("build"):
-            texts = self._task.header_texts()
-            ahead = [one for one in also if not guard(one, self._task.entry, texts)]
+            ahead = [one for one in also if not guard(one, self._task, self.baseline)]
             if ready.running:
                 self._build([source, *ahead])
                 ready.wait()
             baseline, built, *_ = self._build([self.baseline, source, *ahead])
         self._tell(1)
-        self._required(baseline)
+        known = self._required(baseline)
         if not isinstance(built, Build):
             return built
         steps.note("from the cache" if built.cached else "")
         with steps.step("audit"):  # the baseline is the task's own and trusted
-            findings = audit(built, self._task, source) if source != self.baseline else ()
+            findings = audit(built, self._task, source, known) if source != self.baseline else ()
         return Refused(gate="audit", findings=findings) if findings else built
 
     def baseline_build(self) -> Build:

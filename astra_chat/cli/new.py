@@ -34,7 +34,18 @@ def new(
         ),
     ],
     function: Annotated[
-        str | None, typer.Option(help="Function to optimize, if the file has several.")
+        str | None,
+        typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
+    ] = None,
+    folder: Annotated[
+        list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to search for headers.")
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="NAME[=VALUE]", help="Macro that the project's build defines."),
     ] = None,
     grid: Annotated[
         str | None,
@@ -76,27 +87,31 @@ def new(
 ) -> None:
     """Create a task folder from a kernel of your own, to be completed."""
     from astra_chat.tools.new.create import new_task
+    from astra_chat.tools.new.project import Search
     from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
     from astra_vgpu.ground.errors import BadInput
 
     function_of_pytorch = _reference_function(reference)
     launch = launch_of(grid, constant or (), warps, stages)
-    folder, origin = new_task(name, sources, function, launch, dtypes_of(dtype or ()))
+    search = Search(tuple(folder or ()), root, tuple(define or ()))
+    made, origin, notes = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
     if function_of_pytorch:
-        function_of_pytorch.put_into(folder)
-    print(f"created {folder}/ from {origin}")
+        function_of_pytorch.put_into(made)
+    print(f"created {made}/ from {origin}")
     if calls:
         try:
-            with_calls(folder, calls, calls_of, map_ or (), domain_too=True)
+            with_calls(made, calls, calls_of, map_ or (), domain_too=True)
         except BadInput as error:
-            again = f"astra-chat tasks update {folder} --calls {calls} --domain"
-            raise BadInput(f"{error}; {folder}/ is there without them: {again}") from None
-    if left := marks(folder):
+            again = f"astra-chat tasks update {made} --calls {calls} --domain"
+            raise BadInput(f"{error}; {made}/ is there without them: {again}") from None
+    if left := marks(made):
         print("Complete these places, in this order:")
     for place in left:
-        print(f"  {folder}/{place}")
-    print(f"then: astra-chat tasks check {folder}")
+        print(f"  {made}/{place}")
+    for note in notes:
+        print(f"tried: {note}")
+    print(f"then: astra-chat tasks check {made}")
 
 
 def _reference_function(text: str | None) -> ReferenceFunction | None:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from astra_chat.tools.build import standard_headers
+from astra_chat.tools.build import extension_headers, standard_headers
+from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
@@ -141,12 +142,16 @@ def build_all(
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
     own = {
-        **{name: header_text(text) for name, text in task.header_texts().items()},
+        **{
+            name: text if task.binding else header_text(text)
+            for name, text in task.header_texts().items()
+        },
         **standard_headers.HEADERS,
+        **(extension_headers.header_texts() if task.binding else {}),
     }
     after = [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
     key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
-    written = [_written(source) for source in sources]
+    written = [_written(task, source) for source in sources]
     finals = [folder / sha256_of("\0".join([*key, text.built]))[:32] for text in written]
     pairs = list(zip(finals, written, strict=True))
     failures: dict[Path, BuildFailed | TimedOut] = {f: s.unread for f, s in pairs if s.unread}
@@ -174,9 +179,11 @@ class _Written:
     unread: BuildFailed | None = None
 
 
-def _written(source: str) -> _Written:
+def _written(task: Task, source: str) -> _Written:
     try:
-        return _Written(source, built_text(source))
+        own = launcher_text(task) if needs_launcher(task, source) else ""
+        trusted = task.binding and source == task.baseline
+        return _Written(source, (source if trusted else built_text(source)) + own)
     except Unreadable as why:
         return _Written(source, source, BuildFailed(log=str(why)))
 
@@ -201,6 +208,8 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         "-shared",
         "-Xcompiler=-fPIC",
         f"-ccbin={toolkit.cxx}",
+        *(f"-I{folder}" for folder in task.include),
+        *((*extension_headers.FLAGS, "-Xlinker=-zlazy") if task.binding else ()),
         f"-I{toolkit.include_dir}",
         *standard_headers.FLAGS,
     ]
@@ -284,13 +293,21 @@ def _write_graph(
     entries = {final: scratch / str(index) for index, final in enumerate(missing)}
     for entry, source in zip(entries.values(), missing.values(), strict=True):
         entry.mkdir()
+        make_include_folders(command, entry)
         for name, text in {**headers, "kernel.cu": source.built}.items():
-            (entry / name).parent.mkdir(exist_ok=True)
+            (entry / name).parent.mkdir(parents=True, exist_ok=True)
             (entry / name).write_text(text)
         graph += [f"build {entry.name}/kernel.so: nvcc {entry.name}/kernel.cu"]
         graph += [f"  dir = {entry.name}"]
     (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
     return entries
+
+
+def make_include_folders(command: Sequence[str], folder: Path) -> None:
+    """Makes the folders of a command's -I: ".." leads out of one that has no file, too."""
+    for word in command:
+        if word.startswith("-I") and not word.startswith("-I/"):
+            (folder / word[2:]).mkdir(parents=True, exist_ok=True)
 
 
 def compiler_sandbox(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:

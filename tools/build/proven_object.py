@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_chat.tools.build import extension_headers
+from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
-from astra_chat.tools.build.nvcc import compiler_sandbox
+from astra_chat.tools.build.nvcc import compiler_sandbox, make_include_folders
 from astra_chat.tools.build.tvm_ffi_binding import compile_cpp
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id, sha256_of
@@ -59,8 +61,11 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
     except Unreadable as why:
         raise BadInput(f"candidate {candidate_id(source)} cannot be compiled: {why}") from None
     headers = task.header_texts()
-    texts = {**{name: header_text(text) for name, text in headers.items()}, SOURCE: built}
-    authors = {**headers, SOURCE: source}
+    ours = extension_headers.header_texts() if task.binding else {}
+    launcher = launcher_text(task) if needs_launcher(task, source) else ""
+    plain = headers if ours else {name: header_text(text) for name, text in headers.items()}
+    texts = {**plain, **ours, SOURCE: built + launcher}
+    authors = {**headers, **ours, SOURCE: source + launcher}
     virtual = arch.replace("sm_", "compute_")
     command = [
         str(toolkit.nvcc),
@@ -68,6 +73,8 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
         f"-gencode=arch={virtual},code=[{arch},{virtual}]",
         f"-ccbin={toolkit.cxx}",
         "-Xcompiler=-fPIC",
+        *(f"-I{folder}" for folder in task.include),
+        *(extension_headers.FLAGS if task.binding else ()),
         f"-I{toolkit.include_dir}",
         "-keep",
         "-keep-dir",
@@ -94,7 +101,9 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
 def _compile(command: list[str], texts: dict[str, str], scratch: Path) -> None:
     """Leaves the object file and the texts in `scratch`, and nothing else that nvcc kept."""
     for name, text in texts.items():
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
         (scratch / name).write_text(text)
+    make_include_folders(command, scratch)
     before = {path.name for path in scratch.iterdir()}
     # A resumed run's source and flags may be anybody's, as those of a build are.
     compile_cpp(command, scratch, compiler_sandbox(scratch, ()))

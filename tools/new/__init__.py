@@ -4,7 +4,7 @@ create           the command: reads a kernel file, writes the folder
 source           tokens of a kernel file with their places, and the functions it defines
 brackets         brackets and calls in tokens
 kernel_folder    the files of a folder that a kernel needs
-headers          a kernel's files as one source and its headers
+project          what a kernel's files include of their project
 stated           what comments and checks state of shapes, sizes and dtypes
 accesses         what a place in code does with an element
 pointer_uses     what is read and written, through helpers and launches
@@ -23,8 +23,11 @@ type_variables   dtypes of tensors, and the type variables among them
 host_function    sizes, strides, shapes and dtypes that a framework's host function states
 named_sizes      names for sizes such as x.size(0), so that they can be dims
 draft            the draft of a task, before it is written
-baseline_source  baseline.cu from a framework's file, without the framework
-translation      a framework's words in those of a launcher
+binding          what the user's function is given
+trial            what was written is built and recorded: what that tells
+made_tensors     results and workspaces that a function makes itself
+launched         which tensors the launches read and write
+extents          numbers that differ by case as expressions of dims
 guesses          what the source leaves open: sizes of cases, ranges of indices, scales
 task_files       task.toml and baseline.cu as text
 reference_file   reference.py as text

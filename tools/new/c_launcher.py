@@ -60,10 +60,15 @@ class _LauncherParameters:
 def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
     """extern "C" functions; where there is none, host functions that launch a kernel and take plain
     parameters."""
-    host = [f for f in defined if not f.on_device and f.name != "main"]
+    host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
     if exported := [f for f in host if f.c_linkage]:
         return exported
-    return [f for f in host if _launches(f, pieces) and _is_plain(f)]
+    words = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}
+    launching = {f.name for f in host if _launches(f, pieces)}
+    for _ in host:
+        launching |= {name for name, called in words.items() if called & launching}
+    outer = [f for f in host if not any(f.name in w for n, w in words.items() if n != f.name)]
+    return [f for f in outer if f.name in launching and _is_plain(f)]
 
 
 def _launches(function: Function, pieces: Sequence[Piece]) -> bool:

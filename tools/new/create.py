@@ -9,13 +9,14 @@ from pathlib import Path
 from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
-from astra_chat.tools.new.headers import gathered, read
 from astra_chat.tools.new.kernel_folder import kernel_files
+from astra_chat.tools.new.project import Project, Search, project_of
 from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
 from astra_chat.tools.new.task_files import files
+from astra_chat.tools.new.trial import tried
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
-from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.errors import BadInput, reading
 
 
 def new_task(
@@ -24,8 +25,10 @@ def new_task(
     function: str | None = None,
     launch: TritonLaunch | None = None,
     dtypes: Mapping[str, DTypeName] | None = None,
-) -> tuple[Path, str]:
-    """Write the folder `name` from a kernel's files; its path, and a sentence about what was read.
+    search: Search | None = None,
+) -> tuple[Path, str, tuple[str, ...]]:
+    """Write the folder `name` from a kernel's files; its path, a sentence about what was read, and
+    what did not work when it was tried.
 
     `kernels` are CUDA files, a folder of them, a Triton file, or a Definition of flashinfer-bench,
     alone or with the kernel's files. `function` chooses where they offer several. How a Triton
@@ -41,28 +44,32 @@ def new_task(
     if (launch or dtypes) and not triton_file:
         raise BadInput("--grid, --constant and --dtype are for a Triton kernel (.py)")
     if triton_file:
-        draft, headers = _triton(name, kernels, function, launch, dtypes), dict[str, str]()
+        draft, project = _triton(name, kernels, function, launch, dtypes), Project("")
     else:
-        draft, headers = _read(name, kernels, function)
+        draft, project = _read(name, kernels, function, search or Search())
     called = ", ".join(kernel.name for kernel in kernels)
     origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
-    texts = files(name, draft, origin, tuple(headers)) | headers
-    folder.mkdir(parents=True)
+    done = tried(name, draft, origin, project)
+    _require_task(done.draft, done.notes)
+    texts = files(name, done.draft, origin, done.project) | project.headers
     for file, text in texts.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
-    return folder, draft.origin
+    return folder, draft.origin, done.notes
 
 
-def _read(name: str, kernels: Sequence[Path], function: str | None) -> tuple[Draft, dict[str, str]]:
-    """The draft, and the headers that lie beside it."""
+def _read(
+    name: str, kernels: Sequence[Path], function: str | None, search: Search
+) -> tuple[Draft, Project]:
+    """The draft, and the project's files."""
     definitions = [read_definition(path) for path in kernels if path.suffix == ".json"]
     code_files = [path for path in kernels if path.suffix != ".json"]
     if len(definitions) > 1:
         raise BadInput("give one Definition: a task is one kernel")
     if not code_files:
-        return definition.draft_of(definitions[0], name), {}
-    draft, headers = _cuda(name, code_files, function, definitions)
-    return (definition.with_definition(draft, definitions[0]) if definitions else draft), headers
+        return definition.draft_of(definitions[0], name), Project("")
+    draft, project = _cuda(name, code_files, function, definitions, search)
+    return (definition.with_definition(draft, definitions[0]) if definitions else draft), project
 
 
 def _triton(
@@ -75,44 +82,58 @@ def _triton(
     if len(paths) > 1:
         raise BadInput("a Triton kernel is one file: name no other beside it")
     called = paths[0].name
-    source = read(paths[0])
+    with reading(paths[0]):
+        source = paths[0].read_text()
     found = triton_kernel.kernels(source, called)
     if not found:
         raise BadInput(f"{called}: there is no function under @triton.jit in it")
     try:
         chosen = _chosen([kernel.name for kernel in found], function, "has")
-        draft = triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)
-        return _complete(draft)
+        return triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)
     except BadInput as error:
         raise BadInput(f"{called}: {error}") from None
 
 
 def _cuda(
-    name: str, paths: Sequence[Path], function: str | None, definitions: Sequence[Definition]
-) -> tuple[Draft, dict[str, str]]:
+    name: str,
+    paths: Sequence[Path],
+    function: str | None,
+    definitions: Sequence[Definition],
+    search: Search,
+) -> tuple[Draft, Project]:
     called = ", ".join(path.name for path in paths)
     folders = [path for path in paths if path.is_dir()]
-    expanded = [path for path in paths if not path.is_dir()]
+    files = [path for path in paths if not path.is_dir()]
     for folder in folders:
-        expanded += kernel_files(folder, function, required=not expanded)
-    given = gathered(expanded, folders)
+        files += kernel_files(folder, function, required=not files)
+    root = search.root or next(iter(folders), None)
+    project = project_of(files, search.folders, root, search.defines)
     shapes = definitions[0].shapes if definitions else {}
     try:
-        return _complete(
-            draft_of(given.source, name, function, given.headers, shapes)
-        ), given.headers
+        draft = draft_of(project.source, name, function, project.headers, shapes)
+        return draft, project
     except BadSource as error:
-        raise BadInput(f"{given.place(error.line)}: {error.reason}") from None
+        raise BadInput(f"{_place(files, error.line)}: {error.reason}") from None
     except BadInput as error:
         raise BadInput(f"{called}: {error}") from None
 
 
-def _complete(draft: Draft) -> Draft:
+def _place(files: Sequence[Path], line: int) -> str:
+    """Where a line of the joined files stands."""
+    for path in files:
+        count = path.read_text().count("\n") + 1
+        if line <= count:
+            return f"{path.name}, line {line}"
+        line -= count
+    return f"{files[-1].name}, its end"
+
+
+def _require_task(draft: Draft, notes: Sequence[str]) -> None:
     """Raises BadInput where no task can be made of it."""
     if not draft.dims or not any(t.written for t in draft.tensors):
         what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
-        raise BadInput(f"{draft.origin.split(';')[0]} takes {what}: a task needs one")
-    return draft
+        why = f" (tried: {notes[0]})" if notes else ""
+        raise BadInput(f"{draft.origin.split(';')[0]} takes {what}: a task needs one{why}")
 
 
 def draft_of(
@@ -127,7 +148,11 @@ def draft_of(
     defined = functions(plain)
     names, headers, shapes = {piece.text for piece in plain}, headers or {}, shapes or {}
     entry = name if name not in names else f"{name}_launcher"
-    if exports := framework.exports(plain, defined):
+    exports = framework.exports(plain, defined)
+    host = framework.host_functions(plain, defined)
+    if not exports or function not in (None, *(e.name for e in exports)):
+        exports += [one for one in host if one.name == function or not exports]
+    if exports:
         chosen = _chosen([e.name for e in exports], function, "exports")
         return extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
     found = c_launcher.launchers(defined, plain)

@@ -59,7 +59,7 @@ _INDEX_WORDS = re.compile(
 )
 
 
-_KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
+KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
 _RESULT = re.compile(r"out|dst|result|ind(ex|ices)|ids|topk|weights|sum|count|num_|scale")
 _NO_SIZE = re.compile(r"(\w+_)?(seed|offset|mode|layer|rank|version|id|flag|step)s?(_\w+)?")
 
@@ -80,7 +80,7 @@ def access_of(name: str, uses: Uses) -> tuple[str, str]:
         return "read", ""
     if uses.reads:
         return "readwrite", '"write" if it holds no input' if _RESULT.search(name) else ""
-    if _KEPT.search(name):
+    if KEPT.search(name):
         return "readwrite", '"write" if every element of it is written'
     return "write", ""
 
@@ -154,6 +154,10 @@ class Draft:
     require: tuple[str, ...] = ()
     summary: str = ""
     baseline: str = ""
+    binding: Mapping[str, object] = field(default_factory=dict)
+    """The table [binding] of task.toml; empty: baseline.cu defines the launcher."""
+    unbound: tuple[str, ...] = ()
+    """What is doubtful of it, for the user to confirm."""
     reference: str = ""
     """A reference.py that came with the kernel; empty: it is written from the draft."""
 
@@ -212,7 +216,8 @@ class Draft:
             return self.dims[-1:]
         if tensor.strides and len(tensor.strides) != len(self.dims):
             rank = len(tensor.strides)
-            return (*self.dims[: rank - 1], self.dims[-1])[:rank] or self.dims
+            known = (*self.dims[: rank - 1], self.dims[-1])[:rank] if self.dims else ()
+            return (*known[:-1], *("1",) * (rank - len(known)), *known[-1:])
         return self.dims if len(self.dims) <= MOST_AXES else (self.dims[0], self.dims[-1])
 
 

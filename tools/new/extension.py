@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from astra_chat.tools.new.accesses import Uses
-from astra_chat.tools.new.baseline_source import baseline
+from astra_chat.tools.new.binding import binding_of
 from astra_chat.tools.new.draft import (
     Draft,
     DraftScalar,
@@ -15,8 +15,8 @@ from astra_chat.tools.new.draft import (
     access_of,
     is_no_size,
 )
-from astra_chat.tools.new.framework import Export, exports
-from astra_chat.tools.new.host_function import DECLARED, Facts, facts_of
+from astra_chat.tools.new.framework import Export, exports, host_functions
+from astra_chat.tools.new.host_function import Facts, facts_of
 from astra_chat.tools.new.layout import GUESSED, TensorShapes, expression, layout_of, strides_of
 from astra_chat.tools.new.named_sizes import with_names
 from astra_chat.tools.new.pointer_uses import Tracer
@@ -30,7 +30,6 @@ from astra_chat.tools.new.source import (
     pieces,
 )
 from astra_chat.tools.new.stated import Shape, Stated, comment_shapes, stated
-from astra_chat.tools.new.translation import needs_framework, words
 from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
 
 TENSORS = ("Tensor", "TensorView", "DLTensor")
@@ -48,9 +47,10 @@ _INTEGERS = (
     "unsigned int",
 )
 _FLOATS = ("double", "float")
-_TEXTS = ("string", "string_view", "String")
-_OPTIONAL = re.compile(r"(?:\w+::)*[oO]ptional<(?:const )?(.*?)(?: ?&)?>")
-_DECLARATION = re.compile(rf"(?<=[;{{}}]) ?{DECLARED}([a-z_]\w*) ?= ?([^;{{}}]+);")
+TEXTS = ("string", "string_view", "String")
+NO_NUMBERS = (*TEXTS, "ScalarType", "Dtype", "DLDataType", "Generator", "cudaStream_t", "Device")
+"""Parameters that no contract holds: [binding] gives them."""
+OPTIONAL = re.compile(r"(?:\w+::)*[oO]ptional<(?:const )?(.*?)(?: ?&)?>")
 NOT_SEEN = "is it only read, only written, or both?"
 
 
@@ -61,7 +61,6 @@ class _Reading:
     tensors: list[Tensor]
     integers: list[DraftScalar]
     scalars: list[DraftScalar]
-    constants: list[str]
 
 
 def draft_of(
@@ -73,13 +72,14 @@ def draft_of(
     shapes: Mapping[str, tuple[str, ...]],
 ) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
+    file, given = source, export.function.parameters
     known = {name: [shape] for name, shape in shapes.items()}
     for rewrite in (_without_copies, _with_named_sizes):
         source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
         defined = functions(plain)
-        export = next(e for e in exports(plain, defined) if e.name == export.name)
-    all_pieces = pieces(source)
+        offered = [*exports(plain, defined), *host_functions(plain, defined)]
+        export = next(e for e in offered if e.name == export.name)
     function, facts = export.function, facts_of(export.function, plain)
     reading, said = _parameters(export, facts), stated(export.function, source, plain)
     said.comments |= known
@@ -112,10 +112,7 @@ def draft_of(
         require=_relations(said, dims),
         origin=f"{export.name} of the {export.kind} extension",
     )
-    facts.constants += reading.constants
-    draft = _with_other_sizes(draft, facts)
-    text = baseline(draft, function, facts, source, all_pieces, defined)
-    return replace(draft, baseline=text)
+    return replace(draft, baseline=file, **binding_of(export, given, draft))
 
 
 def _without_copies(
@@ -144,25 +141,25 @@ def _with_named_sizes(
     return source[:start] + with_names(source[start:end], tensors, names) + source[end:]
 
 
-def _type(parameter: Parameter) -> str:
+def kind_of(parameter: Parameter) -> str:
     """Without const, references, namespaces and optional: "Tensor"."""
     plain = parameter.type.replace("const ", "").rstrip(" &*")
-    optional = _OPTIONAL.fullmatch(plain)
+    optional = OPTIONAL.fullmatch(plain)
     return (optional[1] if optional else plain).rstrip(" &*").split("::")[-1]
 
 
 def _is_optional(parameter: Parameter) -> bool:
-    return _OPTIONAL.fullmatch(parameter.type.replace("const ", "").rstrip(" &*")) is not None
+    return OPTIONAL.fullmatch(parameter.type.replace("const ", "").rstrip(" &*")) is not None
 
 
 def _is_tensor(parameter: Parameter) -> bool:
-    return _type(parameter) in TENSORS
+    return kind_of(parameter) in TENSORS
 
 
 def _parameters(export: Export, facts: Facts) -> _Reading:
-    reading = _Reading([], [], [], [])
+    reading = _Reading([], [], [])
     for parameter in export.function.parameters:
-        kind, default = _type(parameter), _default(parameter, export.schema)
+        kind, default = kind_of(parameter), _default(parameter, export.schema)
         if _is_tensor(parameter):
             optional = _is_optional(parameter)
             reading.tensors.append(Tensor(parameter.name, "read", optional=optional))
@@ -171,8 +168,8 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
         elif kind in (*_FLOATS, "bool") and not _is_optional(parameter):
             scalar = "bool" if kind == "bool" else "float"
             reading.scalars.append(DraftScalar(parameter.name, scalar, default))
-        elif kind in (*_TEXTS, "ScalarType", "Generator") or _is_optional(parameter):
-            reading.constants += _constant(parameter, kind, default)
+        elif kind in NO_NUMBERS or _is_optional(parameter):
+            continue  # a constant of [binding]
         else:
             raise BadSource(
                 parameter.line,
@@ -183,17 +180,6 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
     made = [Tensor(name, "write") for name in facts.returned if name not in known]
     reading.tensors = [*made, *reading.tensors]
     return reading
-
-
-def _constant(parameter: Parameter, kind: str, default: str) -> list[str]:
-    """A parameter that no contract holds becomes a constant of the launcher."""
-    asked = f"// COMPLETE: the value of {parameter.name} ({parameter.type}) that callers give"
-    if kind in _TEXTS:
-        value = default or '""'
-        return [asked, f"const std::string {parameter.name} = {value};"]
-    if kind in _INTEGERS + _FLOATS:
-        return [asked, f"const {kind} {parameter.name} = {default or '0'};"]
-    return [asked]
 
 
 def _default(parameter: Parameter, schema: str) -> str:
@@ -287,22 +273,3 @@ def _relations(said: Stated, dims: Sequence[str]) -> tuple[str, ...]:
             spaced = re.sub(r"(==|<=|>=|<|>)", r" \1 ", text)
             relations.append(re.sub(r"(?<!/)/(?!/)", "//", spaced))
     return tuple(dict.fromkeys(relations))
-
-
-def _with_other_sizes(draft: Draft, facts: Facts) -> Draft:
-    """Integers that the function computes from tensors in ways that are not understood are dims."""
-    notes = dict(draft.notes)
-    dims = list(draft.dims)
-    for name, value in _DECLARATION.findall(facts.body):
-        asks = re.search(r"(?:\.|->)(?:size|sizes|shape|dim|ndim|numel|stride|strides)\b", value)
-        whole = re.search(r"(?:sizes|strides)\(\)(?!\[)", value)  # an array, no size
-        if (
-            name not in dims
-            and asks
-            and not whole
-            and needs_framework(draft, words(draft, facts, value))
-        ):
-            dims.append(name)
-            facts.declared[name] = value
-            notes[name] = f"the function computes it as {' '.join(value.split())}"
-    return replace(draft, dims=tuple(dims), notes=notes)

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 
 from astra_chat.tools.new.source import Function, Piece, closing, split
 
-MODULES = ("PYBIND11_MODULE", "TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT", "TORCH_LIBRARY_IMPL")
 TVM_EXPORT = "TVM_FFI_DLL_EXPORT_TYPED_FUNC"
 TVM_BLOCK = "TVM_FFI_STATIC_INIT_BLOCK"
-HEADERS = re.compile(
-    r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)(/[^">]*)?[">]|["<]Python\.h[">]'
-)
+TENSOR = re.compile(r"\b(Tensor|TensorView)\b")
 
 
 @dataclass(frozen=True)
@@ -25,11 +22,13 @@ class Export:
     schema: str
     """Torch's schema, such as "f(Tensor x, Tensor! out) -> ()"; "" where none is given."""
     kind: str
-    """torch or tvm-ffi."""
+    """torch, tvm-ffi, or plain: a host function that nothing registers."""
 
 
-def is_framework_header(text: str) -> bool:
-    return HEADERS.match(text) is not None
+def is_module(function: Function) -> bool:
+    """Whether it is a macro whose block registers functions, TORCH_LIBRARY or a project's own over
+    it: it returns nothing, not even void."""
+    return not function.returns
 
 
 def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
@@ -53,12 +52,32 @@ def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export
     ]
 
 
+def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
+    """Host functions with tensors among their parameters that no other one calls."""
+    host = [
+        f
+        for f in defined
+        if not f.on_device
+        and not f.is_method
+        and not f.template
+        and not is_module(f)
+        and any(TENSOR.search(p.type) for p in f.parameters)
+    ]
+    bodies = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}
+    outer = [
+        f
+        for f in host
+        if not any(f.name in words for name, words in bodies.items() if name != f.name)
+    ]
+    return [Export(f.name, f, "", "plain") for f in outer]
+
+
 def _registrations(
     pieces: Sequence[Piece], defined: Sequence[Function]
 ) -> Iterator[tuple[str, str, str]]:
     """Name, schema and C++ function of each m.def and m.impl."""
     for module in defined:
-        if module.name in MODULES:
+        if is_module(module) and module.name != TVM_BLOCK:
             for index in range(module.body, module.close):
                 if pieces[index].text in ("def", "impl") and pieces[index + 1].text == "(":
                     inner = pieces[index + 2 : closing(pieces, index + 1)]

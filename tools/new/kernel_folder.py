@@ -21,7 +21,7 @@ class _File:
         self.path = path
         self.pieces: list[Piece] = code(pieces(text))
         self.functions: list[Function] = functions(self.pieces)
-        modules = [f for f in self.functions if f.name in framework.MODULES]
+        modules = [f for f in self.functions if framework.is_module(f)]
         inside = {i for module in modules for i in range(module.body, module.close)}
         self.names = {p.text for i, p in enumerate(self.pieces) if i not in inside}
         self.registered = {self.pieces[i].text for i in inside}
@@ -59,7 +59,7 @@ def _offered(files: Sequence[_File]) -> dict[str, str]:
     exported: dict[str, str] = {}
     for file in files:
         others = (f for one in files if one is not file for f in one.functions)
-        known = [*file.functions, *(f for f in others if f.name not in framework.MODULES)]
+        known = [*file.functions, *(f for f in others if not framework.is_module(f))]
         found = framework.exports(file.pieces, known)
         exported |= {export.name: export.function.name for export in found}
     if exported:
@@ -82,7 +82,7 @@ def _needed(files: Sequence[_File], name: str, target: str) -> list[_File]:
         grown = False
         named = {name for file in chosen for name in file.names}
         for file in files:
-            own = {one.name for one in file.functions} - {*framework.MODULES, "main"}
+            own = {f.name for f in file.functions if not framework.is_module(f)} - {"main"}
             if file not in chosen and own & named:
                 chosen.append(file)
                 grown = True

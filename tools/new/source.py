@@ -10,6 +10,7 @@ from itertools import pairwise
 from astra_chat.tools.cpp_tokens import Token, tokens
 from astra_vgpu.ground.errors import BadInput
 
+_SPLICE = re.compile(r"\\[ \t]*\r?\n")
 _BETWEEN = re.compile(r"(?:\s|\\[ \t\f\v]*\r?\n|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 _DIGRAPHS = {"{": "<%", "}": "%>", "[": "<:", "]": ":>", "#": "%:", "##": "%:%:"}
@@ -85,6 +86,11 @@ class Function:
         return tuple(n for kind, n, _ in self.template if kind in ("typename", "class"))
 
     @property
+    def is_method(self) -> bool:
+        """Whether it is defined outside of its class: void Matrix::fill()."""
+        return self.returns.endswith("::")
+
+    @property
     def on_device(self) -> bool:
         return "__global__" in self.returns or "__device__" in self.returns
 
@@ -105,11 +111,20 @@ def pieces(source: str) -> list[Piece]:
             text = token.text
             if not source.startswith(text, at):
                 text = _DIGRAPHS.get(text, text)
-            if not source.startswith(text, at):
-                raise BadSource(token.line, f"a line ends in a backslash within '{text}'")
-            result.append(Piece(token, at, at + len(text)))
+            result.append(Piece(token, at, _end(source, at, token, text)))
         at = result[-1].end
     return result
+
+
+def _end(source: str, at: int, token: Token, text: str) -> int:
+    """Where a token ends that begins here; lines may end in a backslash within it."""
+    for letter in text:
+        while spliced := _SPLICE.match(source, at):
+            at = spliced.end()
+        if not source.startswith(letter, at):
+            raise BadSource(token.line, f"'{text}' is not where it is read")
+        at += 1
+    return at
 
 
 def _skip(source: str, at: int) -> int:

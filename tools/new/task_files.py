@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor
 from astra_chat.tools.new.guesses import (
@@ -17,6 +17,7 @@ from astra_chat.tools.new.guesses import (
     scalar_value,
     scale_of,
 )
+from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.reference_file import reference_py
 from astra_chat.tools.types import is_float
 
@@ -30,16 +31,17 @@ TOLERANCES = {
 FAMILIES = ("large", "tiny", "ramp", "one_hot")
 
 
-def files(name: str, draft: Draft, origin: str, headers: Sequence[str] = ()) -> dict[str, str]:
-    """Text by file name. `origin` says where the kernel came from; `headers` lie beside it."""
+def files(name: str, draft: Draft, origin: str, project: Project | None = None) -> dict[str, str]:
+    """Text by file name. `origin` says where the kernel came from; the project's headers lie beside
+    it."""
     return {
-        "task.toml": task_toml(name, draft, origin, headers),
+        "task.toml": task_toml(name, draft, origin, project or Project("")),
         "baseline.cu": draft.baseline,
         "reference.py": draft.reference or reference_py(name, draft),
     }
 
 
-def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ()) -> str:
+def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
         f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
@@ -50,8 +52,9 @@ def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ())
         f'entry = "{draft.entry}"',
         *_types(draft),
         f'flops = "{_flops(draft)}"  # {MARK}: arithmetic of one call, such as "4*rows*d"',
-        'flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr"]',
-        *([f"headers = {json.dumps(headers)}"] if headers else []),
+        f"flags = {json.dumps(_flags(draft, project))}",
+        *([f"headers = {json.dumps([*project.headers])}"] if project.headers else []),
+        *([f"include = {json.dumps(project.include)}"] if project.include else []),
         *_args(draft),
         *_scalars(draft),
         *_require(draft),
@@ -78,8 +81,36 @@ def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ())
         "[provenance]",
         f"baseline = {json.dumps(origin)}",
         "",
+        *_binding(draft),
     ]
     return "\n".join(parts)
+
+
+def _flags(draft: Draft, project: Project) -> list[str]:
+    extended = ["--expt-extended-lambda"] if draft.binding else []
+    return ["-O3", "-std=c++17", "--expt-relaxed-constexpr", *extended, *project.defines]
+
+
+def _binding(draft: Draft) -> list[str]:
+    """How the launcher calls the function of the file."""
+    if not draft.binding:
+        return []
+    return [
+        "# The launcher calls this function of the file: arguments, dims and scalars by name, and",
+        '# what no contract holds: { text = "auto" }, { dtype = "T" }, 1, {} for nothing.',
+        *(f"# {MARK}: {doubt}" for doubt in draft.unbound),
+        "[binding]",
+        *(f"{key} = {_toml(value)}" for key, value in draft.binding.items()),
+        "",
+    ]
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Mapping):
+        return _inline(value) if value else "{}"
+    return json.dumps(value)
 
 
 def _summary(name: str, draft: Draft) -> str:
@@ -91,7 +122,7 @@ def _summary(name: str, draft: Draft) -> str:
 def _flops(draft: Draft) -> str:
     """An operation for each element of the largest result."""
     shapes = [draft.shape_of(t) for t in draft.tensors if t.access in ("write", "readwrite")]
-    largest_shape = max(shapes, key=len)
+    largest_shape = max(shapes, key=len, default=("1",))
     return "*".join(e if re.fullmatch(r"\w+", e) else f"({e})" for e in largest_shape)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from astra_chat.tools.build.bound_launcher import needs_launcher
 from astra_chat.tools.new.c_launcher import plain, signature, types
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.new.layout import with_stride
@@ -33,6 +34,8 @@ def marks(folder: Path) -> list[str]:
 
 def launcher_problem(task: Task) -> str | None:
     """Differences between the launcher in baseline.cu and the one that task.toml describes."""
+    if needs_launcher(task, task.baseline):
+        return None
     wanted = prototype(task)
     defined = functions(code(pieces(task.baseline)))
     launcher = next((f for f in defined if f.name == task.entry and f.c_linkage), None)

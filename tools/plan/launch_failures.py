@@ -9,11 +9,17 @@ from astra_chat.tools.template_arguments import template_arguments
 
 ATTRIBUTE = "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)"
 
+ERROR = "error: "
+"""Begins what a function threw, in what its launcher says."""
+
 
 def failure_text(called: Called) -> str:
     """What a launcher's call failed with: its failed launch, else the error that it returned."""
     failed, status = called.failed, called.status or called.left
     if failed is None:
+        said = [line for line in called.said.splitlines() if line.startswith(ERROR)]
+        if said:
+            return said[-1].removeprefix(ERROR)
         return f"the launcher returned CUDA error {status} ({called.error})"
     text = _launch(failed)
     if failed.code != status:

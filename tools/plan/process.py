@@ -136,6 +136,7 @@ class Recorder:
         yield f"entry {self.task.entry}"
         yield f"locale {locale}"
         yield f"lock {int(seccomp.available())}"
+        yield f"lazy {int(self.task.binding is not None)}"
         yield f"device {device_bytes(self.spec).hex()}"
         for kernel in self.cubin.kernels.values():
             yield _words("kernel", kernel.name, *_numbers(kernel))

@@ -109,6 +109,25 @@ def record_each(
         return stopped.outcome
 
 
+def called_once(
+    build: Build, task: Task, cases: Sequence[Case], gpu: GpuSpec, rng: random.Random
+) -> tuple[Called, ...] | Died:
+    """What a launcher asks for and says in one call of each case, or how it ends its process.
+
+    Nothing is compared: it is for who wants to know a launcher, and judges none. Raises as
+    `record_each`, and StepTimeout."""
+    cubin = read_cubin(build.cubin.read_bytes())
+    buffers = [usual_buffers(task, case) for case in cases]
+    process = next(Draws(task, cases, buffers, cubin.variables, rng).processes())
+    first = {asked.index: number for number, asked in reversed(list(enumerate(process.plan)))}
+    recordings = [process.recordings[first[index]] for index in range(len(cases))]
+    recorder = Recorder(task, build.library, cubin, gpu)
+    report = recorder.run(process.variables, recordings, Stop(), process.surroundings)
+    if isinstance(report, Died):
+        return report
+    return tuple(report.calls[recording.index] for recording in recordings)
+
+
 def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
     """Why this GPU cannot run the cubin; "" where it can."""
     if not cubin.runs_on(gpu.compute):

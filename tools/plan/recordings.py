@@ -88,6 +88,8 @@ class Draws:
         )
         here, there = (draw_variables(self.variables, self.rng) for _ in range(2))
         stream = self.rng.randrange(2**12, 2**43) * 16
+        if self.task.binding and self.task.binding.default_stream:
+            stream = 0
         taken = [
             range(start, start + self.variables[name].bytes)
             for name, start in [*here.items(), *there.items()]

@@ -162,6 +162,8 @@ class Called(Line):
     error: Annotated[str, Field(max_length=256)]
     """What `status`, else `left`, means."""
     failed: FailedLaunch | None = None
+    said: Annotated[str, Field(max_length=8192)] = ""
+    """Lines of a launcher that Astra made: "error: ..." and what memory was asked for."""
 
 
 class Ready(Line):

@@ -85,9 +85,14 @@ MOST_SAID = 100
 
 def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
     """What in the built object breaks the policy, each with the source line that names it first."""
+    return in_short(all_findings(build, task, source))
+
+
+def all_findings(build: Build, task: Task, source: str) -> list[Finding]:
+    """What `audit` finds, however much it is."""
     if (size := build.ptx.stat().st_size) > PTX_BYTES:
         what = f"{size:,} bytes of PTX: more than {PTX_BYTES:,} are not looked through"
-        return (Finding(line=1, what=what),)
+        return [Finding(line=1, what=what)]
     host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
     kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
     ptx = build.ptx.read_text(errors="replace")
@@ -113,7 +118,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
             findings.append(Finding(line=1, what=what))
         else:
             findings += guard_expanded(text, host=side == "host")
-    return in_short(findings)
+    return findings
 
 
 Said = Iterator[tuple[str, str]]

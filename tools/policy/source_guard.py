@@ -28,11 +28,16 @@ def guard(
     task's own files by name, the only ones that may be included in quotes. Nothing is preprocessed:
     text in a branch of #if that is not taken counts too.
     """
+    return in_short(all_findings(source, entry, headers))
+
+
+def all_findings(source: str, entry: str, headers: Mapping[str, str]) -> list[Finding]:
+    """What `guard` finds, however much it is."""
     if len(source.encode(errors="replace")) > rules.SOURCE_BYTES:
-        return (Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes"),)
+        return [Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes")]
     read = Code(tokens(source))
     code = Code(token for token in read if not token.directive)
-    findings = [
+    return [
         *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
         *_directives(read, headers),
         *open_names(read, headers),
@@ -47,7 +52,6 @@ def guard(
         *_macros_for_headers(read),
         *_entry(code, entry),
     ]
-    return in_short(findings)
 
 
 def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -83,7 +87,7 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
         *(_standard_streams(code) if host else ()),
         *(_copies(code) if host else ()),
     ]
-    return in_short(findings)
+    return tuple(findings)
 
 
 def literal_operators(code: Code) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from astra_chat.tools.task.binding import Binding
 from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
 from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
@@ -36,8 +37,10 @@ REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 """The last not where task.toml names a reference."""
 
 REFERENCE = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
-HEADER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$"
+FOLDER_NAME = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*/)*"
+HEADER_NAME = rf"^{FOLDER_NAME}[A-Za-z0-9_][A-Za-z0-9_.+-]*\.(cuh|cu|h|hpp|hxx|hh|inl|inc|ipp)$"
 HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
+IncludeFolder = Annotated[str, Field(pattern=rf"^{FOLDER_NAME}[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]
 
 
 class Task(Domain):
@@ -66,6 +69,10 @@ class Task(Domain):
     """nvcc flags of baseline and candidates alike: upstream's."""
     headers: tuple[HeaderName, ...] = ()
     """Files of the folder that baseline and candidates may include, by name in quotes."""
+    include: tuple[IncludeFolder, ...] = ()
+    """Folders of these, in which included names are looked for (-I)."""
+    binding: Binding | None = None
+    """How the launcher calls a function of the file; None: the file defines the launcher."""
     check: tuple[Case, ...] = Field(min_length=1)
     bench: tuple[tuple[Case, float], ...] = Field(min_length=1)
     """Timed cases, each with its weight."""
@@ -92,6 +99,12 @@ class Task(Domain):
         ]
         if missing := set(close) - set(self.tolerance):
             yield ("tolerance",), f"tolerance is missing for {', '.join(sorted(missing))}"
+        if self.binding:
+            tensors = {arg.name for arg in self.args}
+            others = {*self.dims, *(s.name for s in self.scalars)}
+            others |= {name for arg in self.args for name in arg.stride_names}
+            for what in self.binding.unknown(tensors, others, set(self.variables)):
+                yield ("binding",), f"binding: {what}"
         for at, name in enumerate(self.headers):
             if not (self.folder / name).is_file():
                 yield ("headers", at), f"headers: {name} is not in the task's folder"

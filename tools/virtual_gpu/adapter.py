@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from astra_vgpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
     from astra_vgpu.launch.engines import NOT_COMPILED, c_sources, compile_sources, kernel_of
     from astra_vgpu.lowering.early_access import EarlyAccesses, LaunchParameters, early_accesses
-    from astra_vgpu.lowering.variable_stores import stored_parameters, written_variables
+    from astra_vgpu.lowering.variable_stores import (
+        loaded_parameters,
+        stored_parameters,
+        written_variables,
+    )
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
     from astra_vgpu.model.estimate import Estimate, estimate
     from astra_vgpu.model.launch_price import second_launch_us
@@ -47,7 +51,7 @@ HOMES = {
     "gpu": ("SAMPLE_INSTRUCTIONS", "VirtualGpu"),
     "launch.engines": ("NOT_COMPILED", "c_sources", "compile_sources", "kernel_of"),
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
-    "lowering.variable_stores": ("stored_parameters", "written_variables"),
+    "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
     "model.estimate": ("Estimate", "estimate"),
     "model.launch_price": ("second_launch_us",),

@@ -8,6 +8,8 @@ from astra_chat.tools.new.create import draft_of
 from astra_chat.tools.new.draft import Draft
 
 KERNELS = Path(__file__).parent / "kernels"
+PROJECTS = Path(__file__).parent / "projects"
+"""Files that include others."""
 
 
 def draft(file: str) -> Draft:

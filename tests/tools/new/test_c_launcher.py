@@ -125,6 +125,15 @@ def test_what_no_contract_holds_is_refused(
     assert not (tmp_path / "mine").exists()
 
 
+def test_a_method_is_no_launcher() -> None:
+    body = "k<<<n, 1>>>(y); "
+    source = (
+        f"__global__ void k(float* y) {{ y[0] = 1; }}\nvoid M::go(float* y, int n) {{ {body} }}\n"
+    )
+    with pytest.raises(BadInput, match="no launcher for k"):
+        draft_of(source, "mine", None)
+
+
 def test_an_integer_without_a_name_is_ignored() -> None:
     source = launcher("void* y, const void* x, int64_t n, int, cudaStream_t s", "cudaError_t")
     assert draft_of(source, "mine", None).baseline == source, "it fits as it is"

@@ -19,7 +19,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_never_overwrites() -> None:
-    folder, origin = new_task("mine", [KERNELS / "silu_launcher.cu"])
+    folder, origin, _ = new_task("mine", [KERNELS / "silu_launcher.cu"])
     assert sorted(p.name for p in folder.iterdir()) == ["baseline.cu", "reference.py", "task.toml"]
     assert "silu" in origin
     (folder / "reference.py").write_text("my work")
@@ -72,7 +72,9 @@ def test_files_beside_it_come_along(tmp_path: Path) -> None:
     (beside / "deep.h").write_text('#pragma once\n#include "common.cuh"\n')
     (beside / "unused.h").write_text("")
     (beside / "kernel.cu").write_text(f'#include "common.cuh"\n{launcher("float* y, int n")}')
-    folder, _ = new_task("doubled", [beside / "kernel.cu"])
-    assert (folder / "deep.h").read_text() == (beside / "deep.h").read_text()
-    assert 'headers = ["common.cuh", "deep.h"]' in (folder / "task.toml").read_text()
-    assert not (folder / "unused.h").exists()
+    folder, _, _ = new_task("doubled", [beside / "kernel.cu"])
+    headers = folder / "project"
+    assert (headers / "deep.h").read_text() == (beside / "deep.h").read_text()
+    named = 'headers = ["project/common.cuh", "project/deep.h"]'
+    assert named in (folder / "task.toml").read_text()
+    assert not (headers / "unused.h").exists()

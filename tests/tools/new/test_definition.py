@@ -55,7 +55,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_alone(path: Path) -> None:
-    folder, origin = new_task("gather", [path])
+    folder, origin, _ = new_task("gather", [path])
     assert origin == "the Definition gather_scaled_h128"
     task = load_task(folder)
     assert launcher_problem(task) is None
@@ -74,7 +74,7 @@ def test_alone(path: Path) -> None:
 
 
 def test_with_the_kernel(path: Path) -> None:
-    folder, origin = new_task("gather", [path, path.parent / "gather.cu"])
+    folder, origin, _ = new_task("gather", [path, path.parent / "gather.cu"])
     assert origin == "the launcher gather"
     task = load_task(folder)
     assert launcher_problem(task) is None and "kernel<<<num_tokens" in task.baseline
@@ -83,7 +83,7 @@ def test_with_the_kernel(path: Path) -> None:
 
 
 def test_its_reference_is_called(path: Path) -> None:
-    folder, _ = new_task("gather", [path])
+    folder, _, _ = new_task("gather", [path])
     text = (folder / "reference.py").read_text()
     compile(text, "reference.py", "exec")
     assert 'run(inputs["table"], inputs["ids"], inputs["scale"])' in text

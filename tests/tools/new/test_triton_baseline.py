@@ -32,7 +32,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(triton_baseline, "compiled", recorded)
     dtypes = dtypes_of(["x=float32", "y=float32"])
-    folder, origin = new_task("rows", [KERNEL], None, LAUNCH, dtypes)
+    folder, origin, _ = new_task("rows", [KERNEL], None, LAUNCH, dtypes)
     assert origin == "the Triton kernel row_norm"
     contract = (folder / "task.toml").read_text()
     contract = re.sub(r"\s*# COMPLETE[^\n]*", "", contract).replace("max = 16384", "max = 1024")

@@ -61,7 +61,7 @@ def test_the_task_loads_and_says_what_is_missing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "norm.py").write_text(SOURCE)
-    folder, origin = new_task("mine", [tmp_path / "norm.py"], "rms_norm_kernel")
+    folder, origin, _ = new_task("mine", [tmp_path / "norm.py"], "rms_norm_kernel")
     assert "with --grid" in origin and "\n" not in origin
     assert launcher_problem(load_task(folder)) is None
     assert any("what rms_norm_kernel does, in CUDA" in place for place in marks(folder))

@@ -11,6 +11,7 @@ memory        memsets and copies
 facts         what a launcher asks about the device
 tensor_maps   cudaGetDriverEntryPoint and the two encoders that it gives out
 refused       the calls whose effect no plan can hold
+said          what the launcher's own text says: why it fails, what memory it asks for
 report        JSON lines
 
 The program's own symbols come before those of the fake runtime (astra_vgpu/cudart), so a

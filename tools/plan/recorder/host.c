@@ -51,7 +51,7 @@ static int launch(int module, const char *name, const uint32_t *grid, const uint
         return refuse("launching a kernel that the cubin lacks");
     const struct launch asked = {kernel, grid, block, dynamic, cooperative};
     const int error = launch_error(&asked, &given);
-    if (!error && begin_node("kernel")) {
+    if (!error && !dry && begin_node("kernel")) {
         fputs(",\"kernel\":", report);
         put_text(kernel->name);
         put_extent("grid", grid);

@@ -101,6 +101,7 @@ static void record(stub_type stub, void *launcher, const struct call *call) {
     strayed = 0;
     current = call;
     forget_failure();
+    forget_said();
     begin_call(call);
     const int status = launch(stub, launcher, call);
     strayed += elsewhere();
@@ -134,7 +135,7 @@ int main(int argc, char **argv) {
         lock(0);
     fputs("{\"kind\":\"ready\"}\n", report);
     fflush(report);
-    void *library = offered(dlopen(request.library, RTLD_NOW));
+    void *library = offered(dlopen(request.library, request.lazy ? RTLD_LAZY : RTLD_NOW));
     adopt(0);
     void *launcher = offered(dlsym(library, request.entry));
     if (refused[0]) {

@@ -20,7 +20,7 @@ static int asked(cudaStream_t stream) {
 
 static int fill(void *target, uint64_t pitch, int value, uint64_t width, uint64_t height, cudaStream_t stream) {
     const int error = asked(stream);
-    if (error || !width || !height)
+    if (error || dry || !width || !height)
         return error;
     if (height > 1 && width > pitch)
         return cudaErrorInvalidPitchValue;
@@ -40,7 +40,7 @@ static int fill(void *target, uint64_t pitch, int value, uint64_t width, uint64_
 static int copy(void *target, uint64_t target_pitch, const void *source, uint64_t source_pitch, uint64_t width,
                 uint64_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
     const int error = asked(stream);
-    if (error || !width || !height)
+    if (error || dry || !width || !height)
         return error;
     if (height > 1 && (width > target_pitch || width > source_pitch))
         return cudaErrorInvalidPitchValue;

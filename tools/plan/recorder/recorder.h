@@ -38,6 +38,7 @@ struct request {
     struct variable *variables;
     struct call *calls;
     int lock; /* whether this kernel has seccomp */
+    int lazy; /* functions that are defined nowhere may stay so, as long as nobody calls them */
 };
 extern struct request request;
 extern const struct call *current; /* NULL outside a launcher's call */
@@ -97,6 +98,11 @@ void report_facts(void);
 
 /* tensor_maps.c: writes those that lie in a kernel's parameters. */
 void report_maps(const unsigned char *parameters, uint32_t bytes);
+
+/* said.c */
+extern int dry; /* what is launched is not written down */
+void forget_said(void);
+void report_said(void);
 
 /* report.c */
 extern FILE *report;

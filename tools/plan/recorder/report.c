@@ -32,6 +32,7 @@ void end_call(int status, int left) {
     fputs(",\"error\":", report);
     put_text(text_of(status ? status : left));
     report_failure();
+    report_said();
     fputs("}\n", report);
     fflush(report);
 }
@@ -58,7 +59,9 @@ void put_text(const char *text) {
     fputc('"', report);
     for (; *text; ++text) {
         const unsigned char letter = (unsigned char)*text;
-        if (letter < 32 || letter > 126)
+        if (letter == '\n')
+            fputs("\\n", report);
+        else if (letter < 32 || letter > 126)
             fputs("?", report);
         else if (letter == '"' || letter == '\\')
             fprintf(report, "\\%c", letter);

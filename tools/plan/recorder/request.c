@@ -115,6 +115,8 @@ static void read_line(struct vcudart_device *device) {
         request.entry = name();
     else if (!strcmp(kind, "lock"))
         request.lock = (int)number();
+    else if (!strcmp(kind, "lazy"))
+        request.lazy = (int)number();
     else if (!strcmp(kind, "device"))
         read_device(device);
     else if (!strcmp(kind, "kernel"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_vgpu.lowering.control_flow import destinations, sources
@@ -63,13 +63,23 @@ def written_variables(ptx: str) -> tuple[str, ...]:
 def stored_parameters(ptx: str, kernel: str) -> frozenset[int]:
     """Offsets of the parameters of a kernel that hold addresses to which it may store. Empty, too,
     where the virtual GPU cannot read the text or put its functions into the kernel."""
+    return _parameters(ptx, kernel, is_global_store)
+
+
+def loaded_parameters(ptx: str, kernel: str) -> frozenset[int]:
+    """Offsets of the parameters of a kernel that hold addresses from which it may load. Empty where
+    `stored_parameters` is."""
+    return _parameters(ptx, kernel, is_global_load)
+
+
+def _parameters(ptx: str, kernel: str, accesses: Callable[[Instruction], bool]) -> frozenset[int]:
     try:
         module = parse(ptx)
         flat = inline(module, module.kernels[kernel])
     except (PtxSyntaxError, PtxUnsupported, KeyError):
         return frozenset()
     params = {p.name: p.offset for p in module.kernels[kernel].params}
-    found = _stored(flat.body, _names(module, flat.variables, params))
+    found = _reached(flat.body, _names(module, flat.variables, params), accesses)
     return frozenset(int(name[1:]) for name in found if name.startswith(_PARAMETER))
 
 
@@ -121,15 +131,37 @@ def _names(module: Module, own: Mapping[str, Variable], params: Mapping[str, int
 
 def _stored(body: Sequence[Statement], names: _Names) -> set[str]:
     """The variables and parameters to whose memory instructions of the body may store."""
+    return _reached(body, names, is_global_store)
+
+
+def _reached(
+    body: Sequence[Statement], names: _Names, accesses: Callable[[Instruction], bool]
+) -> set[str]:
+    """The variables and parameters whose memory such instructions of the body may touch."""
     instructions = [s for s in body if isinstance(s, Instruction)]
     origins = _origins(instructions, names)
-    written = set[str]()
+    reached = set[str]()
     for instruction in instructions:
-        if is_global_store(instruction):
-            address = next((o for o in instruction.operands if isinstance(o, Address)), None)
-            if address is not None:
-                written |= _of(address, origins, names.variables)
-    return written
+        if accesses(instruction):
+            addresses = [o for o in instruction.operands if isinstance(o, Address)]
+            source = instruction.family == "cp" and accesses is is_global_load
+            for address in addresses[1:2] if source else addresses[:1]:
+                reached |= _of(address, origins, names.variables)
+    return reached
+
+
+def is_global_load(instruction: Instruction) -> bool:
+    """Whether it may read global or constant memory; its first address says where, of a copy the
+    second."""
+    family, modifiers = instruction.family, instruction.modifiers
+    spaces = [m.partition("::")[0] for m in modifiers]
+    if family == "cp":
+        return "prefetch" not in modifiers and "global" in spaces
+    if family == "wmma":
+        return "load" in modifiers and not _ON_CHIP & set(spaces)
+    if family == "multimem":
+        return "ld_reduce" in modifiers
+    return family in ("ld", "ldu", "atom") and not _ON_CHIP & set(spaces)
 
 
 def is_global_store(instruction: Instruction) -> bool:

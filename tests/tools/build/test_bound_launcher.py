@@ -1,0 +1,116 @@
+"""The launcher of a [binding]: what it hands over, and what a file is told that does not fit."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.plan.launch_failures import failure_text
+from astra_chat.tools.plan.record import called_once
+from astra_chat.tools.policy.beside_baseline import audit, guard
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.types import BuildFailed
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
+
+Changed = Callable[..., Task]
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Changed:
+    """The task of bound_task/ with one text of its task.toml replaced."""
+
+    def made(old: str = "", new: str = "") -> Task:
+        folder = tmp_path / "task"
+        shutil.copytree(Path(__file__).parent / "bound_task", folder, dirs_exist_ok=True)
+        text = (folder / "task.toml").read_text()
+        assert old in text
+        (folder / "task.toml").write_text(text.replace(old, new))
+        return load_task(folder)
+
+    return made
+
+
+def built(task: Task, source: str) -> Build:
+    made = build(task, source, pick_device("virtual"))
+    assert isinstance(made, Build), made
+    return made
+
+
+def said(task: Task, source: str) -> str:
+    calls = called_once(built(task, source), task, task.check, spec("h200"), random.Random(1))
+    assert isinstance(calls, tuple)
+    return failure_text(calls[0]) if calls[0].status else calls[0].said
+
+
+def test_tensors_are_built_from_the_contract(changed: Changed) -> None:
+    task = changed()
+    text = launcher_text(task)
+    assert (
+        "::astra::tensor(x, dtype, {int64_t(rows), int64_t(width)}, {x_stride, int64_t{1}})" in text
+    )
+    assert (
+        '::astra::Value("mean")' in text and "::astra::Value(static_cast<double>(factor))" in text
+    )
+    assert needs_launcher(task, task.baseline)
+    assert not needs_launcher(task, f'extern "C" cudaError_t {task.entry}() {{}}')
+
+
+def test_a_call_is_recorded_and_says_what_it_makes(changed: Changed) -> None:
+    task = changed()
+    lines = said(task, task.baseline).splitlines()
+    assert lines == ["allocates 6 [3]", "allocates 5 [3]", "returns 1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('{ text = "mean" }', '{ text = "sum" }', "mode sum is not known"),
+        ('{ text = "mean" }, ', "", "takes 3 arguments, and .* passes 2"),
+        ('{ text = "mean" }', "1", "an integer is passed for a parameter that is a text"),
+        (
+            'shape = ["rows"], access = "write"',
+            'shape = ["rows", "1"], access = "write"',
+            "result 0 is made as",
+        ),
+        ('operator = "row_means"', 'operator = "other"', "registers no operator other"),
+    ],
+)
+def test_what_does_not_fit_is_said(changed: Changed, old: str, new: str, words: str) -> None:
+    task = changed(old, new)
+    assert re.search(words, said(task, task.baseline))
+
+
+def test_names_that_the_contract_lacks_are_refused(changed: Changed) -> None:
+    with pytest.raises(BadInput, match="'absent' is no argument, dim or scalar of the contract"):
+        changed('args = ["x"', 'args = ["absent"')
+
+
+@pytest.mark.parametrize("call", ["x.sum(0)", "x.item<float>()", "at::mm(x, x)", "2 * x"])
+def test_what_is_not_there_is_an_error_of_the_compiler(changed: Changed, call: str) -> None:
+    task = changed()
+    source = task.baseline.replace("const int rows =", f"(void){call}; const int rows =")
+    made = build(task, source, pick_device("virtual"))
+    assert isinstance(made, BuildFailed) and "is not implemented: " in made.log
+
+
+def test_a_candidate_is_held_to_the_policy_where_it_differs(changed: Changed) -> None:
+    task = changed()
+    known = built(task, task.baseline)
+    assert guard(task.baseline, task, task.baseline) == ()
+    better = task.baseline.replace("128, 0, stream", "64, 0, stream")
+    assert better != task.baseline and guard(better, task, task.baseline) == ()
+    assert audit(built(task, better), task, better, known) == ()
+    worse = better.replace("const int rows =", 'std::system("true"); const int rows =')
+    assert [f.line for f in guard(worse, task, task.baseline)] == [
+        1 + worse.split("std::system")[0].count("\n")
+    ]
+    assert any("system" in f.what for f in audit(built(task, worse), task, worse, known))

@@ -1,0 +1,73 @@
+"""What a file includes comes along in its place; what is missing is named at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.new.project import project_of
+from astra_vgpu.ground.errors import BadInput
+
+KERNEL = """#include <torch/all.h>
+#ifdef USE_ROCM
+#include <hip/hip_fp8.h>
+#endif
+#include "../common/math.h"
+#include "shared/types.cuh"
+"""
+
+
+def project(folder: Path) -> Path:
+    """A repository with a kernel that includes from above, and from a folder of headers."""
+    for name, text in {
+        "csrc/norm/kernel.cu": KERNEL,
+        "csrc/common/math.h": '#pragma once\n#include "deep.h"\n',
+        "csrc/common/deep.h": "#pragma once\n",
+        "third/party/shared/types.cuh": "#pragma once\nstruct Pair;\n",
+        "csrc/common/unused.h": "",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "csrc/norm/kernel.cu"
+
+
+def test_headers_keep_their_places(tmp_path: Path) -> None:
+    kernel = project(tmp_path)
+    found = project_of([kernel], [tmp_path / "third/party"])
+    assert found.source == KERNEL
+    assert sorted(found.headers) == [
+        "project/csrc/common/deep.h",
+        "project/csrc/common/math.h",
+        "project/third/party/shared/types.cuh",
+    ]
+    assert found.include == ("project/csrc/norm", "project/third/party")
+
+
+def test_a_root_is_searched(tmp_path: Path) -> None:
+    kernel = project(tmp_path)
+    assert project_of([kernel], root=tmp_path) == project_of([kernel], [tmp_path / "third/party"])
+
+
+def test_all_missing_headers_are_named_at_once(tmp_path: Path) -> None:
+    kernel = tmp_path / "a" / "kernel.cu"
+    kernel.parent.mkdir()
+    (tmp_path / ".git").mkdir()
+    kernel.write_text('#include "one.h"\n#include <two/three.cuh>\n#include <torch/all.h>\n')
+    with pytest.raises(BadInput, match=r"headers are missing: one\.h, two/three\.cuh: .* --root"):
+        project_of([kernel])
+
+
+def test_what_a_macro_of_the_build_includes(tmp_path: Path) -> None:
+    (tmp_path / "fast.h").write_text("")
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text('#ifdef FAST\n#include "fast.h"\n#endif\n')
+    assert not project_of([kernel]).headers
+    found = project_of([kernel], defines=["FAST"])
+    assert list(found.headers) == ["project/fast.h"] and found.defines == ("-DFAST",)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text("")
+    with pytest.raises(BadInput, match="absent is no folder"):
+        project_of([tmp_path / "kernel.cu"], [tmp_path / "absent"])

@@ -1,0 +1,61 @@
+"""`new` builds what it writes and learns from what the function launches, allocates and returns."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.tools.new.create import new_task
+from tests.tools.new.samples import PROJECTS
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def contract(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "task.toml").read_text())
+
+
+def test_what_a_function_makes_reads_and_takes() -> None:
+    """A wrapper of TORCH_LIBRARY, launches in a macro, a struct, a workspace, a returned tensor, a
+    text, an optional number, and a function beside it that is not implemented."""
+    folder, _, notes = new_task("means", [PROJECTS / "two_level_vllm.cu"], "row_means")
+    made = contract(folder)
+    assert (folder / "baseline.cu").read_text() == (PROJECTS / "two_level_vllm.cu").read_text()
+    assert made["headers"] == ["project/two_level_dispatch.h"]
+    assert {(a["name"], a["access"], *a["shape"]) for a in made["args"]} == {
+        ("out", "write", "rows"),
+        ("x", "read", "rows", "width"),
+        ("workspace", "workspace", "ceil_div(4*(rows), 256)*256"),
+    }
+    assert made["dtypes"] == ["float16", "float32"] or made["dtypes"] == ["float32", "float16"]
+    assert made["binding"] == {
+        "operator": "row_means",
+        "args": ["x", {"text": "mean"}, {}],
+        "returns": ["out"],
+    }
+    assert "-DASTRA_UNCALLED_LIBRARY" in made["flags"]
+    assert all("is left out" in note for note in notes)
+
+
+def test_what_does_not_build_or_fails_is_said() -> None:
+    Path("bad.cu").write_text(
+        "#include <torch/all.h>\n__global__ void k(float* x) { x[0] = 1; }\n"
+        "void f(torch::Tensor x, int64_t n) { k<<<1, 1>>>(x.data_ptr<float>()); missing(); }\n"
+    )
+    folder, _, (note,) = new_task("bad", [Path("bad.cu")])
+    assert note.startswith("the file does not build: ") and "missing" in note
+    assert contract(folder)["binding"]["function"] == "f"
+    Path("picky.cu").write_text(
+        "#include <torch/all.h>\n__global__ void k(float* x) { x[0] = 1; }\n"
+        "void f(torch::Tensor x) { const int n = x.size(0);\n"
+        '  TORCH_CHECK(n > 1000000, "too small: ", n);\n'
+        "  k<<<n, 1, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>()); }\n"
+    )
+    _, _, notes = new_task("picky", [Path("picky.cu")])
+    assert any("too small: 1" in note for note in notes)

@@ -1,0 +1,110 @@
+"""The launcher that a [binding] stands for: it builds tensors and calls the user's function."""
+
+from __future__ import annotations
+
+import json
+
+from astra_chat.tools.build.cpp_expressions import cpp
+from astra_chat.tools.cpp_tokens import tokens
+from astra_chat.tools.task.binding import Binding, GivenValue, Passed
+from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.launcher import dtype_parameter, prototype
+from astra_chat.tools.types import DTYPE_CODES
+
+FILE = "launcher.cu"
+"""What a compiler calls the launcher's lines, so that they are nobody's."""
+
+
+def needs_launcher(task: Task, source: str) -> bool:
+    """Whether the launcher is to be made: a file that names it defines it."""
+    return task.binding is not None and all(t.text != task.entry for t in tokens(source))
+
+
+def launcher_text(task: Task) -> str:
+    """The launcher of a task with a [binding], as C++ that follows the user's file."""
+    binding = task.binding
+    if binding is None:
+        return ""
+    lines = [
+        "",
+        f'#line 1 "{FILE}"',
+        "#include <astra/launcher.h>",
+        f"{prototype(task)} {{",
+        "  return ::astra::launch(stream, [&](::astra::Call& astra_call) {",
+    ]
+    for arg in task.args:
+        lines.append(f"    const ::at::Tensor astra_{arg.name} = {_tensor(arg)};")
+        if arg.access == "workspace":
+            lines.append(f"    astra_call.workspaces.push_back(::astra::memory(astra_{arg.name}));")
+    for name in binding.returns:
+        passed = "true" if name in binding.args else "false"
+        lines.append(f"    astra_call.results.push_back(::astra::memory(astra_{name}, {passed}));")
+    values = ", ".join(_value(task, passed) for passed in binding.args)
+    results = ", ".join(f"astra_{name}" for name in binding.returns)
+    lines += [
+        f"    const ::astra::Values astra_values{{{values}}};",
+        f"    ::astra::require_returned({_call(binding)}, {{{results}}});",
+        "  });",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _call(binding: Binding) -> str:
+    if binding.operator:
+        return f'::astra::operators("{binding.operator}", astra_values)'
+    function = f"&::{binding.function}"
+    if binding.signature:
+        result, _, parameters = binding.signature.partition("(")
+        function = f"static_cast<{result.strip()} (*)({parameters}>({function})"
+    return f"::astra::invoke({function}, astra_values)"
+
+
+def _tensor(arg: Arg) -> str:
+    sizes = ", ".join(_sum(extent) for extent in arg.shape)
+    code = DTYPE_CODES.get(arg.dtype)
+    kind = dtype_parameter(arg.dtype) if code is None else str(code)
+    if not arg.strides:
+        return f"::astra::tensor({arg.name}, {kind}, {{{sizes}}})"
+    free = dict(zip(arg.free_axes, arg.stride_names, strict=True))
+    strides = (free.get(axis) or _sum(text) for axis, text in enumerate(arg.strides))
+    return f"::astra::tensor({arg.name}, {kind}, {{{sizes}}}, {{{', '.join(strides)}}})"
+
+
+def _value(task: Task, passed: Passed) -> str:
+    """An element of the list of values."""
+    if isinstance(passed, GivenValue):
+        return _made(passed)
+    if isinstance(passed, bool):
+        return f"::astra::Value({'true' if passed else 'false'})"
+    if isinstance(passed, int):
+        return f"::astra::Value(int64_t({passed}))"
+    if isinstance(passed, float):
+        return f"::astra::Value({passed!r})"
+    if any(arg.name == passed for arg in task.args):
+        return f"::astra::Value(astra_{passed})"
+    scalar = next((s for s in task.scalars if s.name == passed), None)
+    kind = {"float": "double", "bool": "bool"}.get(scalar.type if scalar else "", "int64_t")
+    return f"::astra::Value(static_cast<{kind}>({passed}))"
+
+
+def _made(passed: GivenValue) -> str:
+    if passed.text is not None:
+        return f"::astra::Value({json.dumps(passed.text)})"
+    if passed.dtype is not None:
+        code = DTYPE_CODES.get(passed.dtype)
+        kind = dtype_parameter(passed.dtype) if code is None else str(code)
+        return f"::astra::Value(::astra::type_of_code({kind}))"
+    if passed.list is not None:
+        numbers = ", ".join(map(str, passed.list))
+        return f"::astra::Value(std::vector<int64_t>{{{numbers}}})"
+    if passed.size is not None:
+        return f"::astra::Value({_sum(passed.size)})"
+    return "::astra::Value()"
+
+
+def _sum(text: str) -> str:
+    """An expression of the contract as C++ of type int64_t."""
+    return cpp(text, lambda name: f"int64_t({name})")

@@ -1,0 +1,210 @@
+"""A user's kernel file and what it includes of its own project, as files of a task folder.
+
+The preprocessor says what is included, on both sides of nvcc and for no other platform. Files keep
+their places relative to each other, under `project/`, so that nothing of them is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from astra_chat.tools.build import extension_headers
+from astra_chat.tools.task.folder import HEADER_NAME
+from astra_vgpu.ground.errors import BadInput, reading
+from astra_vgpu.ground.toolkit import find_toolkit
+
+FOLDER = "project"
+"""Folder of the task in which the project's headers lie."""
+ANCESTORS = 5
+"""Folders above the file in which its includes are looked for, up to the repository's own."""
+MOST_ROUNDS = 12
+PREPROCESS_TIMEOUT_S = 60.0
+_NVCC = ("-D__CUDACC__", "-D__NVCC__", "-D__CUDACC_VER_MAJOR__={}", "-D__CUDACC_VER_MINOR__={}")
+_SIDES = ((), ("-D__CUDA_ARCH__=900",))
+_OTHERS = (
+    "USE_ROCM",
+    "__HIP_PLATFORM_AMD__",
+    "__HIPCC__",
+    "GGML_USE_HIP",
+    "GGML_USE_MUSA",
+    "USE_MUSA",
+)
+"""Macros of other platforms: never defined."""
+_DEPENDENCY = re.compile(r"(?:\\.|[^\s\\])+")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where headers are looked for, and macros that the project's build defines."""
+
+    folders: tuple[Path, ...] = ()
+    root: Path | None = None
+    defines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Project:
+    """The source, and the headers that lie beside it."""
+
+    source: str
+    headers: dict[str, str] = field(default_factory=dict)
+    """Text by name in the task's folder."""
+    include: tuple[str, ...] = ()
+    """Folders of them in which names are looked for."""
+    defines: tuple[str, ...] = ()
+
+
+def project_of(
+    files: Sequence[Path],
+    folders: Sequence[Path] = (),
+    root: Path | None = None,
+    defines: Sequence[str] = (),
+) -> Project:
+    """The files as one source, and what they include. `folders` are as nvcc's -I; under `root` all
+    is looked for that is nowhere else. Raises BadInput with every header that is missing."""
+    searched = [folder.resolve() for folder in (*folders, *([root] if root else ()))]
+    for folder in searched:
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is no folder")
+    source = "\n".join(_text(path) for path in files)
+    near = [folder for path in files for folder in _near(path.resolve())]
+    found, used = _included(files, [folder.resolve() for folder in folders], near, root, defines)
+    places = {path.resolve().parent for path in files}
+    top = Path(os.path.commonpath([*places, *(p.parent for p in found), *used]))
+    headers = {_name(path, top): _text(path) for path in sorted(found)}
+    own = [*dict.fromkeys(path.resolve().parent for path in files), *used]
+    include = tuple(dict.fromkeys(_folder(folder, top) for folder in own)) if headers else ()
+    return Project(source, headers, include, tuple(f"-D{name}" for name in defines))
+
+
+def _folder(folder: Path, top: Path) -> str:
+    return "/".join([FOLDER, *folder.relative_to(top).parts])
+
+
+def _name(path: Path, top: Path) -> str:
+    name = f"{_folder(path.parent, top)}/{path.name}"
+    if not re.fullmatch(HEADER_NAME, name):
+        raise BadInput(f"the name {path} will not do for a header: letters, digits and ._+- only")
+    return name
+
+
+def _text(path: Path) -> str:
+    with reading(path):
+        return path.read_text()
+
+
+def _near(path: Path) -> Iterator[Path]:
+    """Folders above a file, up to that of its repository."""
+    for folder in list(path.parents)[:ANCESTORS]:
+        yield folder
+        if (folder / ".git").exists():
+            return
+
+
+def _included(
+    files: Sequence[Path],
+    folders: list[Path],
+    near: Sequence[Path],
+    root: Path | None,
+    defines: Sequence[str],
+) -> tuple[set[Path], list[Path]]:
+    """The project's headers, and the folders in which they were found, in the order of -I."""
+    for _ in range(MOST_ROUNDS):
+        found, missing = set[Path](), list[str]()
+        for path in files:
+            ours, lacking = _dependencies(path, folders, defines)
+            found |= ours
+            missing += [name for name in lacking if name not in missing]
+        homes = [_home(name, near, root) for name in missing]
+        new = [home for home in dict.fromkeys(homes) if home and home not in folders]
+        if not new:
+            break
+        folders = [*folders, *new]
+    if missing:
+        listed = ", ".join(sorted(missing))
+        raise BadInput(
+            f"{files[0].name}: headers are missing: {listed}: name their folders with -I, or a"
+            " folder to search with --root"
+        )
+    return found - {path.resolve() for path in files}, folders
+
+
+def _home(name: str, near: Sequence[Path], root: Path | None) -> Path | None:
+    """The folder from which `name` leads to a file."""
+    for folder in near:
+        for place in (folder, folder / "include", folder / "csrc", folder / "src"):
+            if (place / name).is_file():
+                return place
+    if root is None:
+        return None
+    last = name.rsplit("/", 1)[-1]
+    ends = [p for p in sorted(root.resolve().rglob(last)) if p.as_posix().endswith(f"/{name}")]
+    best = min(ends, key=lambda path: len(path.parts), default=None)
+    return best and Path(best.as_posix()[: -len(name) - 1])
+
+
+def _dependencies(
+    path: Path, folders: Sequence[Path], defines: Sequence[str]
+) -> tuple[set[Path], list[str]]:
+    """Files of the project that a file includes, and the names of those that are nowhere."""
+    toolkit = find_toolkit()
+    major, minor = toolkit.version.split(".")[:2]
+    with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
+        for name, text in extension_headers.header_texts().items():
+            place = Path(scratch) / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        ours, system = Path(scratch).resolve(), [toolkit.include_dir.resolve()]
+        found, missing = set[Path](), list[str]()
+        for side in _SIDES:
+            command = [
+                str(toolkit.cxx),
+                *("-x", "c++", "-std=c++17", "-E", "-M", "-MG", "-w"),
+                *(flag.format(major if "MAJOR" in flag else minor) for flag in _NVCC),
+                *side,
+                *(f"-U{name}" for name in _OTHERS),
+                *(f"-D{name}" for name in defines),
+                *("-include", "cuda_runtime.h"),
+                *(f"-I{folder}" for folder in folders),
+                f"-I{ours / extension_headers.FOLDER}",
+                f"-I{toolkit.include_dir}",
+                f"-I{toolkit.include_dir / 'cccl'}",
+                str(path.resolve()),
+            ]
+            for name in _listed(command, path):
+                place = Path(name)
+                if not place.is_absolute() or not place.exists():
+                    missing += [name] * (name not in missing)
+                elif not _is_system(place, [ours, *system]):
+                    found.add(place.resolve())
+    return found, missing
+
+
+def _listed(command: Sequence[str], path: Path) -> list[str]:
+    """The dependencies that the preprocessor writes."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PREPROCESS_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BadInput(f"{path}: the preprocessor does not end on it") from None
+    if done.returncode:
+        raise BadInput(f"{path}: {done.stderr.strip().splitlines()[0]}")
+    words = _DEPENDENCY.findall(done.stdout.replace("\\\n", " "))
+    return [re.sub(r"\\(.)", r"\1", word) for word in words if not word.endswith(".o:")]
+
+
+def _is_system(path: Path, ours: Sequence[Path]) -> bool:
+    real = path.resolve()
+    return real.is_relative_to("/usr") or any(real.is_relative_to(folder) for folder in ours)

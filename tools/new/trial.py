@@ -1,0 +1,214 @@
+"""A trial of a new task: what was written is built, and its cases are recorded.
+
+What a launcher launches, allocates and returns says what the text of a file leaves open: which
+tensors are read and written, which dtypes the function takes, where its results come from. What
+goes wrong becomes a note for the user.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.new.draft import Draft, Tensor
+from astra_chat.tools.new.launched import accesses_of, with_accesses
+from astra_chat.tools.new.layout import OPEN
+from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
+from astra_chat.tools.new.project import Project
+from astra_chat.tools.new.task_files import files
+from astra_chat.tools.plan.launch_failures import failure_text
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.process import Died
+from astra_chat.tools.plan.record import called_once, record_each
+from astra_chat.tools.plan.report import Called
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import StepTimeout
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.types import BuildFailed, Case, TimedOut
+from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.gpu_specs import spec
+
+UNCALLED = "-DASTRA_UNCALLED_LIBRARY"
+"""Functions of the file that the task does not call may call torch's library."""
+_MISSING = "is not implemented: "
+MOST_CASES = 12
+_NUMBER = re.compile(r"\d+")
+MOST_LINES = 12
+_SEED = 44
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The draft with what the trial told, and what did not work."""
+
+    draft: Draft
+    project: Project
+    notes: tuple[str, ...] = ()
+
+
+def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
+    """Builds and records a draft. Raises MissingDependency without nvcc."""
+    if not draft.binding:
+        return Tried(draft, project)
+    binding = {key: value for key, value in draft.binding.items() if key != "returns"}
+    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
+    roomy = replace(draft, tensors=(*draft.tensors, *more), binding=binding)
+    with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
+        trial = _Trial(name, origin, Path(scratch))
+        seen = trial.seen(roomy, project)
+        if isinstance(seen, str) and _MISSING in seen:
+            project = replace(project, defines=(*project.defines, UNCALLED))
+            seen = trial.seen(roomy, project)
+        if isinstance(seen, _Seen) and any(call.strayed for call in seen.calls):
+            draft, roomy = _on_default_stream(draft), _on_default_stream(roomy)
+            seen = trial.seen(roomy, project)
+        if isinstance(seen, str):
+            return Tried(draft, project, (seen,))
+        draft, notes = _told(draft, seen)
+        last = trial.seen(draft, project)
+        failed = [last] if isinstance(last, str) else last.failed_lines()
+        if not failed:  # what a comment leaves open is as the code fills it in
+            draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
+        return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _without(tensor: Tensor, doubt: str) -> Tensor:
+    return replace(tensor, doubts=tuple(one for one in tensor.doubts if one != doubt))
+
+
+def _on_default_stream(draft: Draft) -> Draft:
+    return replace(draft, binding={**draft.binding, "default_stream": True})
+
+
+@dataclass
+class _Trial:
+    """Folders in which drafts are tried."""
+
+    name: str
+    origin: str
+    scratch: Path
+    count: int = 0
+
+    def seen(self, draft: Draft, project: Project) -> _Seen | str:
+        """What its cases do; or why that is not known."""
+        made = self._built(draft, project)
+        return made if isinstance(made, str) else _recorded(*made)
+
+    def _built(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
+        """The task and its baseline; or why there is none."""
+        self.count += 1
+        folder = self.scratch / str(self.count)
+        texts = files(self.name, draft, self.origin, project) | project.headers
+        for file, text in texts.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(text)
+        try:
+            task = load_task(folder)
+        except BadInput as error:
+            return str(error).replace(f"{folder}/", "")
+        made = build(task, task.baseline, pick_device("virtual"))
+        if isinstance(made, TimedOut):
+            return f"the file does not build within {made.limit_s:.0f} s"
+        if isinstance(made, BuildFailed):
+            lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]
+            return "the file does not build: " + "\n".join(dict.fromkeys(lines[:MOST_LINES]))
+        return task, made
+
+
+@dataclass
+class _Seen:
+    """The calls of the cases that were tried, and plans of those that work."""
+
+    cases: list[Case]
+    calls: list[Called]
+    ptx: str
+    plans: list[LaunchPlan] = field(default_factory=list)
+    unplanned: str = ""
+    """Why there are no plans."""
+
+    def works(self, at: int) -> bool:
+        return not _failure(self.calls[at])
+
+    def failed_lines(self) -> list[str]:
+        """Each way to fail, with its first case."""
+        first: dict[str, list[str]] = {}
+        for case, call in zip(self.cases, self.calls, strict=True):
+            if why := _failure(call):
+                first.setdefault(_NUMBER.sub("", why), []).append(f"{case.label}: {why}")
+        lines = [
+            f"{ways[0]}" + (f" (and {len(ways) - 1} more cases)" if ways[1:] else "")
+            for ways in first.values()
+        ]
+        return [*lines[:MOST_LINES], *([self.unplanned] if self.unplanned else [])]
+
+
+def _failure(called: Called) -> str:
+    """Why a call gives no plan; "" where it may."""
+    if called.refused:
+        return f"{called.refused}: a launch plan holds no such call"
+    if called.strayed:
+        return "work on another stream than the caller's"
+    return failure_text(called) if called.status or called.left else ""
+
+
+def _recorded(task: Task, made: Build) -> _Seen | str:
+    gpu, cases = spec(pick_device("virtual").spec), list(task.check[:MOST_CASES])
+    for combination in task.combinations:  # one case of each, at least
+        if not any(_types(case) == _types(combination.case({})) for case in cases):
+            cases += [c for c in task.check if _types(c) == _types(combination.case({}))][:1]
+    try:
+        calls = called_once(made, task, cases, gpu, random.Random(_SEED))
+        if isinstance(calls, Died):
+            return calls.message
+        seen = _Seen(cases, list(calls), made.ptx.read_text(errors="replace"))
+        right = [case for at, case in enumerate(cases) if seen.works(at)]
+        plans = record_each(made, task, right, gpu, random.Random(_SEED)) if right else ()
+    except StepTimeout:
+        return "a call of the function does not end"
+    if isinstance(plans, tuple):
+        seen.plans = [plan for plan in plans if isinstance(plan, LaunchPlan)]
+    else:
+        findings = getattr(plans, "findings", ())
+        seen.unplanned = findings[0].what if findings else getattr(plans, "message", str(plans))
+    return seen
+
+
+def _types(case: Case) -> tuple[object, ...]:
+    return case.dtype, *sorted(case.types.items())
+
+
+def _told(draft: Draft, seen: _Seen) -> tuple[Draft, list[str]]:
+    """The draft with what the calls tell."""
+    right = [at for at in range(len(seen.cases)) if seen.works(at)]
+    if not right:
+        return draft, seen.failed_lines()[:1]
+    draft, notes = _with_dtypes(draft, seen, right)
+    tensors = made_in([MadeTensors(seen.cases[at], seen.calls[at].said) for at in right])
+    draft = with_made(draft, tensors)
+    return with_accesses(draft, accesses_of(seen.plans, seen.ptx)), notes
+
+
+def _with_dtypes(draft: Draft, seen: _Seen, right: Sequence[int]) -> tuple[Draft, list[str]]:
+    """Leaves out the dtypes of which no case works, and says why."""
+    worked = [_dtypes(draft, seen.cases[at]) for at in right]
+    notes, kept = [], dict(draft.variables)
+    for variable, dtypes in draft.variables.items():
+        for dtype in dtypes:
+            if any(one[variable] == dtype for one in worked):
+                continue
+            failed = [i for i, c in enumerate(seen.cases) if _dtypes(draft, c)[variable] == dtype]
+            why = _failure(seen.calls[failed[0]]) if failed else "no case has it"
+            notes.append(f"{dtype} is left out: {why}")
+            kept[variable] = tuple(d for d in kept[variable] if d != dtype)
+    return replace(draft, variables=kept, variables_known=True), notes
+
+
+def _dtypes(draft: Draft, case: Case) -> Mapping[str, str]:
+    """What the type variables stand for in a case."""
+    first = next(iter(draft.variables), None)
+    return {v: case.dtype if v == first else case.types.get(v, "") for v in draft.variables}

@@ -1,0 +1,46 @@
+"""What a candidate of a task with a [binding] may contain: what any candidate may, and what the
+user's own file does.
+
+That file is compiled unmodified and trusted as the task is: it is held to the walls of the recorder
+and to launch plans. A candidate starts from it, so only what differs is held to the policy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from astra_chat.tools.build.extension_headers import HEADERS
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.policy import binary_audit, source_guard
+from astra_chat.tools.policy.source_guard import in_short
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Finding
+
+_FRAMEWORK = re.compile(rf"#include {HEADERS.pattern}: .*|TORCH_EXTENSION_NAME: .*")
+
+
+def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
+    """Findings of the source guard."""
+    headers = task.header_texts()
+    if task.binding is None:
+        return source_guard.guard(source, task.entry, headers)
+    if source == baseline:
+        return ()
+    own, known = (
+        source_guard.all_findings(text, task.entry, headers) for text in (source, baseline)
+    )
+    return _new(own, known)
+
+
+def audit(build: Build, task: Task, source: str, baseline: Build) -> tuple[Finding, ...]:
+    """Findings of the audit of the built object."""
+    if task.binding is None:
+        return binary_audit.audit(build, task, source)
+    own = binary_audit.all_findings(build, task, source)
+    return _new(own, binary_audit.all_findings(baseline, task, baseline.source))
+
+
+def _new(findings: Iterable[Finding], known: Iterable[Finding]) -> tuple[Finding, ...]:
+    said = {finding.what for finding in known}
+    return in_short(f for f in findings if f.what not in said and not _FRAMEWORK.fullmatch(f.what))

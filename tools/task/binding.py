@@ -1,0 +1,80 @@
+"""How a task's launcher calls the user's own function: [binding] in task.toml.
+
+With it baseline and candidates are files as their projects have them (a torch extension, a tvm-ffi
+file, plain host functions), and the launcher of the contract is made from this table and the
+contract (build/bound_launcher.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
+
+from astra_chat.tools.task.contract import Name
+from astra_chat.tools.types import DTYPES, Value
+
+CppName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w:, ]*>)?$")]
+
+
+class GivenValue(Value):
+    """A value that is no argument of the contract; without any field nothing: a null pointer, an
+    optional that is empty, the stream."""
+
+    text: Annotated[str, Field(pattern=r'^[^"\\\n]*$')] | None = None
+    dtype: Name | None = None
+    """A dtype or a type variable, as at::ScalarType."""
+    list: tuple[int, ...] | None = None
+    size: str | None = None
+    """An expression of the contract's dims, as an integer."""
+
+    @model_validator(mode="after")
+    def _one(self) -> GivenValue:
+        if sum(v is not None for v in (self.text, self.dtype, self.list, self.size)) > 1:
+            raise ValueError("one of text, dtype, list, size")
+        return self
+
+
+Passed = Name | StrictBool | StrictInt | StrictFloat | GivenValue
+"""A tensor, a scalar or a dim by its name, a number, or what GivenValue says."""
+
+
+class Binding(Value):
+    """The function, and what it is given."""
+
+    operator: Name | None = None
+    """Registered by TORCH_LIBRARY, PYBIND11_MODULE or TVM_FFI_DLL_EXPORT_TYPED_FUNC."""
+    function: CppName | None = None
+    """A host function of the file, with its namespaces."""
+    signature: Annotated[str, Field(pattern=r"^[\w:<>,&* ()]+$")] | None = None
+    """Type of a function with overloads: "void(torch::Tensor&, double)"."""
+    args: tuple[Passed, ...]
+    returns: tuple[Name, ...] = ()
+    """Results that the function returns, in its order: it allocates them."""
+    default_stream: bool = False
+    """The function launches on the default stream: callers use no other."""
+
+    @model_validator(mode="after")
+    def _one_function(self) -> Binding:
+        if (self.operator is None) == (self.function is None):
+            raise ValueError("operator or function: one of both")
+        if self.signature and not self.function:
+            raise ValueError("signature is of a function")
+        return self
+
+    @property
+    def called(self) -> str:
+        """The name of what is called."""
+        return self.operator or self.function or ""
+
+    def unknown(self, tensors: set[str], others: set[str], variables: set[str]) -> Iterator[str]:
+        """What it names that the contract lacks."""
+        for passed in self.args:
+            if isinstance(passed, str) and passed not in tensors | others:
+                yield f"'{passed}' is no argument, dim or scalar of the contract"
+            if isinstance(passed, GivenValue) and passed.dtype not in {None, *DTYPES, *variables}:
+                yield f"'{passed.dtype}' is no dtype and no type variable"
+        for name in self.returns:
+            if name not in tensors:
+                yield f"'{name}' is no argument of the contract"
