@@ -15,8 +15,11 @@ from astra_chat.tools.plan.model import (
     MemsetNode,
     PointerRelocation,
 )
-from astra_chat.tools.virtual_gpu.adapter import loaded_parameters, stored_parameters
-from astra_vgpu.ptx.some_kernels import with_kernels
+from astra_chat.tools.virtual_gpu.adapter import (
+    loaded_parameters,
+    stored_parameters,
+    with_kernels,
+)
 
 _ACCESS = re.compile(r"is it only read|^\"(write|readwrite)\" if|^it is given to")
 """Doubts that plans settle."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from astra_vgpu.model.time_split import PARTS
     from astra_vgpu.ptx.debug_lines import INLINED, WAITED
     from astra_vgpu.ptx.lexer import PtxSyntaxError
+    from astra_vgpu.ptx.some_kernels import with_kernels
     from astra_vgpu.runtime.calls import (
         INVALID_SYMBOL,
         INVALID_VALUE,
@@ -61,6 +62,7 @@ HOMES = {
     "model.time_split": ("PARTS",),
     "ptx.debug_lines": ("INLINED", "WAITED"),
     "ptx.lexer": ("PtxSyntaxError",),
+    "ptx.some_kernels": ("with_kernels",),
     "runtime.calls": ("INVALID_SYMBOL", "INVALID_VALUE", "UNKNOWN_FUNCTION", "CallsOnGpu"),
     "runtime.cudart_binding": ("device_bytes",),
     "runtime.cudart_build": ("HEADER", "LIBRARY", "ensure_runtime", "header_text"),
