@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_vgpu import adapter
+from astra_chat.tools.virtual_gpu import adapter
 
 
 def test_what_type_checkers_read_is_what_is_loaded() -> None:
