@@ -20,6 +20,7 @@ from astra_chat.tools.check.kinds.accepted import comparable
 from astra_chat.tools.check.kinds.distribution import judge_draws, vocabulary
 from astra_chat.tools.check.kinds.elements import NOTES, comparison
 from astra_chat.tools.check.kinds.quantized import most_off
+from astra_chat.tools.check.measured_values import mean_nothing, written_scale
 from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Outputs
@@ -85,7 +86,7 @@ def compare_outputs(task: Task, run: CaseRun, outputs: Outputs) -> float | Wrong
     worst = 0.0
     for arg in task.args:
         if arg.name in left:
-            verdict = _written(task, arg, run, left[arg.name])
+            verdict = _written(task, arg, run, left)
             if isinstance(verdict, Wrong):
                 return verdict
             worst = max(worst, verdict)
@@ -138,18 +139,26 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     )
 
 
-def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
+def _written(task: Task, arg: Arg, run: CaseRun, outputs: Outputs) -> float | Wrong:
+    content, scale = outputs[arg.name], written_scale(task, arg)
     if arg.judged_by(run.oracle_case.case) == "distribution":
         return _draws(task, arg, run, content) or 0.0
     case, expected = run.oracle_case.case, run.oracle_case.expected(arg)
-    item, compared = ITEM_BYTES[arg.dtype_of(case)], comparison(task, arg, case)
-    covered = run.coverage(arg)
+    dtype, compared = arg.dtype_of(case), comparison(task, arg, case)
+    item, covered = ITEM_BYTES[dtype], run.coverage(arg)
 
     def look(start: int) -> tuple[float, Array, int]:
         """The worst share of a piece, where it is bad, and how many are off."""
         stop = min(start + PIECE, len(expected))
         found = compared(content[start * item : stop * item], expected[start:stop])
         good, share, off = found.good, found.share, found.off
+        if scale and scale.name in outputs and not good.all():
+            numbers = np.isfinite(as_float(content[start * item : stop * item], dtype))
+            free = numbers & mean_nothing(
+                arg, run, scale, outputs[scale.name], np.arange(start, stop)
+            )
+            good, share = good | free, np.where(free, 0.0, share)
+            off = None if off is None else off & ~free
         if covered is not None:
             ran = covered[start * item : stop * item].reshape(-1, item).any(axis=1)
             good, share, off = good | ~ran, share[ran], off if off is None else off & ran

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from astra_chat.tools.check.floats import Array, as_float
+from astra_chat.tools.check.kinds.elements import LEAST_NORMAL
 from astra_chat.tools.check.kinds.quantized import group_places, scale_ratios, to_code
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
@@ -81,10 +82,15 @@ def piece(
         ratio = _scale_ratios(task, arg, run, copy, ran)
         codes, got = got, np.where(ratio == 0, 0.0, got * ratio)
         expected = to_code(expected, dtype)
-    covered = run.coverage(arg)
-    if covered is None:
+    covered, scale = run.coverage(arg), written_scale(task, arg)
+    counts = np.ones(count, dtype=bool)
+    if scale:
+        counts &= ~mean_nothing(arg, run, scale, run.after(scale, copy)[0], ran)
+    if covered is not None:
+        counts &= covered.reshape(-1, item)[part].any(axis=1)
+    if counts.all():
         return MeasuredPiece(arg, case, got, expected, ran, oracle_case, codes, ratio)
-    kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
+    kept = np.flatnonzero(counts)
     return MeasuredPiece(
         arg,
         case,
@@ -104,20 +110,36 @@ def coded(arg: Arg) -> bool:
 def _scale_ratios(task: Task, arg: Arg, run: CaseRun, copy: int, flat: Array) -> Array:
     """The scales that the kernel wrote over the expected ones, of the codes at these flat
     positions; 1 where it wrote none, as in a sample of blocks."""
-    case, judged = run.oracle_case.case, arg.judged
-    if judged is None or judged.scale is None:
+    scale = written_scale(task, arg)
+    if scale is None:
         return np.ones(len(flat))
-    scale = next(other for other in task.args if other.name == judged.scale)
-    if not scale.written:
-        return np.ones(len(flat))
-    wanted = np.asarray(run.oracle_case.expected(scale))
-    scales = as_float(run.after(scale, copy)[0], scale.dtype_of(case))
+    ratios = scale_ratios(*_scales(scale, run, run.after(scale, copy)[0]))
+    return ratios[scale_places(arg, run.oracle_case.case, flat)]
+
+
+def written_scale(task: Task, arg: Arg) -> Arg | None:
+    """The argument with the scales of these codes, if the kernel writes it."""
+    name = arg.judged.scale if arg.judged and coded(arg) else None
+    return next((other for other in task.args if other.name == name and other.written), None)
+
+
+def mean_nothing(arg: Arg, run: CaseRun, scale: Arg, content: Array, flat: Array) -> Array:
+    """Which of the codes at these flat positions have a scale, of which `content` has the bytes,
+    that arithmetic which flushes small numbers takes for zero, as the oracle does, and the kernel
+    does not: below 2^-126 a code means less than 2^-117, whatever it is."""
+    scales, wanted = _scales(scale, run, content)
+    flushed = (wanted == 0) & (scales > 0) & (scales < LEAST_NORMAL)
+    return np.asarray(flushed[scale_places(arg, run.oracle_case.case, flat)])
+
+
+def _scales(scale: Arg, run: CaseRun, content: Array) -> tuple[Array, Array]:
+    """The scales that the kernel wrote, and the expected ones; equal where no block wrote any."""
+    dtype = scale.dtype_of(run.oracle_case.case)
+    wanted, scales = np.asarray(run.oracle_case.expected(scale)), as_float(content, dtype)
     covered = run.coverage(scale)
     if covered is not None:
-        item = ITEM_BYTES[scale.dtype_of(case)]
-        scales = np.where(covered.reshape(-1, item).any(axis=1), scales, wanted)
-    ratios = scale_ratios(scales, wanted)
-    return ratios[scale_places(arg, case, flat)]
+        scales = np.where(covered.reshape(-1, ITEM_BYTES[dtype]).any(axis=1), scales, wanted)
+    return scales, wanted
 
 
 def scale_places(arg: Arg, case: Case, flat: Array) -> Array:

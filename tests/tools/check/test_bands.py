@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from astra_chat.tools.check.bands import banded, has_band
+from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.floats import ulp
 from astra_chat.tools.check.measured_values import piece
 from astra_chat.tools.task.folder import find_task
@@ -233,6 +234,25 @@ def test_codes_of_a_scale_that_is_zero_are_zero(tmp_path: Path) -> None:
     codes[1, 3] = 2.0**-9
     wrong = kernel.judge({"output_q": codes, "output_s": scales})
     assert isinstance(wrong, Wrong) and wrong.index == (1, 3)
+
+
+@pytest.mark.parametrize("scale", [0.0, 2.0**-135, 2.0**-120])
+def test_codes_of_a_scale_that_the_oracle_flushes_may_be_exact(
+    tmp_path: Path, scale: float
+) -> None:
+    """Rows of denormals: with the scale zero all codes are, with one below 2^-126 any, with a
+    larger one those of the oracle."""
+    case = Case(dims={"tokens": 8, "hidden": 64}, dtype="bfloat16", seed=7)
+    kernel = Kernel(tmp_path, "per_token_quant_fp8", case)
+    values = input_of(kernel).float()
+    scales = values.abs().amax(dim=1, keepdim=True) / 448
+    codes = (values / scales).nan_to_num(nan=0.0).clamp(-448, 448).to(torch.float8_e4m3fn)
+    scales[1], codes[1] = scale, 128.0 if scale else 0.0
+    found = compare(kernel.task, kernel.run({"output_q": codes, "output_s": scales}))
+    assert isinstance(found, Wrong) == (scale > 2.0**-126), found
+    kernel.learn({"output_q": codes, "output_s": scales})
+    if not isinstance(found, Wrong):
+        assert not isinstance(kernel.judge({"output_q": codes, "output_s": scales}), Wrong)
 
 
 def half_away(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -13,6 +13,9 @@ from astra_chat.tools.check.kinds.quantized import compare_codes
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
 from astra_chat.tools.types import Case, DTypeName, is_float
 
+LEAST_NORMAL = 2.0**-126
+"""Least normal number of float32: arithmetic that flushes takes what is smaller for zero, and the
+oracle may do so, too."""
 Compare = Callable[[Array, Array], Comparison]
 """Comparison of the bytes of some elements with what is expected of them."""
 
@@ -66,10 +69,10 @@ def compare_close(
     largest = SATURATION.get(dtype, overflow)
     if _within(expected, largest) and _within(got, largest):
         error = np.abs(got - expected)
-        allowed = tolerance.atol + tolerance.rtol * np.abs(expected)
+        allowed = np.maximum(tolerance.atol + tolerance.rtol * np.abs(expected), LEAST_NORMAL)
         share = np.zeros_like(error)
         with np.errstate(divide="ignore"):
-            np.divide(error, allowed, out=share, where=True if tolerance.atol else error > 0)
+            np.divide(error, allowed, out=share)
         return Comparison(share <= 1.0, np.ones(got.shape, np.bool_), share, allowed)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         beyond = np.abs(expected) > overflow * (1 + tolerance.rtol)
@@ -77,7 +80,7 @@ def compare_close(
             ~beyond | (np.isinf(got) & (np.sign(got) == np.sign(expected)))
         )
         target = np.clip(expected, -largest, largest)
-        allowed = tolerance.atol + tolerance.rtol * np.abs(target)
+        allowed = np.maximum(tolerance.atol + tolerance.rtol * np.abs(target), LEAST_NORMAL)
         error = np.abs(np.clip(got, -largest, largest) - target)
         share = np.where(error == 0, 0.0, error / allowed)
     good = same_pattern & ((share <= 1.0) | np.isnan(expected))
