@@ -11,7 +11,7 @@ from lab.virtual_gpu.validation import counted, measured
 from lab.virtual_gpu.validation.points import HERE, read_points
 from lab.virtual_gpu.validation.score import Scored, score
 
-TIMES, COUNTERS = "h200.jsonl", "counters.jsonl.xz"
+COUNTERS = "counters.jsonl.xz"
 
 
 def validate(device: str, folder: Path | None, out: Path | None, *, again: bool) -> None:
@@ -24,20 +24,20 @@ def validate(device: str, folder: Path | None, out: Path | None, *, again: bool)
     place = folder or HERE
     points = read_points(place)
     if device == "cuda":
-        kept = out or Path(TIMES)
+        kept = out or Path(measured.TIMES)
         name, complaints = measured.measure(points, kept)
         print(f"{len(measured.read_times(kept))} of {len(points)} points on {name}: {kept}")
         print(*complaints, sep="\n", end="\n" if complaints else "")
         return
     gpu = spec("h200")
-    counters = place / COUNTERS
+    counters, times = place / COUNTERS, measured.times_of(place)
     if again:
         counters = out or Path(COUNTERS)
         counted.write_counts(counted.count(points, gpu), counters)
-    for part in (place / TIMES, counters):
+    for part in (times, counters):
         if not part.is_file():
             raise BadInput(f"no {part}: run validate --device cuda, or validate --again, first")
-    recorded = measured.read_times(place / TIMES), counted.read_counts(counters)
+    recorded = measured.read_times(times), counted.read_counts(counters)
     cold = compared(place, *recorded, gpu, warm=False)
     warm = compared(place, *recorded, gpu, warm=True)
     print(f"{'':46}{'cold us':>10}{'estimated':>11}{'':7}{'warm us':>10}{'estimated':>11}")

@@ -4,8 +4,8 @@
     python -m lab.virtual_gpu.calibration.calibrate fit     # constants and residuals
 
 Six sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
-(h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3, the
-task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the form
+(h200.jsonl.xz is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3,
+the task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the form
 of the validation set, measured and counted by `validate --set`. general/, varied/, mixed/, served/
 were the validation set, in this order, until their results had been looked at. counters.jsonl.xz
 holds what the virtual GPU counts.
@@ -47,7 +47,7 @@ from lab.virtual_gpu.validation.counted import (
     stored,
     write_counts,
 )
-from lab.virtual_gpu.validation.measured import read_times
+from lab.virtual_gpu.validation.measured import read_times, times_of
 from lab.virtual_gpu.validation.points import read_points
 from lab.virtual_gpu.validation.score import Scored, score
 
@@ -93,7 +93,7 @@ KEY = ("source", "launcher", "rows", "d", "dtype")
 
 
 def measured() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (HERE / "h200.jsonl").read_text().splitlines()]
+    return read_rows(times_of(HERE))
 
 
 def points() -> list[CalibrationPoint]:
@@ -116,7 +116,7 @@ def points() -> list[CalibrationPoint]:
 
 def of_set(folder: Path) -> list[CalibrationPoint]:
     """Every point of a set in the form of the validation set."""
-    times = read_times(folder / "h200.jsonl")
+    times = read_times(times_of(folder))
     counts = read_counts(folder / COUNTERS)
     return [
         CalibrationPoint(

@@ -96,9 +96,9 @@ def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """JSON objects, one a line, compressed by xz. Raises BadInput."""
+    """JSON objects, one a line; compressed where the file's name ends in .xz. Raises BadInput."""
     try:
-        with lzma.open(path, "rt") as file:
+        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
             return [json.loads(line) for line in file]
     except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {error}") from None

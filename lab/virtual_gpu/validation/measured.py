@@ -16,9 +16,11 @@ import numpy as np
 
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import find_toolkit
+from lab.virtual_gpu.validation.counted import read_rows
 from lab.virtual_gpu.validation.points import HERE, Point
 from lab.virtual_gpu.validation.references import wrong
 
+TIMES = "h200.jsonl"
 FLAGS = ("-std=c++17", "-O3")
 BUILD_TIMEOUT_S = 200.0
 MEASURE_TIMEOUT_S = 500.0
@@ -68,9 +70,15 @@ def measure(points: Sequence[Point], out: Path, arch: str = "native") -> tuple[s
     return gpu, [*failed.values(), *filter(None, mistakes)]
 
 
+def times_of(folder: Path) -> Path:
+    """The file of a set's times: as `measure` writes it, or compressed as it is committed."""
+    packed = folder / f"{TIMES}.xz"
+    return packed if packed.is_file() else folder / TIMES
+
+
 def read_times(path: Path) -> Times:
     """Times that `measure` kept."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = read_rows(path)
     return {
         (row["launcher"], row["a"], row["b"]): Measured(row["cold_us"], row["warm_us"])
         for row in rows

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_vgpu.ground.errors import MissingDependency
-from lab.virtual_gpu.validation.measured import measure, read_times, run_all
+from lab.virtual_gpu.validation.measured import measure, read_times, run_all, times_of
 from lab.virtual_gpu.validation.points import HERE, read_points
 
 CALIBRATED = HERE.parent / "calibration"
@@ -16,9 +16,9 @@ CALIBRATED = HERE.parent / "calibration"
 @pytest.mark.parametrize("name", ["validation", "general", "varied", "mixed", "served"])
 def test_every_point_of_a_set_was_measured(name: str) -> None:
     folder = HERE if name == "validation" else CALIBRATED / name
-    if folder == HERE and not (HERE / "h200.jsonl").is_file():
+    if folder == HERE and not times_of(HERE).is_file():
         pytest.skip("the set is listed and not measured yet")
-    times = read_times(folder / "h200.jsonl")
+    times = read_times(times_of(folder))
     assert times.keys() == {p.key for p in read_points(folder)}
     assert all(0.5 < each.warm_us < 1.4 * each.cold_us for each in times.values())
 
