@@ -5,10 +5,10 @@
 
 Six sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
 (h200.jsonl.xz is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3,
-the task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the form
-of the validation set, measured and counted by `validate --set`. general/, varied/, mixed/, served/
-were the validation set, in this order, until their results had been looked at. counters.jsonl.xz
-holds what the virtual GPU counts.
+the task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the
+form of the validation set, measured and counted by `validate --set`. general/, varied/, mixed/,
+served/ were the validation set, in this order, until their results had been looked at.
+counters.jsonl.xz holds what the virtual GPU counts.
 """
 
 from __future__ import annotations
