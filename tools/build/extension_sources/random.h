@@ -3,6 +3,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cmath>
+
 #define ASTRA_RANDOM __host__ __device__ __forceinline__
 
 struct curandStatePhilox4_32_10 {
