@@ -53,6 +53,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *_types(draft),
         f'flops = "{_flops(draft)}"  # {MARK}: arithmetic of one call, such as "4*rows*d"',
         f"flags = {json.dumps(_flags(draft, project))}",
+        *([f"build_timeout_s = {draft.build_timeout_s}"] if draft.build_timeout_s else []),
         *([f"headers = {json.dumps([*project.headers])}"] if project.headers else []),
         *([f"include = {json.dumps(project.include)}"] if project.include else []),
         *_args(draft),

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
 from astra_chat.tools.new.draft import Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
@@ -39,6 +39,10 @@ _MISSING = "is not implemented: "
 MOST_CASES = 12
 _NUMBER = re.compile(r"\d+")
 MOST_LINES = 12
+PATIENCE_S = 1200
+"""Limit of a trial's build."""
+TIMES_LONGER = 3
+"""A build may take so many times as long on another machine."""
 _SEED = 44
 
 
@@ -72,9 +76,19 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         draft, notes = _told(draft, seen)
         last = trial.seen(draft, project)
         failed = [last] if isinstance(last, str) else last.failed_lines()
+        draft = replace(draft, build_timeout_s=trial.limit_s())
+        if draft.build_timeout_s:
+            notes.append(_slow(trial.cpu_s, draft.build_timeout_s))
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _slow(cpu_s: float, limit_s: int) -> str:
+    return (
+        f"nvcc takes {cpu_s:.0f} s for it, so that build_timeout_s is {limit_s} in task.toml; macros of"
+        " the project's own (-D) that leave out templates which your calls do not need shorten it"
+    )
 
 
 def _without(tensor: Tensor, doubt: str) -> Tensor:
@@ -93,6 +107,13 @@ class _Trial:
     origin: str
     scratch: Path
     count: int = 0
+    cpu_s: float = 0.0
+    """Processor time of the slowest build."""
+
+    def limit_s(self) -> int:
+        """The limit that the task needs; 0 where the usual one will do."""
+        needed = TIMES_LONGER * self.cpu_s
+        return min(-(-int(needed) // 60) * 60, 3600) if needed > BUILD_TIMEOUT_S else 0
 
     def seen(self, draft: Draft, project: Project) -> _Seen | str:
         """What its cases do; or why that is not known."""
@@ -103,7 +124,8 @@ class _Trial:
         """The task and its baseline; or why there is none."""
         self.count += 1
         folder = self.scratch / str(self.count)
-        texts = files(self.name, draft, self.origin, project) | project.headers
+        patient = replace(draft, build_timeout_s=PATIENCE_S)
+        texts = files(self.name, patient, self.origin, project) | project.headers
         for file, text in texts.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text(text)
@@ -113,10 +135,14 @@ class _Trial:
             return str(error).replace(f"{folder}/", "")
         made = build(task, task.baseline, pick_device("virtual"))
         if isinstance(made, TimedOut):
-            return f"the file does not build within {made.limit_s:.0f} s"
+            return (
+                f"the file does not build within {made.limit_s:.0f} s: leave out templates that your"
+                " calls do not need, by macros of the project's own (-D)"
+            )
         if isinstance(made, BuildFailed):
             lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]
             return "the file does not build: " + "\n".join(dict.fromkeys(lines[:MOST_LINES]))
+        self.cpu_s = max(self.cpu_s, made.cpu_s)
         return task, made
 
 
