@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from astra_chat.tools.new.aliases import aliases, without_aliases
 from astra_chat.tools.new.draft import USUAL, Draft, dtype_named
 from astra_chat.tools.new.source import Function, Piece, closing, split
 from astra_chat.tools.new.stated import DTYPE_WORDS
@@ -96,6 +97,7 @@ def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
     body = " ".join(p.text for p in pieces[function.body : function.close + 1])
     body = re.sub(r"\s*(::|\.|->|<|>|\(|\)|\[|\])\s*", r"\1", body)
     body = re.sub(r"(?<=[(\[])-\s+(?=\d)", "-", body)
+    body = without_aliases(body, aliases(function, pieces))
     facts = Facts(body=body)
     _sizes(facts, body)
     _shapes(facts, body)

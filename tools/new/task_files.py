@@ -235,7 +235,13 @@ def _row(draft: Draft, extents: Mapping[str, int], types: Mapping[str, str], mor
 
 def _check_rows(draft: Draft) -> list[str]:
     sizes = check_extents(draft)
-    rows = [_row(draft, extents, types, "") for types in draft.types for extents in sizes]
+    optional = json.dumps([t.name for t in draft.tensors if t.optional])
+    absent = ("", f"absent = {optional}" if optional != "[]" else "")
+    rows = [
+        _row(draft, extents, types, absent[at % 2])
+        for types in draft.types
+        for at, extents in enumerate(sizes)
+    ]
     inputs = [t for t in draft.tensors if t.access != "write"]
     if not any(is_float(dtype) for t in inputs for dtype in draft.possible(t)):
         return rows
