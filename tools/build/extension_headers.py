@@ -2,8 +2,8 @@
 
 A user's file is compiled unmodified against them, without torch: tensors know where they lie and
 what they look like, and compute nothing. What kernel files do not need of a framework is not there;
-a call of it is a compile error that says what to do (extension_sources/). NVIDIA's libraries, which a
-toolkit may lack, are there by name only, but for the random numbers of kernels.
+a call of it is a compile error that says what to do (extension_sources/). NVIDIA's libraries, which
+a toolkit may lack, are there by name only, but for the random numbers of kernels.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput, reading
 
-
 KEYWORDS = frozenset(
-    "auto bool break case catch char class const continue default delete do double else enum explicit"
-    " export extern false float for friend goto if inline int long main mutable namespace new operator"
-    " private protected public register return short signed sizeof static struct switch template this"
-    " throw true try typedef typename union unsigned using virtual void volatile while".split()
+    "auto bool break case catch char class const continue default delete do double else enum"
+    " explicit export extern false float for friend goto if inline int long main mutable namespace"
+    " new operator private protected public register return short signed sizeof static struct"
+    " switch template this throw true try typedef typename union unsigned using virtual void"
+    " volatile while".split()
 )
 """Words that a task may be called by, and no launcher."""
 

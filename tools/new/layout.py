@@ -183,7 +183,7 @@ def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str
 
 
 def _like_another(layout: TensorShapes, tensor: str) -> None:
-    """A gradient has the shape of what it is the gradient of, a result usually that of the input."""
+    """A gradient has the shape of what it is the gradient of, a result often that of the input."""
     if tensor in layout.shapes or not (like := _LIKE.fullmatch(tensor)):
         return
     names = ("x", "input", "inp", "u") if like["result"] else (like["of"], f"{like['of']}_")

@@ -1,4 +1,6 @@
-"""Headers of ours in the place of torch's, tvm-ffi's and NVIDIA's libraries'; build/extension_headers.py gives them out.
+"""Headers of ours in the place of torch's, tvm-ffi's and those of NVIDIA's libraries.
+
+build/extension_headers.py gives them out.
 
 error          what a failed check throws; torch's macros of checks, and of C10
 small_floats   c10's 16-bit and 8-bit floats
