@@ -96,8 +96,8 @@ def tried_again(folder: Path, notes: Sequence[str]) -> tuple[str, ...]:
 
 def _slow(cpu_s: float, limit_s: int) -> str:
     return (
-        f"nvcc takes {cpu_s:.0f} s for it, so that build_timeout_s is {limit_s} in task.toml; macros"
-        " of the project's own (-D) that leave out templates which your calls do not need shorten it"
+        f"nvcc takes {cpu_s:.0f} s for it, so that build_timeout_s is {limit_s} in task.toml;"
+        " macros of the project (-D) leave out templates that your calls do not need"
     )
 
 
