@@ -88,6 +88,7 @@ def new(
     """Create a task folder from a kernel of your own, to be completed."""
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.project import Search
+    from astra_chat.tools.new.trial import tried_again
     from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
     from astra_vgpu.ground.errors import BadInput
@@ -105,6 +106,8 @@ def new(
         except BadInput as error:
             again = f"astra-chat tasks update {made} --calls {calls} --domain"
             raise BadInput(f"{error}; {made}/ is there without them: {again}") from None
+    if calls or function_of_pytorch:
+        notes = tried_again(made, notes)
     if left := marks(made):
         print("Complete these places, in this order:")
     for place in left:

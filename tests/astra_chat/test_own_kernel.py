@@ -21,7 +21,7 @@ DOCUMENT = ROOT / "docs" / "own-kernel.md"
 BLOCKS = re.findall(
     r"^```(bash|python)\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE
 )
-SCRIPT = '#!/bin/sh\nexec "{python}" -m astra_chat "$@"\n'
+SCRIPT = '#!/bin/sh\nexec "{python}" {more} "$@"\n'
 
 
 pytestmark = pytest.mark.second_tier
@@ -31,8 +31,9 @@ pytestmark = pytest.mark.second_tier
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
     """The folder after all blocks ran, and what each printed."""
     folder, tools = tmp_path_factory.mktemp("own"), tmp_path_factory.mktemp("bin")
-    (tools / "astra-chat").write_text(SCRIPT.format(python=sys.executable))
-    (tools / "astra-chat").chmod(0o755)
+    for name, more in (("astra-chat", "-m astra_chat"), ("python", "")):
+        (tools / name).write_text(SCRIPT.format(python=sys.executable, more=more))
+        (tools / name).chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
@@ -93,4 +94,16 @@ def test_a_kernel_of_a_server_is_read_and_fit(walked: tuple[Path, list[str]]) ->
     assert args["positions"].dtype == "int64" and args["positions"].index is not None
     assert args["query"].stride_names == ("query_stride",)
     assert {args[name].access for name in ("query", "key")} == {"readwrite"}
+    assert "fit to judge by" in checked and "not fit" not in checked
+
+
+def test_of_a_captured_operator_only_the_words_are_left(walked: tuple[Path, list[str]]) -> None:
+    """Shapes, the result that it makes, cases and ranges are known: summary and flops are not."""
+    folder, said = walked
+    made, checked = (s for (_, text), s in zip(BLOCKS, said, strict=True) if " gate" in text)
+    places = [line.split(":")[0] for line in made.splitlines() if line.startswith("  gate/")]
+    assert places == ["  gate/task.toml, line 5", "  gate/task.toml, line 9"]
+    task = load_task(folder / "gate")
+    assert task.binding is not None and task.binding.returns == ("out",)
+    assert [(case.dims["tokens"], weight) for case, weight in task.bench] == [(1, 30), (24, 10)]
     assert "fit to judge by" in checked and "not fit" not in checked

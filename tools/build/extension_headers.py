@@ -2,7 +2,8 @@
 
 A user's file is compiled unmodified against them, without torch: tensors know where they lie and
 what they look like, and compute nothing. What kernel files do not need of a framework is not there;
-a call of it is a compile error that says what to do (extension_sources/).
+a call of it is a compile error that says what to do (extension_sources/). NVIDIA's libraries, which
+a toolkit may lack, are there by name only, but for the random numbers of kernels.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ tvm/ffi: any.h container/array.h container/map.h container/shape.h container/ten
     memory.h c_api.h reflection/registry.h
 dlpack: dlpack.h
 """
+_LIBRARIES = {
+    "libraries.h": "cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h curand.h nccl.h",
+    "random.h": "curand_kernel.h curand_philox4x32_x.h",
+}
+"""Headers of NVIDIA's libraries, by ours that stands for them where the toolkit has none."""
 _CUB = """#pragma once
 #include_next <cub/cub.cuh>
 #if CUB_MAJOR_VERSION >= 3
@@ -98,6 +104,12 @@ def header_texts() -> dict[str, str]:
     named = dict.fromkeys(_names(_TORCH), "extension.h") | dict.fromkeys(_names(_TVM), "tvm_ffi.h")
     forwards = {
         name: f"#pragma once\n#include <astra/{target}>\n" for name, target in named.items()
+    }
+    forwards |= {
+        name: f"#pragma once\n#if __has_include_next(<{name}>)\n#include_next <{name}>\n#else\n"
+        f"#include <astra/{target}>\n#endif\n"
+        for target, names in _LIBRARIES.items()
+        for name in names.split()
     }
     texts = {**core, **forwards, "Python.h": _PYTHON, "cub/cub.cuh": _CUB}
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -35,7 +36,8 @@ from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 
 BUILD_TIMEOUT_S = 180.0
-"""Processor time of each of a build's processes: an overloaded machine takes longer over it."""
+"""Processor time of each of a build's processes, unless the task says: an overloaded machine takes
+longer over it."""
 WAITING = 3
 """Limits of time of each round of builds till a graph ends that does not use its processor time."""
 OUT_OF_TIME, CPU_LIMIT = 128 + signal.SIGXCPU, "CPU time limit exceeded"
@@ -48,6 +50,9 @@ nvcc the same on every machine; the machine code of the shipped kernels is the s
 MIN_FREE_BYTES = 2**20
 """Free disk space below which a failed build says nothing about the kernel."""
 LOG_BYTES = 2**22
+TIMES = "times"
+"""The shell's report of the processor time that nvcc took, beside what is kept."""
+_MINUTES = re.compile(r"(\d+)m([\d.]+)s")
 KEPT = (
     "kernel.cu",
     "kernel.so",
@@ -72,6 +77,13 @@ class Build:
     seconds: float
     source: str = ""
     """The author's text."""
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of nvcc and all that it ran; 0 where a cache does not say."""
+        path = self.folder / TIMES
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return sum(60 * int(m) + float(s) for m, s in _MINUTES.findall(lines[-1] if lines else ""))
 
     @property
     def library(self) -> Path:
@@ -162,7 +174,10 @@ def build_all(
             tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
         ):
             sandbox = compiler_sandbox(Path(scratch), headers)
-            failures |= _build_missing(missing, own, command, after, sandbox, stop or Stop())
+            limit_s = task.build_timeout_s or BUILD_TIMEOUT_S
+            failures |= _build_missing(
+                missing, own, command, after, sandbox, stop or Stop(), limit_s
+            )
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, text, final not in missing, seconds)
@@ -229,17 +244,18 @@ def _build_missing(
     after: list[str],
     sandbox: SandboxPolicy,
     stop: Stop,
+    limit_s: float,
 ) -> dict[Path, BuildFailed | TimedOut]:
     """One graph for all; successful builds move into the cache, failures are returned. `after`
     writes the text of the machine code. Where the graph as a whole takes too long or too much
     memory, what it left is built one by one: one candidate takes nothing from the others."""
     scratch = sandbox.write[0]
-    entries = _write_graph(scratch, missing, headers, command, after)
+    entries = _write_graph(scratch, missing, headers, command, after, limit_s)
     rounds, ended = -(-len(missing) // cores()), True
     try:
         done = run_limited(
             [str(find_ninja()), "-k", "0", "--quiet"],
-            timeout_s=WAITING * rounds * BUILD_TIMEOUT_S,
+            timeout_s=WAITING * rounds * limit_s,
             sandbox=sandbox,
             cwd=scratch,
             stop=stop,
@@ -247,7 +263,7 @@ def _build_missing(
     except (StepTimeout, StepMemory):
         ended = False
     full = shutil.disk_usage(scratch).free < MIN_FREE_BYTES
-    late = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
+    late = TimedOut(step="build", limit_s=limit_s)
     failures, left = dict[Path, BuildFailed | TimedOut](), dict[Path, _Written]()
     for final, entry in entries.items():
         status, log = (_text(entry / name) for name in ("status", "nvcc.log"))
@@ -266,7 +282,8 @@ def _build_missing(
     if len(missing) == 1:
         return failures | dict.fromkeys(left, late)
     for final, source in left.items():
-        failures |= _build_missing({final: source}, headers, command, after, sandbox, stop)
+        one = {final: source}
+        failures |= _build_missing(one, headers, command, after, sandbox, stop, limit_s)
     return failures
 
 
@@ -276,6 +293,7 @@ def _write_graph(
     headers: dict[str, str],
     command: list[str],
     after: list[str],
+    limit_s: float,
 ) -> dict[Path, Path]:
     """A build.ninja, and a folder for each candidate."""
     call, sass = (
@@ -286,9 +304,9 @@ def _write_graph(
     graph = [
         "rule nvcc",
         # __TIME__ is the same at any hour: the same source gives the same kernel.
-        f"  command = cd $dir && {{ ulimit -S -t {BUILD_TIMEOUT_S:.0f} 2>/dev/null || true; }} &&"
+        f"  command = cd $dir && {{ ulimit -S -t {limit_s:.0f} 2>/dev/null || true; }} &&"
         f" if SOURCE_DATE_EPOCH=0 {call} -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1;"
-        f" then {sass}; echo 0 >status; else echo $$? >status; false; fi",
+        f" then times >{TIMES}; {sass}; echo 0 >status; else echo $$? >status; false; fi",
     ]
     entries = {final: scratch / str(index) for index, final in enumerate(missing)}
     for entry, source in zip(entries.values(), missing.values(), strict=True):
@@ -339,7 +357,7 @@ def _publish(entry: Path, final: Path) -> None:
         cubin.rename(entry / "kernel.cubin")
     keep_expanded(entry)
     with new_entry(final) as scratch:
-        for name in KEPT:
+        for name in (*KEPT, TIMES):
             if (entry / name).is_file():
                 (entry / name).rename(scratch / name)
 

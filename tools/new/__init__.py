@@ -6,6 +6,7 @@ brackets         brackets and calls in tokens
 kernel_folder    the files of a folder that a kernel needs
 project          what a kernel's files include of their project
 stated           what comments and checks state of shapes, sizes and dtypes
+aliases          second names of tensors in a host function
 accesses         what a place in code does with an element
 pointer_uses     what is read and written, through helpers and launches
 layout           shapes and strides, from code, comments and checks together

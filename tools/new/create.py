@@ -18,6 +18,15 @@ from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput, reading
 
+KEYWORDS = frozenset(
+    "auto bool break case catch char class const continue default delete do double else enum"
+    " explicit export extern false float for friend goto if inline int long main mutable namespace"
+    " new operator private protected public register return short signed sizeof static struct"
+    " switch template this throw true try typedef typename union unsigned using virtual void"
+    " volatile while".split()
+)
+"""Words that a task may be called by, and no launcher."""
+
 
 def new_task(
     name: str,
@@ -147,7 +156,7 @@ def draft_of(
     plain = code(pieces(source))
     defined = functions(plain)
     names, headers, shapes = {piece.text for piece in plain}, headers or {}, shapes or {}
-    entry = name if name not in names else f"{name}_launcher"
+    entry = name if name not in names | KEYWORDS else f"{name}_launcher"
     exports = framework.exports(plain, defined)
     host = framework.host_functions(plain, defined)
     if not exports or function not in (None, *(e.name for e in exports)):

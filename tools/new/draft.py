@@ -158,6 +158,8 @@ class Draft:
     """The table [binding] of task.toml; empty: baseline.cu defines the launcher."""
     unbound: tuple[str, ...] = ()
     """What is doubtful of it, for the user to confirm."""
+    build_timeout_s: int = 0
+    """Limit of a build where the usual one is too near; 0: the usual one."""
     reference: str = ""
     """A reference.py that came with the kernel; empty: it is written from the draft."""
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.draft import USUAL, Draft, dtype_named
+from astra_chat.tools.new.aliases import aliases, without_aliases
+from astra_chat.tools.new.draft import USUAL, dtype_named
 from astra_chat.tools.new.source import Function, Piece, closing, split
 from astra_chat.tools.new.stated import DTYPE_WORDS
 from astra_chat.tools.types import DTypeName
@@ -51,8 +52,6 @@ _TESTED = re.compile(r"(\w+)(?:\.|->)(?:scalar_type|dtype)\(\)\s*=\s*=\s*(?:\w+:
 class Facts:
     """What was found; tensors by the name that they have in the host function."""
 
-    body: str = ""
-    """The function's body as one line with single blanks."""
     sizes: dict[tuple[str, int], str] = field(default_factory=dict)
     """Tensor and index of a size: the extent, such as "d" or "2*d"."""
     counts: dict[str, str] = field(default_factory=dict)
@@ -62,8 +61,6 @@ class Facts:
     strides: dict[str, set[int]] = field(default_factory=dict)
     """Tensor: the axes whose strides the code asks for."""
     dims: list[str] = field(default_factory=list)
-    declared: dict[str, str] = field(default_factory=dict)
-    """Dim: the statement that makes it."""
     shapes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     elements: dict[str, list[DTypeName]] = field(default_factory=dict)
     """Tensor: what its pointer is cast to; several where the code branches on the dtype."""
@@ -76,19 +73,10 @@ class Facts:
     """Tensor: the type name that is dispatched on its dtype."""
     branches: tuple[DTypeName, ...] = ()
     """Dtypes of tensors that the code tells apart with if."""
-    constants: list[str] = field(default_factory=list)
-    """Statements that stand for parameters which no contract holds."""
-    lost: set[str] = field(default_factory=set)
-    """Variables whose declarations are left to the user: so are the statements that use them."""
     guessed: bool = False
     """A dispatch macro does not say its dtypes."""
     letters: dict[str, str] = field(default_factory=dict)
     """C++ type name: the type variable of the contract."""
-
-    def type_names(self, draft: Draft) -> dict[str, str]:
-        """Type variable of the draft: the C++ type name that the function has for it."""
-        known = {letter: name for name, letter in self.letters.items()}
-        return {v: known.get(v, "scalar_t" if v == "T" else v) for v in draft.variables}
 
 
 def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
@@ -96,7 +84,8 @@ def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
     body = " ".join(p.text for p in pieces[function.body : function.close + 1])
     body = re.sub(r"\s*(::|\.|->|<|>|\(|\)|\[|\])\s*", r"\1", body)
     body = re.sub(r"(?<=[(\[])-\s+(?=\d)", "-", body)
-    facts = Facts(body=body)
+    body = without_aliases(body, aliases(function, pieces))
+    facts = Facts()
     _sizes(facts, body)
     _shapes(facts, body)
     _elements(facts, body)
@@ -116,23 +105,22 @@ def _sizes(facts: Facts, body: str) -> None:
     for match in _SIZE.finditer(body):
         dim, by = match["dim"], match["by"]
         facts.sizes[match["tensor"], int(match["a"] or match["b"])] = f"{by}*{dim}" if by else dim
-        _declare(facts, dim, match[0])
+        _declare(facts, dim)
     for match in _COUNT.finditer(body):
         if not match["by"] and _shape_of(facts, match["tensor"]):
             continue  # the product of sizes that are dims already
         facts.counts[match["tensor"]] = match["dim"]
         if match["by"]:
             facts.over[match["tensor"]] = match["by"]
-        _declare(facts, match["dim"], match[0])
+        _declare(facts, match["dim"])
     for match in _STRIDE.finditer(body):
         facts.strides.setdefault(match[1], set()).add(int(match[2] or match[3]))
     facts.dims.sort(key=lambda dim: _place(facts, dim))
 
 
-def _declare(facts: Facts, dim: str, statement: str) -> None:
+def _declare(facts: Facts, dim: str) -> None:
     if dim not in facts.dims:
         facts.dims.append(dim)
-    facts.declared[dim] = statement
 
 
 def _place(facts: Facts, dim: str) -> int:

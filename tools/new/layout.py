@@ -10,6 +10,7 @@ from astra_chat.tools.new.stated import Shape, Stated
 
 _NAME = re.compile(r"[a-z_]\w*")
 _STRIDE = r"(?:{t}_(?:\w+_)?stride(?:_(\w+))?|stride_{t}(?:_?(\w+))?|ld{t})"
+_LIKE = re.compile(r"(?P<result>out|output|y)_?|(?:grad_|d_?)(?P<of>[a-z]\w*?)_?")
 FUNCTIONS = ("ceil_div", "min", "max")
 GUESSED = "is this its shape? (// [rows, d] behind its parameter states it)"
 SEVERAL = "is this its shape? A comment names several"
@@ -55,6 +56,8 @@ def layout_of(
         _from_checks(layout, stated, known)
     for tensor in tensors:
         _guess(layout, tensor, stated, dims)
+    for tensor in tensors:
+        _like_another(layout, tensor)
     used = names_in(e for t in tensors for e in layout.shapes.get(t, ()))
     layout.dims = [*dims, *(name for name in used if name not in dims)]
     return layout
@@ -177,6 +180,17 @@ def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str
         axes.get(place) or axes.get(place - rank) or usual[place] for place in range(rank)
     )
     layout.doubts[tensor] = GUESSED
+
+
+def _like_another(layout: TensorShapes, tensor: str) -> None:
+    """A gradient has the shape of what it is the gradient of, a result often that of the input."""
+    if tensor in layout.shapes or not (like := _LIKE.fullmatch(tensor)):
+        return
+    names = ("x", "input", "inp", "u") if like["result"] else (like["of"], f"{like['of']}_")
+    shape = next((layout.shapes[name] for name in names if name in layout.shapes), ())
+    if shape and all(_NAME.fullmatch(extent) or not like["result"] for extent in shape):
+        layout.shapes[tensor] = shape
+        layout.doubts[tensor] = GUESSED
 
 
 def _size(text: str) -> tuple[str, int] | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from astra_chat.tools.new.aliases import aliases, without_aliases
 from astra_chat.tools.new.source import Function, Piece, closing
 from astra_chat.tools.types import DTypeName
 
@@ -54,9 +55,22 @@ class Stated:
 def stated(function: Function, source: str, pieces: Sequence[Piece]) -> Stated:
     """Read the comments at a function's parameters and before it, and the checks in its body."""
     found = Stated(comments=comment_shapes(function, source))
+    first_names = aliases(function, pieces)
+    tensors = {parameter.name for parameter in function.parameters}
     for name, arguments in _checks(function, pieces):
-        _read_check(found, name, arguments)
+        arguments = [without_aliases(text, first_names) for text in arguments]
+        if name.endswith("SHAPE") and tensors.intersection(arguments) == {arguments[0]}:
+            _read_shape(found, arguments)
+        else:
+            _read_check(found, name, arguments)
     return found
+
+
+def _read_shape(found: Stated, arguments: Sequence[str]) -> None:
+    """CHECK_SHAPE(x, rows, d): what a comment could say."""
+    shape = tuple(extent(text) for text in arguments[1:])
+    if all(shape):
+        found.comments.setdefault(arguments[0], [shape])
 
 
 def comment_shapes(function: Function, source: str) -> dict[str, list[Shape]]:
@@ -71,7 +85,7 @@ def comment_shapes(function: Function, source: str) -> dict[str, list[Shape]]:
         if not (own := list(_shapes_in(text))) and parameter.name:
             named = re.search(
                 rf"\b{re.escape(parameter.name)}\b[`\"']?\s*(?:[:=\-]|is|has shape|of shape)?\s*"
-                r"(?:shape)?\s*:?\s*([\[(][^\n]*)",
+                r"(?:(?:an?\s+)?(?:\w+\s+)?tensor\s+of\s+)?(?:shape)?\s*:?\s*([\[(][^\n]*)",
                 before,
             )
             own = list(_shapes_in(named[1]))[:1] if named else []
@@ -82,6 +96,9 @@ def comment_shapes(function: Function, source: str) -> dict[str, list[Shape]]:
 
 def _before(function: Function, source: str) -> str:
     """The text of the comments right before a function."""
+    above = source[: function.start].rstrip()
+    if above.endswith("*/"):
+        return above[above.rindex("/*") :]
     lines: list[str] = []
     for line in reversed(source[: function.start].splitlines()):
         stripped = line.strip()

@@ -53,6 +53,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *_types(draft),
         f'flops = "{_flops(draft)}"  # {MARK}: arithmetic of one call, such as "4*rows*d"',
         f"flags = {json.dumps(_flags(draft, project))}",
+        *([f"build_timeout_s = {draft.build_timeout_s}"] if draft.build_timeout_s else []),
         *([f"headers = {json.dumps([*project.headers])}"] if project.headers else []),
         *([f"include = {json.dumps(project.include)}"] if project.include else []),
         *_args(draft),
@@ -234,7 +235,13 @@ def _row(draft: Draft, extents: Mapping[str, int], types: Mapping[str, str], mor
 
 def _check_rows(draft: Draft) -> list[str]:
     sizes = check_extents(draft)
-    rows = [_row(draft, extents, types, "") for types in draft.types for extents in sizes]
+    optional = json.dumps([t.name for t in draft.tensors if t.optional])
+    absent = ("", f"absent = {optional}" if optional != "[]" else "")
+    rows = [
+        _row(draft, extents, types, absent[at % 2])
+        for types in draft.types
+        for at, extents in enumerate(sizes)
+    ]
     inputs = [t for t in draft.tensors if t.access != "write"]
     if not any(is_float(dtype) for t in inputs for dtype in draft.possible(t)):
         return rows

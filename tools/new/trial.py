@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
 from astra_chat.tools.new.draft import Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
@@ -37,8 +37,13 @@ UNCALLED = "-DASTRA_UNCALLED_LIBRARY"
 """Functions of the file that the task does not call may call torch's library."""
 _MISSING = "is not implemented: "
 MOST_CASES = 12
+_DECIDED = ("is left out", "build_timeout_s")
 _NUMBER = re.compile(r"\d+")
 MOST_LINES = 12
+PATIENCE_S = 1200
+"""Limit of a trial's build."""
+TIMES_LONGER = 3
+"""A build may take so many times as long on another machine."""
 _SEED = 44
 
 
@@ -72,9 +77,28 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         draft, notes = _told(draft, seen)
         last = trial.seen(draft, project)
         failed = [last] if isinstance(last, str) else last.failed_lines()
+        draft = replace(draft, build_timeout_s=trial.limit_s())
+        if draft.build_timeout_s:
+            notes.append(_slow(trial.cpu_s, draft.build_timeout_s))
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def tried_again(folder: Path, notes: Sequence[str]) -> tuple[str, ...]:
+    """What does not work of a folder whose cases have changed since its trial, which had these
+    notes: what was decided by them stays. Raises MissingDependency without nvcc."""
+    decided = [note for note in notes if any(words in note for words in _DECIDED)]
+    made = _built(folder)
+    seen = made if isinstance(made, str) else _recorded(*made)
+    return (*decided, *([seen] if isinstance(seen, str) else seen.failed_lines()))
+
+
+def _slow(cpu_s: float, limit_s: int) -> str:
+    return (
+        f"nvcc takes {cpu_s:.0f} s for it, so that build_timeout_s is {limit_s} in task.toml;"
+        " macros of the project (-D) leave out templates that your calls do not need"
+    )
 
 
 def _without(tensor: Tensor, doubt: str) -> Tensor:
@@ -93,31 +117,50 @@ class _Trial:
     origin: str
     scratch: Path
     count: int = 0
+    cpu_s: float = 0.0
+    """Processor time of the slowest build."""
+
+    def limit_s(self) -> int:
+        """The limit that the task needs; 0 where the usual one will do."""
+        needed = TIMES_LONGER * self.cpu_s
+        return min(-(-int(needed) // 60) * 60, 3600) if needed > BUILD_TIMEOUT_S else 0
 
     def seen(self, draft: Draft, project: Project) -> _Seen | str:
         """What its cases do; or why that is not known."""
-        made = self._built(draft, project)
+        made = self._tried(draft, project)
         return made if isinstance(made, str) else _recorded(*made)
 
-    def _built(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
+    def _tried(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
         """The task and its baseline; or why there is none."""
         self.count += 1
         folder = self.scratch / str(self.count)
-        texts = files(self.name, draft, self.origin, project) | project.headers
+        patient = replace(draft, build_timeout_s=PATIENCE_S)
+        texts = files(self.name, patient, self.origin, project) | project.headers
         for file, text in texts.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text(text)
-        try:
-            task = load_task(folder)
-        except BadInput as error:
-            return str(error).replace(f"{folder}/", "")
-        made = build(task, task.baseline, pick_device("virtual"))
-        if isinstance(made, TimedOut):
-            return f"the file does not build within {made.limit_s:.0f} s"
-        if isinstance(made, BuildFailed):
-            lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]
-            return "the file does not build: " + "\n".join(dict.fromkeys(lines[:MOST_LINES]))
-        return task, made
+        made = _built(folder)
+        if not isinstance(made, str):
+            self.cpu_s = max(self.cpu_s, made[1].cpu_s)
+        return made
+
+
+def _built(folder: Path) -> tuple[Task, Build] | str:
+    """A folder's task and its baseline; or why there is none."""
+    try:
+        task = load_task(folder)
+    except BadInput as error:
+        return str(error).replace(f"{folder}/", "")
+    made = build(task, task.baseline, pick_device("virtual"))
+    if isinstance(made, TimedOut):
+        return (
+            f"the file does not build within {made.limit_s:.0f} s: leave out templates that your"
+            " calls do not need, by macros of the project's own (-D)"
+        )
+    if isinstance(made, BuildFailed):
+        lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]
+        return "the file does not build: " + "\n".join(dict.fromkeys(lines[:MOST_LINES]))
+    return task, made
 
 
 @dataclass

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
-    C_TYPES,
     USUAL,
     Tensor,
     dtype_named,
@@ -80,7 +79,6 @@ def variables_among(
     for name, letter in facts.letters.items():
         if letter != "T" and len(facts.variables[name]) == 1:
             (dtype,) = variables.pop(letter, facts.variables[name])
-            facts.constants.append(f"using {name} = {C_TYPES[dtype]};")
             tensors = [replace(t, dtype=dtype) if t.dtype == letter else t for t in tensors]
     if "T" not in used and not variables:
         fixed, found, known = variables_of(tensors)

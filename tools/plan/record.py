@@ -140,6 +140,9 @@ def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
     return ""
 
 
+DEFAULT_STREAM = "then default_stream = true under [binding]: callers use no other"
+
+
 class _Stopped(Exception):
     """Recording ends with this outcome."""
 
@@ -234,7 +237,9 @@ class _Session:
             what = f"{called.refused}: a launch plan holds kernels, memsets and device copies"
             raise _Stopped(self._refused(case, f"{what} on the caller's stream, nothing else"))
         if called.strayed:
-            what = "work on another stream than the caller's"
+            binding = self.recorder.task.binding
+            out = f" (on the default one? {DEFAULT_STREAM})" if binding else ""
+            what = f"work on another stream than the caller's{out}"
             raise _Stopped(self._refused(case, what))
         if called.status:
             self.failed.setdefault(index, Crashed(case=case, message=failure_text(called)))

@@ -1,8 +1,9 @@
-"""What a candidate of a task with a [binding] may contain: what any candidate may, and what the
-user's own file does.
+"""What a candidate may contain: what any candidate may, and some of what its baseline has.
 
-That file is compiled unmodified and trusted as the task is: it is held to the walls of the recorder
-and to launch plans. A candidate starts from it, so only what differs is held to the policy.
+The file of a task with a [binding] is compiled unmodified and trusted as the task is: it is held to
+the walls of the recorder and to launch plans. A candidate starts from it, so only what differs is
+held to the policy. Of any other task's baseline, a candidate may keep the tests of macros that are
+another platform's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterable
 
 from astra_chat.tools.build.extension_headers import HEADERS
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.cpp_tokens import Code, tokens
 from astra_chat.tools.policy import binary_audit, source_guard
+from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.policy.source_guard import in_short
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
@@ -24,7 +27,9 @@ def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
     """Findings of the source guard."""
     headers = task.header_texts()
     if task.binding is None:
-        return source_guard.guard(source, task.entry, headers)
+        found = source_guard.all_findings(source, task.entry, headers)
+        kept = {finding.what for finding in open_names(Code(tokens(baseline)), headers)}
+        return in_short(finding for finding in found if finding.what not in kept)
     if source == baseline:
         return ()
     own, known = (

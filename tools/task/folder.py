@@ -67,6 +67,8 @@ class Task(Domain):
     """Grants what the audit refuses of float32 contracts: tensor cores, TF32, 16-bit arithmetic."""
     flags: tuple[str, ...]
     """nvcc flags of baseline and candidates alike: upstream's."""
+    build_timeout_s: Annotated[float, Field(gt=0, le=3600)] | None = None
+    """Processor time of each process of a build; None: the usual limit (tools/build/nvcc.py)."""
     headers: tuple[HeaderName, ...] = ()
     """Files of the folder that baseline and candidates may include, by name in quotes."""
     include: tuple[IncludeFolder, ...] = ()

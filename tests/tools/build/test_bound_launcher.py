@@ -13,11 +13,11 @@ import pytest
 from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.plan.launch_failures import failure_text
-from astra_chat.tools.plan.record import called_once
+from astra_chat.tools.plan.record import called_once, record_each
 from astra_chat.tools.policy.beside_baseline import audit, guard
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import BuildFailed
+from astra_chat.tools.types import BuildFailed, Refused
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import spec
 
@@ -114,3 +114,14 @@ def test_a_candidate_is_held_to_the_policy_where_it_differs(changed: Changed) ->
         1 + worse.split("std::system")[0].count("\n")
     ]
     assert any("system" in f.what for f in audit(built(task, worse), task, worse, known))
+
+
+def test_work_on_the_default_stream_is_refused_with_the_way_out(changed: Changed) -> None:
+    task = changed()
+    source = task.baseline.replace("128, 0, stream>>>", "128>>>")
+    plans = record_each(built(task, source), task, task.check, spec("h200"), random.Random(1))
+    assert isinstance(plans, Refused)
+    assert "then default_stream = true under [binding]" in plans.findings[0].what
+    allowed = changed("[binding]\n", "[binding]\ndefault_stream = true\n")
+    plans = record_each(built(allowed, source), allowed, task.check, spec("h200"), random.Random(1))
+    assert isinstance(plans, tuple)

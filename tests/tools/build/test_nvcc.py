@@ -95,6 +95,17 @@ def test_one_that_takes_too_much_takes_nothing_from_the_others(
     assert not [run for run in Path("/proc").glob("[0-9]*") if _works_in(run, own_cache)]
 
 
+@pytest.mark.second_tier
+@pytest.mark.usefixtures("own_cache")
+def test_a_task_may_ask_for_another_limit() -> None:
+    """A build says how much processor time it took."""
+    hasty = TASK.model_copy(update={"build_timeout_s": 4.0})
+    slow = f"{KERNEL}void slow(double* x) {{\n{SLOW}}}\n"
+    assert build(hasty, slow, H200) == TimedOut(step="build", limit_s=4.0)
+    built = build(TASK, KERNEL, H200)
+    assert isinstance(built, Build) and built.cpu_s > 0
+
+
 def _works_in(process: Path, folder: Path) -> bool:
     try:
         return (process / "cwd").readlink().is_relative_to(folder)

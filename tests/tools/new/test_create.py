@@ -18,6 +18,14 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def test_a_task_may_have_a_keyword_s_name() -> None:
+    text = 'extern "C" void f(float* x, int n, cudaStream_t stream) {}'
+    assert [draft_of(text, name, None).entry for name in ("long", "longer")] == [
+        "long_launcher",
+        "longer",
+    ]
+
+
 def test_it_never_overwrites() -> None:
     folder, origin, _ = new_task("mine", [KERNELS / "silu_launcher.cu"])
     assert sorted(p.name for p in folder.iterdir()) == ["baseline.cu", "reference.py", "task.toml"]

@@ -121,6 +121,22 @@ def test_an_operator_of_a_library_is_understood() -> None:
     assert [(s.name, s.type, s.value) for s in found.scalars] == [("fast", "bool", "False")]
 
 
+def test_second_names_checks_and_gradients_give_shapes() -> None:
+    """`sizes` is x.sizes(), `bias` the optional bias_, and dx is like x."""
+    found = draft("short_conv_torch.cu")
+    whole = ("batch", "dim", "seqlen")
+    assert {t.name: t.shape for t in found.tensors} == {
+        "x": whole,
+        "bias_": ("dim",),
+        "dout": whole,
+        "dx": whole,
+        "dbias_": ("dim",),
+    }
+    assert found.dtypes == ("float32",)
+    doubtful = [t.name for t in found.tensors if any("its shape" in d for d in t.doubts)]
+    assert doubtful == ["dx", "dbias_"]
+
+
 def test_a_tvm_ffi_file_is_understood() -> None:
     found = draft("add_tvm.cu")
     assert [(t.name, t.written) for t in found.tensors] == [

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.new.create import new_task
+from astra_chat.tools.new.trial import tried_again
 from tests.tools.new.samples import PROJECTS
+
+PLAIN = """#include <torch/all.h>
+__global__ void k(float* x) { x[0] = 1; }
+void f(torch::Tensor& x) { const int n = x.size(0);
+  TORCH_CHECK(x.dim() == 1 && x.scalar_type() == at::ScalarType::Float);
+  if (n == 7) TORCH_CHECK(false, "not of seven");
+  k<<<n, 1, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>()); }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +68,29 @@ def test_what_does_not_build_or_fails_is_said() -> None:
     )
     _, _, notes = new_task("picky", [Path("picky.cu")])
     assert any("too small: 1" in note for note in notes)
+
+
+def test_a_file_that_nvcc_takes_long_over_gets_a_longer_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("astra_chat.tools.new.trial.BUILD_TIMEOUT_S", 0.5)
+    Path("slow.cu").write_text(PLAIN.replace("x[0] = 1", "x[0] = 2"))
+    folder, _, notes = new_task("slow", [Path("slow.cu")])
+    limit_s = contract(folder)["build_timeout_s"]
+    assert limit_s > 0 and limit_s % 60 == 0
+    assert [note for note in notes if f"build_timeout_s is {limit_s} in task.toml" in note]
+
+
+def test_changed_cases_are_tried_again() -> None:
+    Path("even.cu").write_text(PLAIN)
+    folder, _, notes = new_task("even", [Path("even.cu")])
+    assert not [note for note in notes if "not of seven" in note]
+    made = contract(folder)
+    text = (folder / "task.toml").read_text()
+    rows = text[text.index("check = [") : text.index("bench = [")]
+    (folder / "task.toml").write_text(text.replace(rows, "check = [{ n = 7 }]\n\n"))
+    kept = "float16 is left out: no case has it"
+    assert made["dims"]["n"] and tried_again(folder, ("1: gone", kept)) == (
+        kept,
+        "7 float32: not of seven",
+    )

@@ -1,4 +1,6 @@
-"""Headers of ours in the place of torch's and tvm-ffi's; build/extension_headers.py gives them out.
+"""Headers of ours in the place of torch's, tvm-ffi's and those of NVIDIA's libraries.
+
+build/extension_headers.py gives them out.
 
 error          what a failed check throws; torch's macros of checks, and of C10
 small_floats   c10's 16-bit and 8-bit floats
@@ -11,6 +13,8 @@ dispatch       AT_DISPATCH_*
 values         the launcher's arguments as the parameters of the user's function
 library        TORCH_LIBRARY and PYBIND11_MODULE
 tvm_ffi        tvm-ffi's tensors, checks and exports
+libraries      cuBLAS, cuSPARSE, cuFFT, cuRAND's host side, NCCL: names whose call is an error
+random         cuRAND's Philox generator in kernels
 extension      all of torch's
 launcher       what a generated launcher is made of (build/bound_launcher.py)
 """

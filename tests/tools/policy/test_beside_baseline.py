@@ -1,0 +1,40 @@
+"""A candidate may keep what its baseline has, and bring nothing new of the kind."""
+
+import pytest
+
+from astra_chat.tools.policy.beside_baseline import guard
+from astra_chat.tools.task.folder import find_task
+
+PLATFORMS = """
+__device__ int dot(int a, int b) {
+#if defined(USE_HIP)
+  int c;
+  asm("\\n \\
+    v_add_u32 %0, %1, %2 \\n \\
+    " : "=v"(c) : "v"(a), "v"(b));
+  return c;
+#else
+  return a * b;
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        (PLATFORMS.replace("a * b", "b * a"), []),
+        (PLATFORMS.replace("USE_HIP", "USE_MORE"), ["USE_MORE"]),
+        (PLATFORMS + "#include <fstream>\n", ["#include <fstream>"]),
+    ],
+)
+def test_a_candidate_keeps_the_platforms_of_its_baseline(source: str, refused: list[str]) -> None:
+    task = find_task("silu_and_mul")
+    findings = guard(task.baseline + source, task, task.baseline + PLATFORMS)
+    assert [finding.what.split(":")[0] for finding in findings] == refused
+
+
+def test_without_them_in_the_baseline_they_are_refused() -> None:
+    task = find_task("silu_and_mul")
+    (finding,) = guard(task.baseline + PLATFORMS, task, task.baseline)
+    assert finding.what.startswith("USE_HIP: ")
