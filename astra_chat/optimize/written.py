@@ -1,0 +1,113 @@
+"""What a finished run leaves for the user: the patch, the evidence page and the commands for them.
+
+The patch goes from the file as it was when the task was made to the confirmed winner.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from astra_chat.optimize.own_folder import Begun, OwnFolder
+from astra_chat.optimize.own_form import own_form
+from astra_chat.optimize.patch import Change, like, patch_text
+from astra_chat.optimize.repository import Place
+from astra_chat.report.html import report
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.task.folder import load_task
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.run_folder import BEST_SOURCE
+from astra_chat.transcript.summary import Timing, summarize
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def written(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) -> Iterator[str]:
+    """Write patch and page; what there is, line by line. Without a winner that was confirmed there
+    is no patch, and one of an earlier session goes."""
+    patch = own.path / f"{load_task(own.task).name}.patch"
+    patch.unlink(missing_ok=True)
+    write_whole(own.evidence, report([transcript]).encode())
+    best = summarize(transcript.records).best
+    if best is None or not best.confirmed:
+        found = "no candidate was faster" if best is None else "the fastest was not confirmed"
+        yield f"no patch: {found}"
+        yield f"evidence: {own.evidence}"
+        return
+    yield from _patched(own, begun, place, transcript, best, patch)
+    yield f"evidence: {own.evidence}"
+    yield f"judge both again: {again_command(own, transcript)}"
+
+
+def again_command(own: OwnFolder, transcript: Transcript) -> str:
+    """The command that judges the winner beside the user's file once more."""
+    best = transcript.path.parent / BEST_SOURCE
+    device, options = transcript.header.device, transcript.options
+    where = ["virtual", "--gpu", device.spec] if device.kind == "virtual" else ["cuda"]
+    cases = ["--cases", options.cases] if options.cases else []
+    trust = ["--trust"] if options.trust else []
+    words = ["astra-chat", "evaluate", str(own.task), str(best), "--final", "--device", *where]
+    return shlex.join([*words, *cases, *trust])
+
+
+def _patched(
+    own: OwnFolder,
+    begun: Begun,
+    place: Place,
+    transcript: Transcript,
+    best: Timing,
+    patch: Path,
+) -> Iterator[str]:
+    task, winner = load_task(own.task), (transcript.path.parent / BEST_SOURCE).read_text()
+    form = own_form(winner, own.original, task)
+    gain = f"{best.basis} {best.ratio:.3f}x of its speed, confirmed on fresh seeds"
+    if form.lacking:
+        yield (
+            f"no patch: candidate {best.candidate} ({gain}) lacks {', '.join(form.lacking)}, which"
+            f" callers of {begun.file} use; its source: {transcript.path.parent / BEST_SOURCE}"
+        )
+        return
+    text = like(own.original, form.text)
+    changes = [
+        Change(begun.file, own.original, text, begun.mode),
+        *_headers(winner, task.header_texts(), place),
+    ]
+    words = (
+        f"{begun.file}: candidate {best.candidate}, {gain} ({transcript.header.device.name})",
+        f"against the content with sha256 {begun.sha256} (git blob {begun.blob})",
+        *([f"when commit {begun.commit} was checked out"] if begun.commit else []),
+        f"judge both again: {again_command(own, transcript)}",
+    )
+    write_whole(patch, patch_text(changes, words).encode())
+    yield f"{begun.file}: {gain}"
+    yield f"patch: {patch}, against sha256 {begun.sha256}"
+    yield f"apply it: {shlex.join(['git', '-C', str(place.top), 'apply', str(patch.resolve())])}"
+    now = place.path.read_bytes().decode(errors="replace")
+    if now == text:
+        yield f"{begun.file} has this patch already"
+    elif now != own.original:
+        yield f"{begun.file} has changed since: optimize it with another -o, or merge by hand"
+
+
+def _headers(winner: str, headers: Mapping[str, str], place: Place) -> Iterator[Change]:
+    """Files of the task that the winner includes by their names there, and what those include
+    beside them: each as far as it is not beside the user's file already."""
+    folder = place.path.parent
+    found: list[str] = []
+    left = [("", winner)]
+    while left:
+        base, text = left.pop()
+        for included in _INCLUDE.findall(text):
+            name = posixpath.normpath(posixpath.join(base, included))
+            if name in headers and name not in found:
+                found.append(name)
+                left.append((posixpath.dirname(name), headers[name]))
+    for name in found:
+        path = folder / name
+        before = path.read_bytes().decode(errors="replace") if path.is_file() else None
+        after = headers[name] if before is None else like(before, headers[name])
+        if before != after:
+            yield Change(path.relative_to(place.top).as_posix(), before, after)
