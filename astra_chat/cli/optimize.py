@@ -113,10 +113,13 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
     """Make the task in the folder `made`, which will be `called`. Raises BadInput."""
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.project import Search
-    from astra_vgpu.ground.errors import BadInput
+    from astra_vgpu.ground.errors import BadInput, reading
 
     if file.suffix in (".py", ".json"):
         raise BadInput(f"{file} is no CUDA file: `astra-chat new` makes a task of it for `run`")
+    if how.calls:
+        with reading(how.calls), how.calls.open():
+            pass  # before anything is built
     function_of_pytorch = reference_function(how.reference)
     search = Search(tuple(how.folder or ()), how.root, tuple(how.define or ()))
     _, origin, notes = new_task(name, [file], how.function, search=search, folder=made)

@@ -45,7 +45,7 @@ class OwnFolder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.task = path, path / "task"
-        self.evidence = path / "evidence.html"
+        self.patch, self.evidence = path / "winner.patch", path / "evidence.html"
 
     @property
     def begun(self) -> Begun | None:

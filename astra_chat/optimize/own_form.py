@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from astra_chat.optimize.bridge import bridged
 from astra_chat.tools.new import c_launcher, framework
 from astra_chat.tools.new.source import Function, Piece, code, functions, pieces
 from astra_chat.tools.task.folder import Task
@@ -16,16 +17,24 @@ class OwnForm:
 
     text: str
     lacking: tuple[str, ...]
+    bridged: str = ""
+    """The function that was put behind the winner and calls its launcher."""
 
 
 def own_form(winner: str, original: str, task: Task) -> OwnForm:
-    """The winner without the launcher that Astra put behind the user's file."""
+    """The winner without the launcher that Astra put behind the user's file; of one that is that
+    launcher alone with the user's function, which calls it."""
     before = original.replace("\r\n", "\n")
     made = task.baseline.removeprefix(before.rstrip()).strip()
     text = winner
     if made and task.baseline != before and winner.rstrip().endswith(made):
         text = winner.rstrip().removesuffix(made).rstrip() + "\n"
-    return OwnForm(text, tuple(_lacking(before, text)))
+    lacking = tuple(_lacking(before, text))
+    if len(lacking) == 1 and task.binding is None:
+        with_function = bridged(text, before, lacking[0], task)
+        if with_function is not None:
+            return OwnForm(with_function, (), lacking[0])
+    return OwnForm(text, lacking)
 
 
 def _lacking(before: str, after: str) -> Iterator[str]:
@@ -37,9 +46,15 @@ def _lacking(before: str, after: str) -> Iterator[str]:
         there = {one.name for one in framework.exports(now, new)}
     else:
         host = [one.function for one in framework.host_functions(plain, old)]
-        wanted = [function.name for function in host or c_launcher.launchers(old, plain)]
-        there = {function.name for function in new if not function.on_device}
+        wanted = [one.name for one in host or c_launcher.launchers(old, plain)]
+        kinds = {_kind(one) for one in new if not one.on_device}
+        there = {one.name for one in old if _kind(one) in kinds}
     yield from (name for name in wanted if name not in there)
+
+
+def _kind(function: Function) -> tuple[str, ...]:
+    """Its name and the types of its parameters."""
+    return function.name, *c_launcher.types(c_launcher.signature(function.parameters))
 
 
 def _functions(text: str) -> tuple[list[Function], list[Piece]]:
