@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 import typer
 
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
-from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.new import (
     CasesOption,
     DefineOption,
@@ -105,8 +104,6 @@ def optimize(
     transcript = _run(own, given, quiet)
     for line in written(own, begun, place, transcript):
         print(line)
-    if transcript.ended is not None and transcript.ended.reason == "baseline_failed":
-        raise typer.Exit(CHECK_FAILED)
 
 
 def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
@@ -126,10 +123,22 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
     if function_of_pytorch:
         function_of_pytorch.put_into(made)
     if how.calls:
-        with_calls(made, how.calls, how.calls_of, how.map_ or (), domain_too=True, called=called)
+        _put_calls(how.calls, how, made, called)
     print(f"created {called}/ from {origin}")
     for words in notes:
         print(f"tried: {words}")
+
+
+def _put_calls(calls: Path, how: _How, made: Path, called: Path) -> None:
+    from astra_vgpu.ground.errors import BadInput
+
+    try:
+        with_calls(made, calls, how.calls_of, how.map_ or (), domain_too=True, called=called)
+    except BadInput as error:
+        text = str(error).replace(str(made), str(called))
+        raise BadInput(
+            f"{text}; without --calls the task can be made, and completed by hand"
+        ) from None
 
 
 def _require_complete(task: Path) -> None:
