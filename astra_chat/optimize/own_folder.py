@@ -30,7 +30,7 @@ class Begun(Value):
     file: str
     """Below the top of its repository."""
     mode: str
-    """As git has it."""
+    """Git's: 100644, or 100755 of an executable file."""
     sha256: str
     blob: str
     """Its content as git names it."""

@@ -30,7 +30,7 @@ class Place:
 
     @property
     def mode(self) -> str:
-        """As git has it."""
+        """Git's: 100644, or 100755 of an executable file."""
         return "100755" if os.access(self.path, os.X_OK) else "100644"
 
 

@@ -63,7 +63,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def complete(task: Path) -> None:
-    """As the user would; the contract is small, so that it is judged soon."""
+    """The user's part; the contract is small, so that it is judged soon."""
     for name in ("task.toml", "reference.py"):
         shutil.copy(SILU / name, task)
 
@@ -138,7 +138,7 @@ def test_without_a_winner_there_is_no_patch(repository: Path) -> None:
     assert done.returncode == 4, done.stderr
     assert f"the task has changed since {OWN}/run-1: {OWN}/run-2 begins" in done.stderr
     while done.returncode == 4:
-        worked = astra(repository, "judge", "work", OWN / "run-2", "--trust")
+        worked = astra(repository, "judge", "work", OWN / "run-2", "--once", "--trust")
         assert worked.returncode == 0, worked.stderr
         done = optimize(repository, FILE, *RUN, "--judge", "detached")
     assert done.returncode == 0 and (own / "winner.patch").is_file(), done.stderr

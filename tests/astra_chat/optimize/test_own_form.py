@@ -74,7 +74,8 @@ def test_the_users_function_calls_a_winner_that_is_the_launcher_alone(
     task = made(tmp_path, user)
     form = own_form(VECTOR, user, task)
     assert form.bridged == "twice" and form.lacking == ()
-    through = form.text.replace("doubled(", "winner(") + LAUNCHER
+    assert f"{linkage}void twice(const float* input, float* out" in form.text
+    through = form.text.replace("doubled(", "winner(").replace('extern "C"', "static") + LAUNCHER
     with Judge(task, pick_device("virtual"), trust=True) as judge:
         assert isinstance(judge.check(through).outcome, Correct)
 

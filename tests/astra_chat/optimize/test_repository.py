@@ -61,7 +61,7 @@ def test_a_repository_without_a_commit(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_file_outside(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of no repository, of another than the current folder's, or behind a link."""
+    """It is in no repository, in another than the current folder's, or behind a link."""
     outside = tmp_path / "b.cu"
     outside.write_text("")
     place = place_of(outside)
