@@ -53,7 +53,7 @@ class _How(NamedTuple):
 
 
 OF_A_RUN_ALONE = ("out", "resume", "branch", "after_round", "accept_recorded_options")
-OWN = "file out function calls calls_of map_ reference folder root define"
+OWN = "file into function calls calls_of map_ reference folder root define"
 NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN_ALONE)
 
 
@@ -66,7 +66,7 @@ def register(app: typer.Typer) -> None:
 @options(RunArguments, f"{OWN} {NAMES} quiet")
 def optimize(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.")],
-    out: Annotated[
+    into: Annotated[
         Path | None,
         typer.Option(
             "-o", "--out", metavar="DIR", help="Folder of it all; default: astra-optimize/NAME."
@@ -93,7 +93,7 @@ def optimize(
     from astra_chat.optimize.written import written
 
     place, name = place_of(file), name_of(file, function)
-    own = OwnFolder(out or DEFAULT / name)
+    own = OwnFolder(into or DEFAULT / name)
     how = _How(function, calls, calls_of, map_, reference, folder, root, define)
     if own.begun is None:
         if words := warning(place):
