@@ -101,7 +101,7 @@ def optimize(
         own.begin(place, how.texts, lambda made: _make(name, file, how, made, own.task))
     begun = own.require_same(place, how.texts)
     _require_complete(own.task)
-    transcript = _run(own, given, quiet)
+    transcript = _run(own, {**given}, quiet)
     for line in written(own, begun, place, transcript):
         print(line)
 
