@@ -43,8 +43,17 @@ def task_text(task: Task, device: str) -> str:
 
 
 def launcher_text(task: Task) -> str:
-    """The prototype of the launcher to export."""
-    return f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
+    """The prototype of the launcher to export; of a task with a [binding] the function that it is
+    made from."""
+    text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
+    if task.binding is None:
+        return text
+    kind = "operator" if task.binding.operator else "function"
+    return (
+        "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
+        f" headers included: the {kind} `{task.binding.called}` with the same parameters, defined"
+        " and registered as there. The launcher is made from that; do not define it:\n" + text
+    )
 
 
 def inputs_text(task: Task) -> str:

@@ -6,6 +6,7 @@ mcp/             the program's functions as tools of an MCP server
 skill/           what coding agents are told
 judging/         the judge for users: what command line, Python and MCP call alike
 session/         one run: options, chat, resume, export
+optimize/        from a file of the user's repository to a patch for it
 campaign/        many runs by one file
 approval/        a human decides: at once, by a file, or later
 mailbox/         questions of a run as folders, answered by whoever writes a file

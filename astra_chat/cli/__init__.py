@@ -12,6 +12,7 @@ mailbox  the questions of runs with a mailbox, and their answers
 skill    a SKILL.md for coding agents
 mcp      a server for MCP clients
 new      draft a task from a kernel
+optimize  from a kernel file of the user's repository to a patch
 capture  the calls of an operator in the user's own program
 captured_calls  options of commands that take captured calls
 replay   a recorded run shown, judged or run again

@@ -29,10 +29,16 @@ MapOption = Annotated[
 
 
 def with_calls(
-    folder: Path, file: Path, op: str | None, map_texts: Sequence[str], *, domain_too: bool
+    folder: Path,
+    file: Path,
+    op: str | None,
+    map_texts: Sequence[str],
+    *,
+    domain_too: bool,
+    called: Path | None = None,
 ) -> None:
-    """Put the captured calls of a file into a task, and say what became of them. Raises
-    BadInput."""
+    """Put the captured calls of a file into a task, and say what became of them; `called` is the
+    folder as it is named. Raises BadInput."""
     from astra_chat.tools.capture.findings import integer_ranges
     from astra_chat.tools.capture.fused_op_trace import read_any
     from astra_chat.tools.capture.refresh import refresh
@@ -45,6 +51,6 @@ def with_calls(
         print(f"  {line}")
     lists = "bench, check, demo and dims" if domain_too else "bench"
     print(
-        f"{folder}/task.toml: {lists} from {file}, {done.cases} timed cases for"
+        f"{called or folder}/task.toml: {lists} from {file}, {done.cases} timed cases for"
         f" {done.share:.1%} of the calls"
     )

@@ -96,6 +96,7 @@ def _register_others() -> None:
         "cli.tune",
         "cli.capture",
         "cli.new",
+        "cli.optimize",
         "cli.models",
         "cli.mailbox",
         "cli.skill",

@@ -15,6 +15,36 @@ if TYPE_CHECKING:
     from astra_chat.tools.types import Device
 
 
+FunctionOption = Annotated[
+    str | None,
+    typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
+]
+FolderOption = Annotated[
+    list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
+]
+RootOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder to search for headers.")
+]
+DefineOption = Annotated[
+    list[str] | None,
+    typer.Option("-D", metavar="NAME[=VALUE]", help="Macro that the project's build defines."),
+]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="A function of PyTorch's that computes the same: it becomes the reference, run in"
+        " float64; or FILE.py:FUNCTION.",
+    ),
+]
+CasesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command()(new)
 
@@ -33,20 +63,10 @@ def new(
             "-bench Definition (.json), or a Triton kernel (.py).",
         ),
     ],
-    function: Annotated[
-        str | None,
-        typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
-    ] = None,
-    folder: Annotated[
-        list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
-    ] = None,
-    root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to search for headers.")
-    ] = None,
-    define: Annotated[
-        list[str] | None,
-        typer.Option("-D", metavar="NAME[=VALUE]", help="Macro that the project's build defines."),
-    ] = None,
+    function: FunctionOption = None,
+    folder: FolderOption = None,
+    root: RootOption = None,
+    define: DefineOption = None,
     grid: Annotated[
         str | None,
         typer.Option(
@@ -68,20 +88,8 @@ def new(
         list[str] | None,
         typer.Option(metavar="TENSOR=DTYPE", help="Of its tensors that have not the case's dtype."),
     ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="A function of PyTorch's that computes the same: it becomes the reference, run in"
-            " float64; or FILE.py:FUNCTION.",
-        ),
-    ] = None,
-    calls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
-        ),
-    ] = None,
+    reference: ReferenceOption = None,
+    calls: CasesOption = None,
     calls_of: OperatorOption = None,
     map_: MapOption = None,
 ) -> None:
@@ -93,7 +101,7 @@ def new(
     from astra_chat.tools.new.unfinished import marks
     from astra_vgpu.ground.errors import BadInput
 
-    function_of_pytorch = _reference_function(reference)
+    function_of_pytorch = reference_function(reference)
     launch = launch_of(grid, constant or (), warps, stages)
     search = Search(tuple(folder or ()), root, tuple(define or ()))
     made, origin, notes = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
@@ -117,11 +125,23 @@ def new(
     print(f"then: astra-chat tasks check {made}")
 
 
-def _reference_function(text: str | None) -> ReferenceFunction | None:
+def reference_function(text: str | None) -> ReferenceFunction | None:
     """Raises BadInput before anything is written."""
     from astra_chat.tools.new.reference_module import ReferenceFunction
 
     return ReferenceFunction(text) if text else None
+
+
+def require_complete(folder: Path, name: str) -> None:
+    """Raise BadInput with a note for each place that is left to a person."""
+    from astra_chat.tools.new.unfinished import marks
+    from astra_vgpu.ground.errors import BadInput
+
+    if left := marks(folder):
+        error = BadInput(f"{name} is not complete: {len(left)} places to fill in:")
+        for place in left:
+            error.add_note(f"  {folder}/{place}")
+        raise error
 
 
 def complete_task(name: str, device: Device, trust: bool = False) -> Task:
@@ -133,16 +153,12 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     from astra_chat.tools.descriptions import describe_build
     from astra_chat.tools.evaluation import Built
     from astra_chat.tools.judge import Judge
-    from astra_chat.tools.new.unfinished import launcher_problem, marks
+    from astra_chat.tools.new.unfinished import launcher_problem
     from astra_chat.tools.task.folder import BUILTIN, find_task, task_names
     from astra_vgpu.ground.errors import BadInput
 
     folder = BUILTIN / name if name in task_names() else Path(name)
-    if left := marks(folder):
-        error = BadInput(f"{name} is not complete: {len(left)} places to fill in:")
-        for place in left:
-            error.add_note(f"  {folder}/{place}")
-        raise error
+    require_complete(folder, name)
     task = find_task(name)
     if problem := launcher_problem(task):
         raise BadInput(f"{folder}/{problem}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from typing import Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
@@ -12,6 +12,9 @@ from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
 from astra_chat.cli.options import JsonOption, options
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared
+
+if TYPE_CHECKING:
+    from astra_chat.session.results import RunResult
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +48,12 @@ def run(
 
 def hold(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> None:
     """Hold a run by the arguments of `astra_chat.run`, print what comes of it, and exit by it."""
+    result = held(given, as_json, quiet)
+    exit_by(result, result.resume_with)
+
+
+def held(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> RunResult:
+    """Hold a run by the arguments of `astra_chat.run`, and print what comes of it."""
     from astra_chat.display.output_modes import show_for
     from astra_chat.session.api import run as run_session
 
@@ -55,20 +64,25 @@ def hold(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> N
         show.close()
     with suppress(KeyboardInterrupt):  # one Ctrl-C too many only cuts the result short
         show.end(result.summary, result.transcript)
+    return result
+
+
+def exit_by(result: RunResult, resume_with: str) -> None:
+    """Say how a run goes on that has not come to its end, and exit by it."""
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":
-        note(f"resume with: {result.resume_with}")
+        note(f"resume with: {resume_with}")
         raise typer.Exit(INTERRUPTED)
     if ended is not None and ended.reason in ("budget", "evaluations"):
-        note(f"with a larger budget, resume with: {result.resume_with}")
+        note(f"with a larger budget, resume with: {resume_with}")
     if ended is not None and ended.reason == "waiting":
         if result.question is not None:
             box, name = result.question.parent, result.question.name
             note(f"answer with: astra-chat mailbox answer {box} {name} FILE")
-            note(f"then resume with: {result.resume_with}")
+            note(f"then resume with: {resume_with}")
         elif result.job is not None:
             judge = shlex.join(["astra-chat", "judge", "work", str(result.folder)])
-            note(f"judge with: {judge}; then resume with: {result.resume_with}")
+            note(f"judge with: {judge}; then resume with: {resume_with}")
         else:
             note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)

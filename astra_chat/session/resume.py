@@ -115,11 +115,16 @@ def branched(path: Path, rounds: int | None) -> Past:
     return Past(transcript, tuple(kept), rounds)
 
 
-def _require_more(past: Past, limits: Limits) -> None:
-    """Raise BadInput where nothing is left to be done."""
+def at_end(past: Past, limits: Limits) -> Stop | None:
+    """Why nothing is left to be done; None: something is."""
     step, ended = next_step(past.state(limits)), past.transcript.ended
     broken_off = past.branched is None and (ended is None or ended.reason in BROKEN_OFF)
-    if not isinstance(step, Stop) or broken_off:
+    return step if isinstance(step, Stop) and not broken_off else None
+
+
+def _require_more(past: Past, limits: Limits) -> None:
+    """Raise BadInput where nothing is left to be done."""
+    if (step := at_end(past, limits)) is None:
         return
     ways = {
         "rounds": f"--rounds {limits.rounds + 1}",

@@ -12,6 +12,7 @@ from astra_chat.agents.task_text import (
     launcher_text,
     task_text,
 )
+from astra_chat.tools.task.binding import Binding
 from astra_chat.tools.task.folder import Scalar, Task, find_task
 from astra_chat.tools.task.launcher import prototype
 from tests.chat_samples import DEVICE
@@ -38,6 +39,14 @@ def test_precision_is_told_as_it_is_judged(task: Task) -> None:
 
 def test_the_launcher_is_a_prototype(task: Task) -> None:
     assert f"{prototype(task)};" in launcher_text(task)
+    assert "do not define it" not in launcher_text(task)
+
+
+def test_a_file_in_a_form_of_its_own_is_told_to_keep_it(task: Task) -> None:
+    bound = task.model_copy(update={"binding": Binding(function="ours::twice", args=("out",))})
+    text = launcher_text(bound)
+    assert "the function `ours::twice` with the same parameters" in text
+    assert "do not define it" in text and f"{prototype(task)};" in text
 
 
 def test_a_tester_is_told_how_inputs_are_drawn(task: Task, tmp_path: Path) -> None:

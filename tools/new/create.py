@@ -35,9 +35,10 @@ def new_task(
     launch: TritonLaunch | None = None,
     dtypes: Mapping[str, DTypeName] | None = None,
     search: Search | None = None,
+    folder: Path | None = None,
 ) -> tuple[Path, str, tuple[str, ...]]:
-    """Write the folder `name` from a kernel's files; its path, a sentence about what was read, and
-    what did not work when it was tried.
+    """Write the folder `name`, or another, from a kernel's files; its path, a sentence about what
+    was read, and what did not work when it was tried.
 
     `kernels` are CUDA files, a folder of them, a Triton file, or a Definition of flashinfer-bench,
     alone or with the kernel's files. `function` chooses where they offer several. How a Triton
@@ -46,7 +47,7 @@ def new_task(
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise BadInput(f"'{name}' is not a valid task name: lower-case letters, digits and _ only")
-    folder = Path(name)
+    folder = folder or Path(name)
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
     triton_file = kernels[0].suffix == ".py"

@@ -45,7 +45,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
         f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
-        f"# names, then delete it. `astra-chat tasks check {name}` lists those that are left.",
+        "# names, then delete it. `astra-chat tasks check` of this folder lists what is left.",
         "schema = 2",
         f'name = "{name}"',
         _summary(name, draft),

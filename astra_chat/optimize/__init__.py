@@ -1,0 +1,11 @@
+"""A kernel file of the user's own repository, from the file to a patch for it.
+
+own_folder  the folder of it all: task, runs, patch, evidence
+repository  where the file stands in a git repository, and what git says of it
+patch       changed files as text for `git apply`
+own_form    a winner as the file has to be then
+bridge      the user's launcher as a call of the winner's
+written     patch, evidence page and what they say
+"""
+
+import astra_chat.tools  # noqa: F401  # says so where astra-vgpu is missing

@@ -1,0 +1,62 @@
+"""A winner as the user's file has to be then: the same functions for the same callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from astra_chat.optimize.bridge import bridged
+from astra_chat.tools.new import c_launcher, framework
+from astra_chat.tools.new.source import Function, Piece, code, functions, pieces
+from astra_chat.tools.task.folder import Task
+
+
+@dataclass(frozen=True)
+class OwnForm:
+    """The file's new text, and what of the file's functions it lacks."""
+
+    text: str
+    lacking: tuple[str, ...]
+    bridged: str = ""
+    """The function that was put behind the winner and calls its launcher."""
+
+
+def own_form(winner: str, original: str, task: Task) -> OwnForm:
+    """The winner without the launcher that Astra put behind the user's file; of one that is that
+    launcher alone with the user's function, which calls it."""
+    before = original.replace("\r\n", "\n")
+    made = task.baseline.removeprefix(before.rstrip()).strip()
+    text = winner
+    if made and task.baseline != before and winner.rstrip().endswith(made):
+        text = winner.rstrip().removesuffix(made).rstrip() + "\n"
+    lacking = tuple(_lacking(before, text))
+    if len(lacking) == 1 and task.binding is None:
+        with_function = bridged(text, before, lacking[0], task)
+        if with_function is not None:
+            return OwnForm(with_function, (), lacking[0])
+    return OwnForm(text, lacking)
+
+
+def _lacking(before: str, after: str) -> Iterator[str]:
+    """What callers of the file use and no longer find: registered operators, else host functions
+    that take tensors, else launchers in plain C++."""
+    (old, plain), (new, now) = _functions(before), _functions(after)
+    if exported := framework.exports(plain, old):
+        wanted = [one.name for one in exported]
+        there = {one.name for one in framework.exports(now, new)}
+    else:
+        host = [one.function for one in framework.host_functions(plain, old)]
+        wanted = [one.name for one in host or c_launcher.launchers(old, plain)]
+        kinds = {_kind(one) for one in new if not one.on_device}
+        there = {one.name for one in old if _kind(one) in kinds}
+    yield from (name for name in wanted if name not in there)
+
+
+def _kind(function: Function) -> tuple[str, ...]:
+    """Its name and the types of its parameters."""
+    return function.name, *c_launcher.types(c_launcher.signature(function.parameters))
+
+
+def _functions(text: str) -> tuple[list[Function], list[Piece]]:
+    plain = code(pieces(text))
+    return functions(plain), plain

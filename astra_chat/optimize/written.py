@@ -1,0 +1,124 @@
+"""What a finished run leaves for the user: the patch, the evidence page and the commands for them.
+
+The patch goes from the file as it was when the task was made to the confirmed winner.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+from astra_chat.agents.run_state import state_of
+from astra_chat.optimize.own_folder import Begun, OwnFolder
+from astra_chat.optimize.own_form import OwnForm, own_form
+from astra_chat.optimize.patch import Change, like, patch_text
+from astra_chat.optimize.repository import Place
+from astra_chat.report.html import report
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.types import Device
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.run_folder import BEST_SOURCE
+from astra_chat.transcript.summary import Timing, summarize
+from astra_chat.transcript.turns import turns_of
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def written(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) -> Iterator[str]:
+    """Write patch and page; what there is, line by line. Without a winner that was confirmed there
+    is no patch, and one of an earlier session goes."""
+    own.patch.unlink(missing_ok=True)
+    write_whole(own.evidence, report([transcript]).encode())
+    best = summarize(transcript.records).best
+    if best is None or not best.confirmed:
+        yield f"no patch: {'the fastest was not confirmed' if best else 'nothing was faster'}"
+    else:
+        yield from _patched(own, begun, place, transcript, best)
+    yield f"evidence: {own.evidence}"
+    if best is not None:
+        yield f"judge both again: {again_command(own, transcript)}"
+
+
+def again_command(own: OwnFolder, transcript: Transcript) -> str:
+    """The command that judges the winner beside the user's file once more."""
+    best = transcript.path.parent / BEST_SOURCE
+    device, options = transcript.header.device, transcript.options
+    where = ["virtual", "--gpu", device.spec] if device.kind == "virtual" else ["cuda"]
+    cases = ["--cases", options.cases] if options.cases else []
+    trust = ["--trust"] if options.trust else []
+    words = ["astra-chat", "evaluate", str(own.task), str(best), "--final", "--device", *where]
+    return shlex.join([*words, *cases, *trust])
+
+
+def _patched(
+    own: OwnFolder, begun: Begun, place: Place, transcript: Transcript, best: Timing
+) -> Iterator[str]:
+    task, device = load_task(own.task), transcript.header.device
+    winner = state_of(turns_of(transcript.records)).sources[best.candidate]
+    form = _built(own_form(winner, own.original, task), task, device)
+    gain = f"{best.basis} {best.ratio:.3f}x its speed, confirmed on fresh seeds"
+    if form.lacking:
+        lost = ", ".join(form.lacking)
+        yield f"no patch: candidate {best.candidate} ({gain}) lacks {lost}, which {begun.file} has"
+        return
+    text = like(own.original, form.text)
+    changes = [
+        Change(begun.file, own.original, text, begun.mode),
+        *_headers(winner, task.header_texts(), place),
+    ]
+    words = (
+        f"{begun.file}: candidate {best.candidate}, {gain} ({device.name})",
+        f"against the content with sha256 {begun.sha256} (git blob {begun.blob})",
+        *([f"when commit {begun.commit} was checked out"] if begun.commit else []),
+        f"judge both again: {again_command(own, transcript)}",
+    )
+    write_whole(own.patch, patch_text(changes, words).encode())
+    yield f"{begun.file}: {gain}"
+    if form.bridged:
+        yield f"{form.bridged} of it calls the winner's launcher, {task.entry}: try it once"
+    yield f"patch: {own.patch}, against sha256 {begun.sha256}"
+    yield from _way(own, begun, place, text)
+
+
+def _way(own: OwnFolder, begun: Begun, place: Place, text: str) -> Iterator[str]:
+    """How the patch is applied to the file as it is now."""
+    now = place.path.read_bytes().decode(errors="replace")
+    if now == text:
+        yield f"{begun.file} has this patch already"
+        return
+    command = ["git", "-C", str(place.top), "apply", str(own.patch.resolve())]
+    yield f"apply it: {shlex.join(command)}"
+    if now != own.original:
+        yield f"{begun.file} has changed since: add --3way, or optimize it again with another -o"
+
+
+def _built(form: OwnForm, task: Task, device: Device) -> OwnForm:
+    """What was put together here is built before it is given to anybody."""
+    if form.bridged and not isinstance(build(task, form.text, device), Build):
+        return OwnForm(form.text, (form.bridged,))
+    return form
+
+
+def _headers(winner: str, headers: Mapping[str, str], place: Place) -> Iterator[Change]:
+    """Files of the task that the winner includes by their names there, and what those include
+    beside them: each as far as it is not beside the user's file already."""
+    folder = place.path.parent
+    found: list[str] = []
+    left = [("", winner)]
+    while left:
+        base, text = left.pop()
+        for included in _INCLUDE.findall(text):
+            name = posixpath.normpath(posixpath.join(base, included))
+            if name in headers and name not in found:
+                found.append(name)
+                left.append((posixpath.dirname(name), headers[name]))
+    for name in found:
+        path = folder / name
+        before = path.read_bytes().decode(errors="replace") if path.is_file() else None
+        after = headers[name] if before is None else like(before, headers[name])
+        if before != after:
+            yield Change(path.relative_to(place.top).as_posix(), before, after)
