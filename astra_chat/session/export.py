@@ -31,6 +31,8 @@ from astra_chat.transcript.run_folder import (
 )
 from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
 
+TRIED = f" `python {EXAMPLE}` tries the module."
+
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
     """Write best.cu, the author's text, and best.built.cu, what nvcc got of it, each whole or not
@@ -61,8 +63,9 @@ def _leave(text: str, path: Path) -> None:
 
 
 def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
-    """Write <entry>.so, README.md, load_example.py and reference.py, which draws its inputs, and
-    torch_op.py of a candidate into `folder`.
+    """Write <entry>.so, README.md and torch_op.py of a candidate into `folder`; and load_example.py
+    with reference.py, which draws its inputs, where the task has one: its reference may be a
+    function of PyTorch (`reference` of task.toml).
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
@@ -77,9 +80,10 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
         [kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry), toolkit, cudart
     )
     (folder / README).write_text(_readme(task, source, arch, toolkit))
-    (folder / EXAMPLE).write_text(example_source(task))
     (folder / TORCH_OPERATOR).write_text(operator_source(task))
-    (folder / INPUTS).write_text((task.folder / INPUTS).read_text())
+    if (task.folder / INPUTS).is_file():
+        (folder / EXAMPLE).write_text(example_source(task))
+        (folder / INPUTS).write_text((task.folder / INPUTS).read_text())
 
 
 def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: list[str]) -> None:
@@ -116,6 +120,7 @@ def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
         dtypes=types_text(task),
         nvcc=toolkit.version,
         tvm_ffi=tvm_ffi_version(),
+        example=TRIED if (task.folder / INPUTS).is_file() else "",
     )
 
 
@@ -143,7 +148,7 @@ otherwise. All else is refused with a `ValueError` or `TypeError` that says what
 is launched then.
 
 Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
-CUDA's runtime is inside: no toolkit is needed. `python load_example.py` tries the module. The
+CUDA's runtime is inside: no toolkit is needed.{example} The
 kernel's source is best.cu, one folder up; nvcc got best.built.cu, its tokens without comments. Both
 were compiled, and their object files (host code, machine code, PTX) are equal byte for byte.
 

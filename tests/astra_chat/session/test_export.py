@@ -89,6 +89,18 @@ def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
     assert "module.silu_and_mul(tensors['out'], tensors['input'])" in example
 
 
+def test_without_a_reference_file_there_is_no_example(tmp_path: Path) -> None:
+    """The oracle is a function of PyTorch, whose module stays with the user."""
+    kept = find_task("silu_and_mul")
+    elsewhere = tmp_path / "task"
+    elsewhere.mkdir()
+    task = kept.model_copy(update={"folder": elsewhere})
+    export_best(task, kept.baseline, tmp_path / "best", arch="sm_90")
+    made = {path.name for path in (tmp_path / "best").iterdir()}
+    assert made == MADE - {"load_example.py", "reference.py"}
+    assert "load_example" not in (tmp_path / "best" / "README.md").read_text()
+
+
 def test_a_source_that_does_not_compile_is_said_in_words(tmp_path: Path) -> None:
     task = find_task("silu_and_mul")
     with pytest.raises(MissingDependency, match="cannot build the tvm-ffi module"):
