@@ -33,7 +33,7 @@ ORDERED = (
 UNDECIDED = (
     'if several results are legal, say so: judged = { by = "accept" } and accept(), or canonical(),'
     " which sorts what has no order and sets what the kernel may leave unwritten to 0"
-    " (docs/own-kernel.md, section 8)"
+    ' (docs/own-kernel.md, "A result that is not the only one")'
 )
 
 
