@@ -48,7 +48,9 @@ def test_new_lists_what_is_left_and_check_insists_on_it(tmp_path: Path) -> None:
     assert made.returncode == 0 and made.stderr == ""
     assert "rms_norm of the torch extension" in made.stdout
     places = [line.strip() for line in made.stdout.splitlines() if line.startswith("  mine/")]
-    assert any(place.startswith("mine/baseline.cu, line") for place in places)
+    assert any(place.startswith("mine/task.toml, line") for place in places)
+    own = (KERNELS / "rms_norm_torch.cu").read_text()
+    assert (tmp_path / "mine" / "baseline.cu").read_text() == own, "the file stays as it is"
     checked = astra(tmp_path, "tasks", "check", "mine", "--device", "virtual")
     assert checked.returncode == 2 and checked.stdout == ""
     asked = [line.removeprefix("astra-chat:   ") for line in checked.stderr.splitlines()[1:]]
