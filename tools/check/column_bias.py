@@ -23,7 +23,7 @@ from astra_chat.tools.check.floats import Array, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.check.ties import Ties
 from astra_chat.tools.run.band_files import terms_of
-from astra_chat.tools.types import DTypeName, Wrong
+from astra_chat.tools.types import Case, DTypeName, Wrong
 
 MODULI = (8, 16, 32, 64)
 FINEST = MODULI[-1]
@@ -104,6 +104,11 @@ class ColumnBias:
         by_case = self.sums.setdefault(kind, {})
         by_case.setdefault(case.key, Sums.none()).__iadd__(_sums(piece, shape[-1]))
         self._last[kind] = piece._replace(got=piece.got[:1], expected=piece.expected[:1])
+
+    def forget(self, case: Case) -> None:
+        """Errors of a case that nothing will be compared on."""
+        for by_case in self.sums.values():
+            by_case.pop(case.key, None)
 
     def beside(self, baseline: ColumnBias) -> Wrong | None:
         """The columns whose errors lean another way than the baseline's, or ties that do."""

@@ -20,7 +20,7 @@ from astra_chat.tools.check.kinds.accepted import comparable
 from astra_chat.tools.check.kinds.distribution import judge_draws, vocabulary
 from astra_chat.tools.check.kinds.elements import NOTES, comparison
 from astra_chat.tools.check.kinds.quantized import most_off
-from astra_chat.tools.check.measured_values import mean_nothing, written_scale
+from astra_chat.tools.check.measured_values import coded, group_scales, scale_places
 from astra_chat.tools.run.band_files import is_stated
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Outputs
@@ -140,23 +140,27 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
 
 
 def _written(task: Task, arg: Arg, run: CaseRun, outputs: Outputs) -> float | Wrong:
-    content, scale = outputs[arg.name], written_scale(task, arg)
+    content = outputs[arg.name]
     if arg.judged_by(run.oracle_case.case) == "distribution":
         return _draws(task, arg, run, content) or 0.0
     case, expected = run.oracle_case.case, run.oracle_case.expected(arg)
     dtype, compared = arg.dtype_of(case), comparison(task, arg, case)
     item, covered = ITEM_BYTES[dtype], run.coverage(arg)
 
+    @cache
+    def flushed() -> Array | None:
+        """Which scales of its codes the oracle flushes; looked at where a code is wrong."""
+        scales = group_scales(task, arg, run, lambda scale: outputs.get(scale.name))
+        return scales.flushed if scales else None
+
     def look(start: int) -> tuple[float, Array, int]:
         """The worst share of a piece, where it is bad, and how many are off."""
         stop = min(start + PIECE, len(expected))
         found = compared(content[start * item : stop * item], expected[start:stop])
         good, share, off = found.good, found.share, found.off
-        if scale and scale.name in outputs and not good.all():
+        if coded(arg) and not good.all() and (of_groups := flushed()) is not None:
             numbers = np.isfinite(as_float(content[start * item : stop * item], dtype))
-            free = numbers & mean_nothing(
-                arg, run, scale, outputs[scale.name], np.arange(start, stop)
-            )
+            free = numbers & of_groups[scale_places(arg, case, np.arange(start, stop))]
             good, share = good | free, np.where(free, 0.0, share)
             off = None if off is None else off & ~free
         if covered is not None:

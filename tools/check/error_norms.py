@@ -113,6 +113,7 @@ class BaselineErrors:
 
     def forget(self, case: Case) -> None:
         self._own.pop(case.key, None)
+        self.bias.forget(case)
 
     def judge(
         self, run: CaseRun, look: Callable[[MeasuredPiece], None] = lambda _: None

@@ -74,8 +74,8 @@ class CheckedKernels:
     """Calls whose plans were looked at."""
     launched: set[str] = field(default_factory=set)
     """Mangled names of the kernels launched by calls that were executed and compared."""
-    shortest: dict[str, Case] = field(default_factory=dict)
-    """The shortest call known to launch each kernel."""
+    known: dict[str, Case] = field(default_factory=dict)
+    """A call that launches each kernel met so far: the shortest of those among which it was met."""
 
     def fault(
         self, seen: CheckProgress, compared: Sequence[Case], further: Further
@@ -103,12 +103,14 @@ class CheckedKernels:
         self.launched |= self._look_at(cases)
 
     def _sought(self) -> tuple[Case, ...]:
-        """Legal calls that launch what is missing: of each kernel the shortest that was found; and
-        the first on which the launcher crashes."""
+        """Legal calls that launch what is missing, one of each kernel that was found; and the first
+        on which the launcher crashes."""
         task, rng = self.runner.task, self.runner.seed.of("calls of kernels").random()
         missing, crashes = self.missing, list[Case]()
-        extents = {name: _extents(task, name, missing, self._source) for name in task.dims}
-        self._look_at(list(_near(task, missing, extents, rng)), crashes)
+        of_templates = {number for name in missing for number in _template_numbers(name)}
+        of_source = _source_numbers(self._source)
+        extents = {name: _extents(task, name, of_templates, of_source) for name in task.dims}
+        self._look_at(list(_near(task, extents, rng)), crashes)
         most = self.calls + (MOST_CONFIRMING if self.confirming else MOST_CALLS)
         tried = set[str]()
 
@@ -119,7 +121,7 @@ class CheckedKernels:
             islice(self._beside_known(missing, tried, draw), max(0, most - self.calls))
         ):
             self._look_at(cases, crashes)
-        new = [self.shortest[name] for name in missing if name in self.shortest]
+        new = [self.known[name] for name in missing if name in self.known]
         new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
         return tuple({case.key: case for case in [*new, *crashes[:1]]}.values())
 
@@ -131,17 +133,17 @@ class CheckedKernels:
         extents of a dim."""
         numbers = dict[str, set[int]]()
         for name in missing:
-            if name not in self.shortest:
-                for other in _most_alike(name, self.shortest)[:NEAREST]:
+            if name not in self.known:
+                for other in _most_alike(name, self.known)[:NEAREST]:
                     numbers.setdefault(other, set()).update(_differing_numbers(name, other))
         for other, own in numbers.items():
-            if (seed := self.shortest[other]).key not in tried:
+            if (seed := self.known[other]).key not in tried:
                 tried.add(seed.key)
                 yield from _beside(self.runner.task, seed, own, draw)
 
     def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> set[str]:
-        """Record these calls' plans. Returns the kernels they launch; of each the shortest call is
-        known then. Crashes of the launcher are added."""
+        """Record these calls' plans. Returns the kernels they launch, each of which is known then.
+        Crashes of the launcher are added."""
         task, met = self.runner.task, set[str]()
         self.calls += len(cases)
         plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
@@ -149,7 +151,7 @@ class CheckedKernels:
             if isinstance(plan, LaunchPlan):
                 met |= plan.kernel_names
                 for name in plan.kernel_names:
-                    self.shortest.setdefault(name, case)
+                    self.known.setdefault(name, case)
             elif isinstance(plan, Crashed) and plan.case == case and crashes is not None:
                 crashes.append(case)
         return met
@@ -190,10 +192,8 @@ def _us(task: Task, case: Case) -> float:
     return estimated_us(task, Combination.of(case), case.dims)
 
 
-def _near(task: Task, names: Sequence[str], extents: Extents, rng: random.Random) -> Iterator[Case]:
+def _near(task: Task, extents: Extents, rng: random.Random) -> Iterator[Case]:
     """Legal calls of MOST_BYTES at most, most with extents that may select a kernel."""
-    if not names:
-        return
     served = [case.dims for case in (*task.check, *(c for c, _ in (*task.bench, *task.demo)))]
     for number in range(CALLS):
         kind = task.combinations[number % len(task.combinations)]
@@ -295,14 +295,17 @@ def _dims(
     return more if more and task.size_bytes(kind.case(more)) <= MOST_BYTES else found
 
 
-def _extents(task: Task, name: str, names: Iterable[str], source: str) -> list[list[int]]:
+def _source_numbers(source: str) -> set[int]:
+    """Numbers that the source names, as they are or as 1 << n."""
+    numbers = {int(text, 0 if text.startswith("0x") else 10) for text in _NUMBER.findall(source)}
+    return numbers | {1 << int(bits) for bits in _SHIFT.findall(source) if int(bits) < 31}
+
+
+def _extents(task: Task, name: str, of_templates: set[int], of_source: set[int]) -> list[list[int]]:
     """Returns groups of extents of one dim: numbers of the templates of missing kernels and their
     multiples, numbers of the source, extents of the task's own calls, powers of two; each with its
     neighbors."""
     dim = task.dims[name]
-    of_templates = {number for mangled in names for number in _template_numbers(mangled)}
-    of_source = {int(text, 0 if text.startswith("0x") else 10) for text in _NUMBER.findall(source)}
-    of_source |= {1 << int(bits) for bits in _SHIFT.findall(source) if int(bits) < 31}
     own = {case.dims[name] for case in task.check}
     own |= {case.dims[name] for case, _ in (*task.bench, *task.demo)}
     powers = {2**k for k in range(dim.max.bit_length())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +68,8 @@ def elements(
 def piece(
     task: Task, arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
 ) -> MeasuredPiece:
-    """Results where a block ran; `most` of them in a row, from anywhere."""
+    """Results where a block ran, less codes whose scale the oracle flushes; `most` of them in a
+    row, from anywhere."""
     oracle_case, case = run.oracle_case, run.oracle_case.case
     dtype = arg.dtype_of(case)
     item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
@@ -78,14 +80,15 @@ def piece(
     got = as_float(content[start * item : (start + count) * item], dtype)
     codes, ratio = None, None
     expected, ran = np.asarray(oracle_case.expected(arg)[part]), np.arange(start, start + count)
+    counts = np.ones(count, dtype=bool)
     if coded(arg):
-        ratio = _scale_ratios(task, arg, run, copy, ran)
+        ratio = np.ones(count)
+        if scales := group_scales(task, arg, run, lambda scale: run.after(scale, copy)[0]):
+            places = scale_places(arg, case, ran)
+            ratio, counts = scales.ratios[places], ~scales.flushed[places]
         codes, got = got, np.where(ratio == 0, 0.0, got * ratio)
         expected = to_code(expected, dtype)
-    covered, scale = run.coverage(arg), written_scale(task, arg)
-    counts = np.ones(count, dtype=bool)
-    if scale:
-        counts &= ~mean_nothing(arg, run, scale, run.after(scale, copy)[0], ran)
+    covered = run.coverage(arg)
     if covered is not None:
         counts &= covered.reshape(-1, item)[part].any(axis=1)
     if counts.all():
@@ -107,39 +110,41 @@ def coded(arg: Arg) -> bool:
     return arg.judged is not None and arg.judged.by == "quantized"
 
 
-def _scale_ratios(task: Task, arg: Arg, run: CaseRun, copy: int, flat: Array) -> Array:
-    """The scales that the kernel wrote over the expected ones, of the codes at these flat
-    positions; 1 where it wrote none, as in a sample of blocks."""
-    scale = written_scale(task, arg)
-    if scale is None:
-        return np.ones(len(flat))
-    ratios = scale_ratios(*_scales(scale, run, run.after(scale, copy)[0]))
-    return ratios[scale_places(arg, run.oracle_case.case, flat)]
+class GroupScales(NamedTuple):
+    """Scales of the groups of an argument of codes, in row-major order of the groups, float64."""
+
+    got: Array
+    """What the kernel wrote; what is expected where no block wrote any."""
+    expected: Array
+
+    @property
+    def ratios(self) -> Array:
+        """What a code means, in units of the expected code, over the code."""
+        return scale_ratios(self.got, self.expected)
+
+    @property
+    def flushed(self) -> Array:
+        """Which scales arithmetic that flushes small numbers takes for zero, as the oracle does,
+        and the kernel does not: below 2^-126 a code means less than 2^-117, whatever it is."""
+        return np.asarray((self.expected == 0) & (self.got > 0) & (self.got < LEAST_NORMAL))
 
 
-def written_scale(task: Task, arg: Arg) -> Arg | None:
-    """The argument with the scales of these codes, if the kernel writes it."""
-    name = arg.judged.scale if arg.judged and coded(arg) else None
-    return next((other for other in task.args if other.name == name and other.written), None)
-
-
-def mean_nothing(arg: Arg, run: CaseRun, scale: Arg, content: Array, flat: Array) -> Array:
-    """Which of the codes at these flat positions have a scale, of which `content` has the bytes,
-    that arithmetic which flushes small numbers takes for zero, as the oracle does, and the kernel
-    does not: below 2^-126 a code means less than 2^-117, whatever it is."""
-    scales, wanted = _scales(scale, run, content)
-    flushed = (wanted == 0) & (scales > 0) & (scales < LEAST_NORMAL)
-    return np.asarray(flushed[scale_places(arg, run.oracle_case.case, flat)])
-
-
-def _scales(scale: Arg, run: CaseRun, content: Array) -> tuple[Array, Array]:
-    """The scales that the kernel wrote, and the expected ones; equal where no block wrote any."""
+def group_scales(
+    task: Task, arg: Arg, run: CaseRun, content: Callable[[Arg], Array | None]
+) -> GroupScales | None:
+    """The scales of an argument of codes; None where the kernel writes none. `content` gives the
+    bytes of the argument that holds them."""
+    name = arg.judged.scale if arg.judged else None
+    scale = next((other for other in task.args if other.name == name and other.written), None)
+    written = content(scale) if scale else None
+    if scale is None or written is None:
+        return None
     dtype = scale.dtype_of(run.oracle_case.case)
-    wanted, scales = np.asarray(run.oracle_case.expected(scale)), as_float(content, dtype)
+    wanted, scales = np.asarray(run.oracle_case.expected(scale)), as_float(written, dtype)
     covered = run.coverage(scale)
     if covered is not None:
         scales = np.where(covered.reshape(-1, ITEM_BYTES[dtype]).any(axis=1), scales, wanted)
-    return scales, wanted
+    return GroupScales(scales, wanted)
 
 
 def scale_places(arg: Arg, case: Case, flat: Array) -> Array:
