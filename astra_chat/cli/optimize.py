@@ -85,7 +85,7 @@ def optimize(
     ] = False,
     **given: Unpack[RunArguments],
 ) -> None:
-    """Optimize the kernel of FILE in your repository: make its task, hold a run about it, and write
+    """Optimize the kernel of FILE in your repository: make its task, run the chat on it, and write
     a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the same
     command again goes on where it was."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
@@ -158,7 +158,7 @@ def _require_complete(task: Path) -> None:
 
 
 def _run(own: OwnFolder, given: dict[str, Any], quiet: bool) -> Transcript:
-    """Hold the run about the task, go on with it, or take it as it is if it has come to its end."""
+    """Run the chat on the task, resume its last run, or take that as it is if it has ended."""
     from astra_chat.session.request import split
     from astra_chat.session.resume import at_end, resumed
     from astra_chat.tools.task.folder import load_task

@@ -63,8 +63,8 @@ def refresh(
     source: str = "captured calls",
     domain_too: bool = False,
 ) -> Refreshed:
-    """Write the bench list of a task anew from captured calls; with `domain_too` its check and demo
-    cases and the ranges of its dims as well. Raises BadInput; the task.toml stays as it was then.
+    """Write the bench list of a task again, from captured calls; with `domain_too` its check and
+    demo cases and the ranges of its dims as well. Raises BadInput; the task.toml stays as it was.
     """
     path, operator = folder / "task.toml", calls.operator(op)
     with reading(path):

@@ -34,8 +34,8 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 
 THREADS = min(torch.get_num_threads(), 8)
-"""More of them only wait for each other: with several judges on 64 cores a build of 20 s took 150
-s, as the waiting threads spin."""
+"""Many judges on a machine of many cores share them: none takes all. That fewer threads are faster
+there was not measured."""
 ALONE_BYTES = 2**22
 """A case with less than that is made by one thread: to wake the others took up to ten times as
 long on 16 cores."""

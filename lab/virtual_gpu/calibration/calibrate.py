@@ -1,6 +1,6 @@
 """Fits the constants of estimate.py to times measured on an H200, and shows what is left over.
 
-    python -m lab.virtual_gpu.calibration.calibrate count   # counters of every point, anew
+    python -m lab.virtual_gpu.calibration.calibrate count   # counters of every point, again
     python -m lab.virtual_gpu.calibration.calibrate fit     # constants and residuals
 
 Six sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul

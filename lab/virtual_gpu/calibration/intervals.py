@@ -1,6 +1,6 @@
 """The prediction interval of ratios of estimates: fits its constants, and shows what it covers.
 
-    python -m lab.virtual_gpu.calibration.intervals            # the constants, anew
+    python -m lab.virtual_gpu.calibration.intervals            # the constants, again
     python -m lab.virtual_gpu.calibration.intervals document   # figures into estimate.md
 
 From recorded times and counters only. SPREAD and SHARED are fitted to pairs of two variants of one

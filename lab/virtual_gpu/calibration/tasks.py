@@ -1,6 +1,6 @@
 """The estimate against the judge's measurements of the three tasks, from recorded runs on an H200.
 
-    python -m lab.virtual_gpu.calibration.tasks count   # counters of every point, anew
+    python -m lab.virtual_gpu.calibration.tasks count   # counters of every point, again
     python -m lab.virtual_gpu.calibration.tasks         # estimates and their order
 
 A point is a candidate that was timed in a scripted run, the paper's start among them, and a case of
