@@ -110,6 +110,7 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
     """Make the task in the folder `made`, which will be `called`. Raises BadInput."""
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.project import Search
+    from astra_chat.tools.new.trial import tried_again
     from astra_vgpu.ground.errors import BadInput, reading
 
     if file.suffix in (".py", ".json"):
@@ -124,6 +125,8 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
         function_of_pytorch.put_into(made)
     if how.calls:
         _put_calls(how.calls, how, made, called)
+    if how.calls or function_of_pytorch:
+        notes = tried_again(made, notes)
     print(f"created {called}/ from {origin}")
     for words in notes:
         print(f"tried: {words}")
