@@ -87,6 +87,8 @@ def test_no_other_file_names_an_architecture() -> None:
             *ROOT.glob("astra_chat/s[!g]*/*.py"),
         ]
     ):
+        if "tests" in path.relative_to(ROOT).parts:
+            continue
         tree = ast.parse(path.read_text())
         prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings
         texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in prose]
