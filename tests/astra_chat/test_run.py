@@ -17,6 +17,8 @@ import astra_chat
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import Blob
 from astra_chat.transcript.reader import read
+from astra_chat.verify.measure import REPEATS, VERDICT_AGAIN, measured_again
+from astra_chat.verify.recorded import opened
 from tests.chat_samples import story
 
 ROOT = Path(__file__).parents[2]
@@ -101,12 +103,24 @@ def test_a_stranger_can_judge_it_again(whole: tuple[Path, Path, str], tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.second_tier
 def test_replay_prints_what_the_run_printed(whole: tuple[Path, Path, str]) -> None:
     _, out, stdout = whole
     done = subprocess.run(
         command("replay", out / "transcript.jsonl"), cwd=ROOT, capture_output=True, text=True
     )
     assert done.stdout == stdout
+
+
+@pytest.mark.second_tier
+def test_the_winner_repeats(whole: tuple[Path, Path, str]) -> None:
+    """`verify --measure`: judged again, everything is equal on the virtual GPU."""
+    with opened(read(whole[1])) as run:
+        found = {one.name: one for one in measured_again(run, "", trust=False)}
+    assert {name: one.status for name, one in found.items()} == {
+        VERDICT_AGAIN: "stands",
+        REPEATS: "stands",
+    }, found
 
 
 @pytest.mark.second_tier

@@ -21,6 +21,7 @@ TORCH = "torch==2.13.0"
 CPU_TORCH = f"{TORCH}+cpu"
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 """The place that PyTorch documents for its CPU builds."""
+OURS = ("agents", "astra_chat", "sglang_kernels", "tools")
 
 
 def make_environment() -> None:
@@ -74,7 +75,8 @@ def install_astra(extras: list[str]) -> None:
 def compile_packages() -> None:
     """On all cores: pip would do it on one, and a sandboxed process cannot keep what it compiles.
     Files for other Pythons, which some packages hold, do not compile: no fault."""
-    _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *map(str, VENV.glob("lib/*/"))])
+    folders = [*map(str, VENV.glob("lib/*/")), *OURS]
+    _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *folders])
 
 
 def say(text: str) -> None:

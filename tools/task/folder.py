@@ -41,6 +41,8 @@ FOLDER_NAME = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*/)*"
 HEADER_NAME = rf"^{FOLDER_NAME}[A-Za-z0-9_][A-Za-z0-9_.+-]*\.(cuh|cu|h|hpp|hxx|hh|inl|inc|ipp)$"
 HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 IncludeFolder = Annotated[str, Field(pattern=rf"^{FOLDER_NAME}[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]
+_CONSISTENT: set[str] = set()
+"""Contracts of this process in which no contradiction was found: to look takes up to 0.2 s."""
 
 
 class Task(Domain):
@@ -86,9 +88,14 @@ class Task(Domain):
     @model_validator(mode="after")
     def _consistent(self) -> Task:
         cases = (*self.check, *(case for case, _ in (*self.bench, *self.demo)))
-        found = problems(self, cases) or [*self._lacking(), *self._illegal(), *self._unnamed()]
+        contract = sha256_of(repr(self))
+        if contract in _CONSISTENT:
+            found = list(self._lacking())
+        else:
+            found = problems(self, cases) or [*self._lacking(), *self._illegal(), *self._unnamed()]
         if found:
             raise Contradictions(found)
+        _CONSISTENT.add(contract)
         return self
 
     def _lacking(self) -> Iterator[Problem]:
