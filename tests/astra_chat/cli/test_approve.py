@@ -71,7 +71,7 @@ class Terminal:
 
     def wait_for(self, words: str) -> None:
         """Read until the terminal shows these words after what was waited for before."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 900  # it ends only what hangs
         seen = ""
         while words not in seen:
             assert time.monotonic() < deadline, self.shown

@@ -31,7 +31,7 @@ def command(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
 
 
