@@ -45,7 +45,7 @@ TEXTS = sources(FLOORS)
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """All sources, parsed by whoever asks first: processes that only collect tests need them not."""
+    """All sources, parsed for whoever asks first: collecting the tests does not."""
     return {path: ast.parse(text) for path, text in TEXTS.items()}
 
 

@@ -64,7 +64,7 @@ def by_function(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
 
 
 def by_machine(own: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """The items that run anywhere, and those for a GPU: a sample of one kind is none of the other."""
+    """The items that run anywhere, and those for a GPU. A sample of these is none of those."""
     gpu = [item for item in own if item.get_closest_marker("gpu")]
     return [item for item in own if item not in gpu], gpu
 

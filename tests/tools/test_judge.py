@@ -39,7 +39,7 @@ def task() -> Task:
 
 @pytest.fixture(scope="module")
 def judges() -> Iterator[dict[str, Judge]]:
-    """One for a kind of device: it measures its baseline once, and its oracle keeps what it made."""
+    """One for a kind of device: its baseline is measured once, its oracle asked once."""
     made: dict[str, Judge] = {}
     yield made
     for judge in made.values():
