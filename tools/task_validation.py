@@ -31,7 +31,7 @@ ORDERED = (
     " allows one order; in the reverse of it the baseline is"
 )
 UNDECIDED = (
-    'if several results are legal, say so: judged = { by = "accept" } and accept(), or canonical(),'
+    'if several results are valid, say so: judged = { by = "accept" } and accept(), or canonical(),'
     " which sorts what has no order and sets what the kernel may leave unwritten to 0"
     ' (docs/own-kernel.md, "A result that is not the only one")'
 )
@@ -185,7 +185,7 @@ def _disagreement(
         yield from _hint(task, first.outcome)
     if not failed:
         yield (
-            "  task.toml declares this legal: narrow what the cases below name (its dims, its"
+            "  task.toml allows this: narrow what the cases below name (its dims, its"
             " values, its dtypes), or correct reference.py"
         )
 

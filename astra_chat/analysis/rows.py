@@ -43,7 +43,7 @@ class CaseRow(Value):
     """Times of one case."""
 
     label: str
-    """The case in one line."""
+    """The case as one line."""
     case: str
     """The case as JSON, seed included."""
     dtype: str
@@ -77,7 +77,7 @@ class CaseRow(Value):
     limiter: str
     """Largest term of the estimate; empty if measured."""
     launches: str
-    """What the candidate launches, in one line; empty in old transcripts."""
+    """What the candidate launches, as one line; empty in old transcripts."""
     bottleneck: str
     """What limits the candidate on this case, by the case's profile; empty: it has none."""
     metrics: tuple[NamedValue, ...]
@@ -139,11 +139,11 @@ class EvaluationRow(RunColumns):
     """Physical limit as a percentage of the candidate's time, weighted over the cases; None: not
     timed."""
     bottleneck: str
-    """What limits the candidate on the case of greatest weight; empty: not timed."""
+    """What limits the candidate on the case of largest weight; empty: not timed."""
     checked_cases: int | None
     """Cases that the candidate was checked on; None: not checked to the end."""
     hidden_cases: int | None
-    """Checked cases that were drawn from the legal domain; None: not checked to the end."""
+    """Checked cases that were drawn from the valid domain; None: not checked to the end."""
     worst_error: float | None
     """Largest error as a share of the tolerance."""
     error_ratio: float | None
@@ -156,7 +156,7 @@ class EvaluationRow(RunColumns):
     """Spill stores plus loads of the kernel that has most, in bytes; None: not built."""
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
-    """Metrics of the profile of the case of greatest weight."""
+    """Metrics of the profile of the case of largest weight."""
     steps: tuple[NamedValue, ...]
     """Seconds of the judge's steps, build included."""
     judge_s: float

@@ -38,7 +38,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json on st
 
 
 def register(main: typer.Typer) -> None:
-    main.add_typer(app, name="campaign", short_help="Hold many runs by one file.")
+    main.add_typer(app, name="campaign", short_help="Run a grid of experiments from one file.")
 
 
 @app.command(START)

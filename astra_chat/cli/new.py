@@ -79,7 +79,7 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the least that is at least n.",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n': the smallest not below n.",
         ),
     ] = None,
     warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,

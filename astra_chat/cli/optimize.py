@@ -156,7 +156,7 @@ def _require_complete(task: Path) -> None:
             raise BadInput(f"{task}/{problem}")
     except BadInput as error:
         error.add_note(f"look at all of it with: astra-chat tasks check {task}")
-        error.add_note("then the same command again goes on")
+        error.add_note("then give the same command again: it continues from there")
         raise
 
 
