@@ -90,7 +90,7 @@ def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The campaign's folder.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say where each run of a campaign stands, also while it is under way."""
+    """Show the state of each run of a campaign, also while it is under way."""
     from astra_chat.campaign.index import present, read_index
 
     index = present(read_index(folder), folder)

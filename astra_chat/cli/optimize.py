@@ -87,7 +87,7 @@ def optimize(
 ) -> None:
     """Optimize the kernel of FILE in your repository: make its task, run the chat on it, and write
     a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the same
-    command again goes on where it was."""
+    command again continues where it was."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
     from astra_chat.optimize.repository import place_of, warning
     from astra_chat.optimize.written import written
