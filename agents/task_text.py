@@ -110,7 +110,7 @@ def comparison_text(basis: Basis) -> str:
         "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
         f" it is faster than the baseline if {interval}\n"
         f"Resolution: two candidates {resolution_text(basis)} are a tie: no gain, and no reason for"
-        " a round. The higher ratio is kept all the same, of equals the earlier: one has to be."
+        " a round. The higher ratio stays the best, of equals the earlier."
         " Predictions are scored by it. Discarded candidates stay reachable as `parent`."
     )
 

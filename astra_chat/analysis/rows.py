@@ -53,9 +53,9 @@ class CaseRow(Value):
     basis: Basis
     """measured or estimated."""
     baseline_us: float
-    """Microseconds a call of the baseline, L2 cold; of a measurement the median."""
+    """Microseconds per call of the baseline, with a cold L2; the median if measured."""
     median_us: float
-    """Microseconds a call of the candidate, L2 cold; of a measurement the median."""
+    """Microseconds per call of the candidate, with a cold L2; the median if measured."""
     ratio: float
     """Baseline over candidate: above 1 is faster."""
     ratio_low: float
@@ -63,17 +63,17 @@ class CaseRow(Value):
     ratio_high: float
     """Upper end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
     limit_us: float
-    """Microseconds a call that the hardware allows at least."""
+    """Shortest time of a call that the hardware allows, in microseconds."""
     percent_of_limit: float
     """Physical limit as a percentage of the candidate's time."""
     baseline_warm_us: float | None
-    """Microseconds a call of the baseline with the data in the L2; None: not measured."""
+    """Microseconds per call of the baseline with the data in the L2; None: not measured."""
     warm_us: float | None
-    """Microseconds a call of the candidate with the data in the L2; None: not measured."""
+    """Microseconds per call of the candidate with the data in the L2; None: not measured."""
     baseline_event_us: float | None
-    """Microseconds a call of the baseline, launch overhead included; None: not measured."""
+    """Microseconds per call of the baseline, launch overhead included; None: not measured."""
     event_us: float | None
-    """Microseconds a call of the candidate, launch overhead included; None: not measured."""
+    """Microseconds per call of the candidate, launch overhead included; None: not measured."""
     limiter: str
     """Largest term of the estimate; empty if measured."""
     launches: str

@@ -71,7 +71,7 @@ def new(
         str | None,
         typer.Option(
             metavar="EXPRESSIONS",
-            help="Of a Triton kernel: its grid, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
+            help="Grid of a Triton kernel, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
             " machine code then becomes baseline.cu; it needs Triton, and no GPU.",
         ),
     ] = None,
@@ -86,7 +86,7 @@ def new(
     stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR=DTYPE", help="Of its tensors that have not the case's dtype."),
+        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor that differs from the case's."),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,

@@ -58,7 +58,7 @@ NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Optimize a kernel file of your repository: out comes a patch.")(
+    app.command(short_help="Optimize a kernel file of your repository, up to a patch.")(
         optimize
     )
 
