@@ -1,6 +1,7 @@
 """Runs the commands of the documents' code blocks and writes down what came of each:
 
     python -m lab.walk_docs walk PAGE... -o walked.json    # without PAGE all; adds to the file
+    python -m lab.walk_docs walk --only 'replay|report'    # the commands that match; others stay
     python -m lab.walk_docs show walked.json > docs/walked.md
 
 A page's commands run in their order in a folder of the page's own, with this checkout's commands on
@@ -22,10 +23,9 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, TypeAdapter
 
@@ -85,6 +85,9 @@ class WalkedPage(Value):
     commands: tuple[Walked, ...]
 
 
+EMPTY = WalkedPage(page="", date="", commands=())
+
+
 @dataclass
 class Walk:
     """One page's folder, and what its commands leave to those behind them."""
@@ -93,6 +96,10 @@ class Walk:
     everywhere: PageRules
     own: PageRules
     limit_s: float
+    only: str = ""
+    """A regular expression: other commands are left as they are in the file."""
+    before: Mapping[str, Walked] = field(default_factory=dict)
+    """What the file has of the page, by command."""
     exports: list[str] = field(default_factory=list)
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -104,7 +111,7 @@ class Walk:
         for one in found:
             yield self._command(one)
         for process in self.running:
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=60)
 
     def _rule(self, one: DocCommand) -> Rule | None:
@@ -113,6 +120,9 @@ class Walk:
 
     def _command(self, one: DocCommand) -> Walked:
         rule = self._rule(one) or Rule(match="")
+        if self.only and not re.search(self.only, one.text) and not rule.skip:
+            left = Walked(command=one.title, state="not walked", note="left to another time")
+            return self.before.get(one.title, left)
         if rule.skip:
             return Walked(command=one.title, state="not walked", note=rule.skip)
         text = rule.run or self._with_stand_ins(one.text)
@@ -170,7 +180,7 @@ def environment(tools: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": paths, "ROOT": str(ROOT), "COLUMNS": "100"}
 
 
-def walk(page: str, limit_s: float) -> WalkedPage:
+def walk(page: str, given: argparse.Namespace) -> WalkedPage:
     rules = TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
     found = list(commands(page, (ROOT / page).read_text()))
     with tempfile.TemporaryDirectory() as name:
@@ -184,7 +194,9 @@ def walk(page: str, limit_s: float) -> WalkedPage:
             (folder / shared).parent.mkdir(exist_ok=True)
             (folder / shared).symlink_to(ROOT / shared)
         own, everywhere = rules.get(page, PageRules()), rules["everywhere"]
-        some = tuple(Walk(folder, everywhere, own, limit_s).page(found))
+        before = {one.command: one for one in _read(given.out).get(page, EMPTY).commands}
+        one = Walk(folder, everywhere, own, given.limit_s, given.only, before)
+        some = tuple(one.page(found))
     return WalkedPage(page=page, date=datetime.date.today().isoformat(), commands=some)
 
 
@@ -221,15 +233,18 @@ def _walk(given: argparse.Namespace) -> None:
     for page in given.pages or known:
         if not list(commands(page, (ROOT / page).read_text())):
             continue
-        done = walk(page, given.limit_s)
+        done = walk(page, given)
         for one in done.commands:
             print(f"{page}: {_line(one)}", flush=True)
-        found = _read(given.out) | {page: done.model_dump()}
-        given.out.write_text(json.dumps(found, indent=1))
+        found = _read(given.out) | {page: done}
+        given.out.write_text(json.dumps([one.model_dump() for one in found.values()], indent=1))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
+def _read(path: Path) -> dict[str, WalkedPage]:
+    """What a file has, by page."""
+    pages_of = TypeAdapter(tuple[WalkedPage, ...])
+    found = pages_of.validate_json(path.read_bytes()) if path.exists() else ()
+    return {one.page: one for one in found}
 
 
 @one_line_errors()
@@ -239,6 +254,7 @@ def main() -> None:
     walking = ways.add_parser("walk")
     walking.add_argument("pages", nargs="*", metavar="PAGE")
     walking.add_argument("-o", dest="out", type=Path, default=Path("walked.json"))
+    walking.add_argument("--only", default="", metavar="REGEX")
     walking.add_argument("--limit-s", type=float, default=LIMIT_S)
     walking.set_defaults(do=_walk)
     showing = ways.add_parser("show")
@@ -251,7 +267,7 @@ def main() -> None:
 def _show(given: argparse.Namespace) -> None:
     found = _read(given.file)
     order = [page for page in pages() if page in found]
-    print(document([WalkedPage.model_validate(found[page]) for page in order]), end="")
+    print(document([found[page] for page in order]), end="")
 
 
 if __name__ == "__main__":
