@@ -133,7 +133,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     if record:
         tried = record.cases
         sentences.append(
-            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} legal"
+            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} valid"
             " shapes, times all contents"
         )
     if evaluation.device.kind == "virtual":
@@ -167,7 +167,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         " by one, NaN and infinity first; shapes and dtypes are the buffers' own",
         f"{len(record.visible)} cases are known: the tester's, and the task's with numbers that the"
         f" judge drew (seed {_seed(record)})",
-        f"{record.shared} cases were drawn from the whole legal domain before the build, for all"
+        f"{record.shared} cases were drawn from the whole valid domain before the build, for all"
         " candidates of this judge",
         f"{len(record.hidden)} cases were drawn after the build: {_hidden(record)}",
         "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"

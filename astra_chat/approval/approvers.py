@@ -50,7 +50,7 @@ PROMPTS: dict[Gate, str] = {
 }
 HELP = """\
 a  approve      {yes}
-r  reject       {no}; the planner is told why
+r  reject       {no}; the planner reads why
 e  edit         change its source in $EDITOR; your version is built and judged in its place
 l  all          approve it, and ask no more in this run
 d  difference   show all of what it changes in its parent

@@ -38,7 +38,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json on st
 
 
 def register(main: typer.Typer) -> None:
-    main.add_typer(app, name="campaign", short_help="Hold many runs by one file.")
+    main.add_typer(app, name="campaign", short_help="Run a grid of experiments from one file.")
 
 
 @app.command(START)
@@ -90,7 +90,7 @@ def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The campaign's folder.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say where each run of a campaign stands, also while it is under way."""
+    """Show the state of each run of a campaign, also while it is under way."""
     from astra_chat.campaign.index import present, read_index
 
     index = present(read_index(folder), folder)

@@ -39,7 +39,7 @@ KernelArgument = Annotated[
     Path, typer.Argument(metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.")
 ]
 RunsArgument = Annotated[
-    list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
+    list[Path], typer.Argument(metavar="DIR", help="Folders that contain runs, at any depth.")
 ]
 DeviceOption = Annotated[str, _info(_JUDGE["device"])]
 TrustOption = Annotated[bool, _info(_JUDGE["trust"])]

@@ -121,7 +121,7 @@ def _table(file: Path, found: Verification) -> RenderableType:
     lines += [Text(reason, "yellow") for reason in list(reasons)[:SHOWN]]
     if found.signed_by:
         lines.append(Text(f"signed by the key {found.signed_by}"))
-    words = f"{found.count('stands')} of {len(found.claims)} claims stand"
+    words = f"{found.count('stands')} of {len(found.claims)} claims confirmed"
     words += f", {found.count('fails')} fail" if failing else ""
     return Group(rows, *lines, Text(words, "bold red" if failing else "bold"))
 

@@ -37,7 +37,7 @@ class Ends:
         """What was tried, in one line."""
         good = self.calls - len(self.failed)
         what = f"{self.run} of the calls are run, of the others the launches recorded"
-        return f"least and greatest of every dim: {good} of {self.calls} calls are right ({what})"
+        return f"minimum and maximum of every dim: {good} of {self.calls} calls correct ({what})"
 
 
 def ends(task: Task) -> list[Case]:

@@ -75,18 +75,18 @@ class CaseScores(Value):
         """The score in one line."""
         whose = "the task's own cases"
         source = f"the baseline and of {self.also}" if self.also else "the baseline"
-        killed = f"{whose} kill {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
+        killed = f"{whose} detect {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
         refused = [score for score in self.cases if score.refused]
-        fails = f"; {len(refused)} that the baseline fails are not kept" if refused else ""
+        fails = f"; {len(refused)} that the baseline fails are discarded" if refused else ""
         if not self.mutants:
             kept = "all others are kept" if refused else "all cases are kept"
             return f"no seeded bug of {source} could be built: {kept}{fails}"
         if self.lived:
-            killed += f"; the {len(self.cases)} proposed ones kill {len(self.new)} of the"
+            killed += f"; the {len(self.cases)} proposed ones detect {len(self.new)} of the"
             killed += f" {len(self.lived)} surviving ones"
         killed += fails
         if count := len(self.dropped) - len(refused):
-            killed += f"; {count} that kill none are not kept"
+            killed += f"; {count} that detect none are discarded"
         if self.harmless:
             killed += f"; {len(self.harmless)} bugs that change no result are left out"
         return killed
@@ -132,8 +132,8 @@ class SuiteScore(Value):
 
     def lines(self) -> list[str]:
         return [
-            f"seeded bugs: the check cases kill {len(self.own)} of {len(self.mutants)}",
-            *(f"  killed by drawn cases only: {name}" for name in self.drawn),
+            f"seeded bugs: the check cases detect {len(self.own)} of {len(self.mutants)}",
+            *(f"  detected by drawn cases only: {name}" for name in self.drawn),
             *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
-            *(f"  left out, no legal case reaches it: {name}" for name in self.unreached),
+            *(f"  left out, no valid case reaches it: {name}" for name in self.unreached),
         ]
