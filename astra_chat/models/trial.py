@@ -13,7 +13,7 @@ from astra_chat.agents.reply_errors import UnusableReply, malformed
 from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.run_models import Models, RunModels
-from astra_chat.models.spec import ROLES, Role, at_address, parse
+from astra_chat.models.spec import LIVE, ROLES, Role, at_address, parse
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 QUESTION = (
@@ -40,8 +40,9 @@ def open_live(spec: str, base_url: str | None) -> Models:
     """Models of --models that answer for themselves. Raises BadInput for others."""
     spec = at_address(spec, base_url)
     roles = parse(spec)
-    if not all(one.kind == "openai" for one in roles.values()):
-        raise BadInput(f"--models {spec}: only live models can be tried: openai:MODEL")
+    if not all(one.kind in LIVE for one in roles.values()):
+        there = ", ".join(f"{kind}:MODEL" for kind in LIVE)
+        raise BadInput(f"--models {spec}: only live models can be tried: {there}")
     for one in roles.values():
         one.options.setdefault("tries", TRIES)
     return RunModels(spec, dict.fromkeys(ROLES, OpenAIModels(spec, roles)))
