@@ -122,8 +122,8 @@ def _read(status: int, inner: Mapping[str, Any], message: str, wait_s: float | N
 
 
 def _inner(body: object) -> Mapping[str, Any]:
-    """The object that describes the error: in OpenAI's form, as Google's list of one, as older vLLM's
-    without a frame, or a mere text."""
+    """The object that describes the error: in OpenAI's form, in a list (Google), without a frame
+    (older vLLM), or a mere text."""
     if isinstance(body, list):
         body = body[0] if body else None
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):

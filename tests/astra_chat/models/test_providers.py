@@ -1,4 +1,4 @@
-"""Each provider's own server, as its documentation describes it, on loopback: what is sent, what its
+"""Each provider's server, as its documentation describes it, on loopback: what is sent, what its
 errors say, and how its tokens are counted. No provider was asked with a key."""
 
 from __future__ import annotations
