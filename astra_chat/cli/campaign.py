@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
-from astra_chat.cli.options import TrustOption
+from astra_chat.cli.options import TrustOption, present
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def register(main: typer.Typer) -> None:
 
 @app.command(START)
 def start(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The campaign file.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="The campaign file.", callback=present)
+    ],
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="The campaign's folder; default: transcripts/FILE."),
@@ -87,7 +89,9 @@ def start(
 
 @app.command()
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The campaign's folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The campaign's folder.", callback=present)
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Say where each run of a campaign stands, also while it is under way."""

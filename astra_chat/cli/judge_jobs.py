@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import BAD_INPUT, ENVIRONMENT
-from astra_chat.cli.options import DeviceOption, JsonOption, RunsArgument, TrustOption
+from astra_chat.cli.options import DeviceOption, JsonOption, RunsArgument, TrustOption, present
 from astra_chat.display.notes import note
+from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
     from astra_chat.detached.packing import Carried
@@ -117,7 +118,9 @@ def pack(
 
 @app.command()
 def unpack(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Made by judge pack.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Made by judge pack.", callback=present)
+    ],
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder that the runs, or jobs, lie in.")
     ],
@@ -136,5 +139,6 @@ def _report(file: Path, carried: Carried, as_json: bool) -> None:
     for line in carried.left_out:
         note(f"left out: {line}")
     print(
-        f"{file}: {carried.jobs} open jobs, {carried.results} results, {carried.refusals} refusals"
+        f"{file}: {counted(carried.jobs, 'open job')}, {counted(carried.results, 'result')},"
+        f" {counted(carried.refusals, 'refusal')}"
     )

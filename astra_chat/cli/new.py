@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
+from astra_chat.cli.options import present
 
 if TYPE_CHECKING:
     from astra_chat.tools.new.reference_module import ReferenceFunction
@@ -40,7 +41,9 @@ ReferenceOption = Annotated[
 CasesOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
+        metavar="FILE",
+        help="Cases and ranges of dims from what `astra-chat capture` wrote.",
+        callback=present,
     ),
 ]
 
@@ -61,6 +64,7 @@ def new(
             metavar="FILE",
             help="The kernel: a CUDA file (repeat it for several), a folder of them, a flashinfer"
             "-bench Definition (.json), or a Triton kernel (.py).",
+            callback=present,
         ),
     ],
     function: FunctionOption = None,

@@ -18,7 +18,7 @@ from astra_chat.cli.new import (
     reference_function,
     require_complete,
 )
-from astra_chat.cli.options import options
+from astra_chat.cli.options import options, present
 from astra_chat.cli.run import exit_by, held
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared
@@ -65,7 +65,9 @@ def register(app: typer.Typer) -> None:
 
 @options(RunArguments, f"{OWN} {NAMES} quiet")
 def optimize(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.", callback=present)
+    ],
     into: Annotated[
         Path | None,
         typer.Option(

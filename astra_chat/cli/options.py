@@ -9,15 +9,33 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
+from astra_chat.cli.kernel_text import STDIN
 from astra_chat.options import Declared, EvaluateOptions, declared, takes
+from astra_chat.tools.task.shipped import task_folder
+from astra_vgpu.ground.errors import reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_JUDGE = declared(EvaluateOptions)
+RECORDED = ("resume", "branch")
+"""Options that name a recorded run."""
+
+
+P = TypeVar("P", Path, Path | None, list[Path])
+
+
+def present(given: P) -> P:
+    """A callback of files and folders that have to be there, - being stdin: one that is missing is
+    reported before anything is loaded. Raises BadInput."""
+    for path in given if isinstance(given, list) else [given]:
+        if path is not None and str(path) != STDIN:
+            with reading(path):
+                path.stat()
+    return given
 
 
 def _info(one: Declared) -> Any:
     flags = one.flags if one.option.flags or one.kind is bool else ()
-    return typer.Option(*flags, help=one.option.help, metavar=one.option.metavar)
+    found = present if one.name in RECORDED else None
+    return typer.Option(*flags, help=one.option.help, metavar=one.option.metavar, callback=found)
 
 
 def _typed(one: Declared) -> Any:
@@ -32,15 +50,41 @@ def options(options: type, names: str) -> Callable[[Command], Command]:
     return takes(options, names.split(), _typed)
 
 
+T = TypeVar("T", str, str | None)
+
+
+def known_task(task: T) -> T:
+    """A callback of tasks. Raises BadInput."""
+    if task is not None:
+        task_folder(task)
+    return task
+
+
 TaskArgument = Annotated[
-    str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
+    str,
+    typer.Argument(
+        metavar="TASK", help="A shipped task's name, or a task folder.", callback=known_task
+    ),
 ]
 KernelArgument = Annotated[
-    Path, typer.Argument(metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.")
+    Path,
+    typer.Argument(
+        metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.", callback=present
+    ),
 ]
 RunsArgument = Annotated[
-    list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
+    list[Path],
+    typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.", callback=present),
 ]
+RunArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.", callback=present),
+]
+TranscriptsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.", callback=present),
+]
+_JUDGE = declared(EvaluateOptions)
 DeviceOption = Annotated[str, _info(_JUDGE["device"])]
 TrustOption = Annotated[bool, _info(_JUDGE["trust"])]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED
-from astra_chat.cli.options import JsonOption, TrustOption
+from astra_chat.cli.options import JsonOption, RunArgument, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.")
-    ],
+    file: RunArgument,
     prompts: Annotated[
         bool,
         typer.Option("--prompts", help="Show the prompt of each turn, as this version writes it."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
-from astra_chat.cli.options import JsonOption, options
+from astra_chat.cli.options import JsonOption, known_task, options
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared
 
@@ -28,7 +28,11 @@ NAMES = " ".join(declared(RunArguments)).replace("approver", "approve approver")
 def run(
     task: Annotated[
         str | None,
-        typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder."),
+        typer.Argument(
+            metavar="TASK",
+            help="A shipped task's name, or a task folder.",
+            callback=known_task,
+        ),
     ] = None,
     approve: Annotated[
         bool | None,

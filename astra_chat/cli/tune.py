@@ -13,6 +13,7 @@ from astra_chat.cli.options import JsonOption, KernelArgument, TaskArgument, opt
 from astra_chat.display.notes import note
 from astra_chat.options import JudgeOptions
 from astra_chat.tools.task.expressions import assignments
+from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,7 +73,8 @@ def tune(
     from astra_chat.tools.tuning.space import read_space
 
     space = read_space(text_of(kernel), dict(map(_values, param or [])))
-    note(f"{len(space.parameters)} constants, {space.combinations:,} combinations")
+    constants = counted(len(space.parameters), "constant")
+    note(f"{constants}, {counted(space.combinations, 'combination')}")
     with open_judge(task, **judging) as judge:
         report = tuned(
             judge, space, most_points=points, judged=judged, by_shape=by_shape, tell=_tell
@@ -137,7 +139,9 @@ def _table(report: TuningReport) -> Table:
 
     from astra_chat.tools.descriptions import verdict
 
-    table = Table(title=f"{report.task}: {len(report.points)} points ranked, on {report.device}")
+    table = Table(
+        title=f"{report.task}: {counted(len(report.points), 'point')} ranked, on {report.device}"
+    )
     for name in report.start:
         table.add_column(name, justify="right")
     table.add_column("ranked", justify="right")

@@ -26,6 +26,7 @@ from astra_chat.tools.types import (
     Profile,
     Timed,
 )
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.gpu_specs import spec
 
 WIDE = 110
@@ -114,12 +115,15 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
     lines = [f"sanitizers: {_sanitizers(evaluation)}"]
     if record is not None:
         lines.append(
-            f"checked: {record.calls:,} calls on {record.cases} cases, {record.drawn} of them drawn"
-            f" at random; {record.elements:,} elements compared with the oracle"
+            f"checked: {counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
+            f" {record.drawn} of them drawn at random;"
+            f" {counted(record.elements, 'element')} compared with the oracle"
         )
         lines += [band_line(name, share) for name, share in record.band_shares.items()]
         if timed.correct.left_out:
-            lines.append(f"left out: {timed.correct.left_out} cases on which the baseline fails")
+            lines.append(
+                f"left out: {counted(timed.correct.left_out, 'case')} on which the baseline fails"
+            )
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(
         f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"

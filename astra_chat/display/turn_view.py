@@ -36,6 +36,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Profile, Timed, candidate_id
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import Contradiction, RejectedReply, RepeatedRun
 
 MAX_CHANGES = 8
@@ -110,19 +111,21 @@ def _kernel_lines(
     parent, name = _parent_of(speaker, before, texts)
     changed = changes(parent, kernel.source)
     added = [line for line in changed if line.startswith("+")]
-    counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
+    counts = f"+{len(added)} -{counted(len(changed) - len(added), 'line')} against {name}"
     shown = [line for line in changed if not line[2:].startswith("//")]
     if len(shown) > MAX_CHANGES:
         shown = [line for line in shown if line.startswith("+")][:MAX_CHANGES]
     if kernel.edits:
-        counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
+        counts += f", given as {counted(kernel.edits, 'edit')}"
     lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
     for line in shown:
         text = Text(f"  {line}", "green" if line.startswith("+") else "red")
         text.truncate(width - 2, overflow="ellipsis")
         lines.append(text)
     if len(shown) < len(changed):
-        lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
+        lines.append(
+            Text(f"  and {counted(len(changed) - len(shown), 'more changed line')}", "dim")
+        )
     return lines
 
 

@@ -26,6 +26,7 @@ from astra_chat.tools.types import (
     Timed,
     Value,
 )
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
@@ -237,7 +238,7 @@ def _cases_words(one: Rejudged) -> str:
 
 
 def _counted(cases: Mapping[str, object]) -> str:
-    return f"{len(cases)} case{'s' * (len(cases) != 1)}"
+    return counted(len(cases), "case")
 
 
 def _again(one: RecordedCandidate, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:

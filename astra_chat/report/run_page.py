@@ -17,6 +17,7 @@ from astra_chat.report.turns import Texts, texts_of
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import AnyTime, Basis, Correct, Timed
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import BROKEN_OFF, Header, Resumed, TurnEvent, Unknown
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text, task_of
@@ -146,7 +147,9 @@ def _drawings(page: RunPage, transcript: Transcript) -> Iterator[Drawing]:
     if (timing := page.timing) is not None:
         shown = timing.model_copy(update={"cases": tuple(filter(_drawable, timing.cases))})
         if hidden := len(timing.cases) - len(shown.cases):
-            page.left_out.append(f"{hidden} cases in the plots: their times cannot be true")
+            page.left_out.append(
+                f"{counted(hidden, 'case')} in the plots: their times cannot be true"
+            )
         if shown.cases:
             found += _case_drawings(page, transcript, shown)
     yield from (drawing for drawing in found if drawing is not None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED
-from astra_chat.cli.options import JsonOption, TrustOption
+from astra_chat.cli.options import JsonOption, RunArgument, TrustOption, present
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ def register(app: typer.Typer) -> None:
 def verify(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Transcripts, folders of runs, or bundles of `pack`."),
+        typer.Argument(
+            metavar="FILE",
+            help="Transcripts, folders of runs, or bundles of `pack`.",
+            callback=present,
+        ),
     ],
     measure: Annotated[
         bool, typer.Option("--measure", help="Judge the winner again on this machine.")
@@ -132,9 +136,7 @@ def _print_json(found: list[tuple[Path, Verification]]) -> None:
 
 
 def pack(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A transcript, or the folder of a run.")
-    ],
+    run: RunArgument,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="The bundle. [default: <run>.zip]")
     ] = None,
