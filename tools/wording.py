@@ -35,6 +35,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {meant}?" if meant else ""
 
 
+def choices(name: str, known: Iterable[str]) -> str:
+    """ ": use a, b or c; did you mean a?"."""
+    names = list(known)
+    return f": use {listed(names)}{did_you_mean(name, names)}"
+
+
 def invalid(problem: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     """What pydantic found wrong with a value, as a user reads it. `problem`: one of `errors()`;
     `known`: the keys that there are beside it."""
