@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,8 @@ from astra_chat.display.notes import note
 from astra_chat.display.progress_bars import LiveView
 from astra_chat.display.run_view import View
 from astra_chat.tools.progress import Progress
-from astra_chat.transcript.events import Record
+from astra_chat.transcript.events import BROKEN_OFF, Record
+from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.summary import RunSummary
 
 
@@ -47,8 +49,8 @@ class Json:
 class Live(Json):
     """Everything, as it comes."""
 
-    def __init__(self) -> None:
-        self._view = LiveView(console())
+    def __init__(self, verbose: bool = False) -> None:
+        self._view = LiveView(console(), verbose)
 
     def record(self, record: Record) -> None:
         self._view.show(record)
@@ -60,6 +62,8 @@ class Live(Json):
         self._view.close()
 
     def end(self, summary: RunSummary, transcript: Path) -> None:
+        for line in next_steps(summary, transcript):
+            print(line)
         print(f"transcript: {transcript}")
 
 
@@ -79,8 +83,26 @@ class Quiet(Json):
         print(f"transcript: {transcript}")
 
 
-def show_for(as_json: bool, quiet: bool) -> OutputMode:
-    return Json() if as_json else Quiet() if quiet else Live()
+def show_for(as_json: bool, quiet: bool, verbose: bool = False) -> OutputMode:
+    return Json() if as_json else Quiet() if quiet else Live(verbose)
+
+
+def next_steps(summary: RunSummary, transcript: Path) -> list[str]:
+    """Three commands that go on from a run that has come to its end."""
+    if summary.ended is None or summary.ended.reason in (*BROKEN_OFF, "baseline_failed"):
+        return []
+    run = str(transcript.parent if transcript.name == TRANSCRIPT else transcript)
+    steps = [(["report", run], "the run as a page, report.html")]
+    if summary.best:
+        diff = ["replay", run, "--diff", "baseline", summary.best.candidate]
+        steps.append((diff, "what the winner changes"))
+    else:
+        steps.append((["replay", run], "all that was said"))
+    steps.append((["optimize", "YOUR.cu"], "a kernel of your own, to a patch"))
+    commands = [shlex.join(["astra-chat", *words]) for words, _ in steps]
+    most = max(map(len, commands))
+    lines = [f"  {one:{most}}  {what}" for one, (_, what) in zip(commands, steps, strict=True)]
+    return ["next:", *lines]
 
 
 def print_json(summary: RunSummary, transcript: Path) -> None:

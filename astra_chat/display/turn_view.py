@@ -82,6 +82,16 @@ def repeated_text(one: RepeatedRun, scripted: bool) -> str:
     )
 
 
+def recorded_text(one: RepeatedRun) -> str:
+    """The result of the run that is repeated: the first figure that there is, and no new one."""
+    if one.ratio is None:
+        return ""
+    return (
+        f"that run's result: candidate {one.best} at {one.basis} {ratio_text(one.ratio)} the"
+        " baseline's speed; what follows is judged again"
+    )
+
+
 def chosen_text(decision: Decision | None, said: Turn) -> str:
     """Who chose the speaker of a turn."""
     if decision is None:
@@ -160,14 +170,14 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     if evaluation.confirms:
         lines.append(Text("confirmation on fresh seeds: this result is the one reported", "dim"))
     if isinstance(outcome, Timed):
-        lines += [] if first or evaluation.confirms else _came_true(outcome, before)
+        lines += [] if first or evaluation.confirms else prediction_lines(outcome, before)
         lines.append(Text(_profile_text(outcome.profile), "dim"))
     if evaluation.resources:
         lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
     return [*lines, _steps(evaluation.steps)]
 
 
-def _came_true(timed: Timed, state: RunState) -> list[Text]:
+def prediction_lines(timed: Timed, state: RunState) -> list[Text]:
     """The plan's prediction beside what came."""
     if state.round is None:
         return []
