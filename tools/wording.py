@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+QUOTED = re.compile(r"'([^']*)'")
 ALIKE = 0.5
 """Least similarity of two names of which one may be a typo of the other."""
 
@@ -54,8 +56,9 @@ def invalid(problem: Mapping[str, Any], known: Iterable[str] = ()) -> str:
             return "it is missing"
         case "literal_error":
             expected = str(problem["ctx"]["expected"])
-            hint = did_you_mean(str(value), expected.replace("'", " ").split())
-            return f"it has to be {expected.replace(chr(39), '')}{hint}"
+            names = [name for name in QUOTED.findall(expected) if name]
+            hint = did_you_mean(str(value), names)
+            return f"it has to be {listed(names) if names else expected}{hint}"
     if is_nan(value):
         return "it is not a number"
     return text.removeprefix("Value error, ").replace("Input", "it", 1)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
-from astra_chat.cli.options import TrustOption, present
+from astra_chat.cli.options import TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:

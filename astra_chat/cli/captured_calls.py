@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from astra_chat.cli.options import present
+from astra_chat.arguments import present
 from astra_chat.display.notes import note
 
 CallsOption = Annotated[

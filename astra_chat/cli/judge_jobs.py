@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import BAD_INPUT, ENVIRONMENT
-from astra_chat.cli.options import DeviceOption, JsonOption, RunsArgument, TrustOption, present
+from astra_chat.cli.options import DeviceOption, JsonOption, RunsArgument, TrustOption
 from astra_chat.display.notes import note
 from astra_chat.tools.wording import counted
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
-from astra_chat.cli.options import present
 
 if TYPE_CHECKING:
     from astra_chat.tools.new.reference_module import ReferenceFunction

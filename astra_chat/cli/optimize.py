@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 from astra_chat.cli.new import (
     CasesOption,
@@ -18,7 +19,7 @@ from astra_chat.cli.new import (
     reference_function,
     require_complete,
 )
-from astra_chat.cli.options import options, present
+from astra_chat.cli.options import options
 from astra_chat.cli.run import exit_by, held
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared

@@ -9,27 +9,13 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from astra_chat.cli.kernel_text import STDIN
+from astra_chat.arguments import present
 from astra_chat.options import Declared, EvaluateOptions, declared, takes
 from astra_chat.tools.task.shipped import task_folder
-from astra_vgpu.ground.errors import reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 RECORDED = ("resume", "branch")
 """Options that name a recorded run."""
-
-
-P = TypeVar("P", Path, Path | None, list[Path])
-
-
-def present(given: P) -> P:
-    """A callback of files and folders that have to be there, - being stdin: one that is missing is
-    reported before anything is loaded. Raises BadInput."""
-    for path in given if isinstance(given, list) else [given]:
-        if path is not None and str(path) != STDIN:
-            with reading(path):
-                path.stat()
-    return given
 
 
 def _info(one: Declared) -> Any:
@@ -75,14 +61,6 @@ KernelArgument = Annotated[
 RunsArgument = Annotated[
     list[Path],
     typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.", callback=present),
-]
-RunArgument = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.", callback=present),
-]
-TranscriptsArgument = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.", callback=present),
 ]
 _JUDGE = declared(EvaluateOptions)
 DeviceOption = Annotated[str, _info(_JUDGE["device"])]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import RunArgument
 from astra_chat.cli.exit_codes import CHECK_FAILED
-from astra_chat.cli.options import JsonOption, RunArgument, TrustOption
+from astra_chat.cli.options import JsonOption, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
 @app.command("list")
 def list_tasks(as_json: JsonOption = False) -> None:
     """List the tasks that ship with Astra."""
+    from astra_chat.display.tables import print_rows
     from astra_chat.tools.task.folder import find_task, task_names
 
     found = [find_task(name) for name in task_names()]
@@ -47,8 +48,7 @@ def list_tasks(as_json: JsonOption = False) -> None:
         ]
         print(json.dumps({"schema": LIST_SCHEMA, "tasks": rows}, indent=2))
         return
-    for task in found:
-        print(f"{task.name}: {task.summary}")
+    print_rows(("task", "what it computes"), [(task.name, task.summary) for task in found])
 
 
 @app.command()

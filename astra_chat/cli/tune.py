@@ -16,8 +16,7 @@ from astra_chat.tools.task.expressions import assignments
 from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from astra_chat.display.tables import FigureTable
     from astra_chat.tools.tuning.search import TunedPoint, TuningReport
     from astra_chat.tools.tuning.shapes import ShapeTable
 
@@ -134,12 +133,11 @@ def _by_shape(table: ShapeTable) -> str:
     return f"{words}; " + (f"not taken: {table.why}" if table.why else "taken")
 
 
-def _table(report: TuningReport) -> Table:
-    from rich.table import Table
-
+def _table(report: TuningReport) -> FigureTable:
+    from astra_chat.display.tables import FigureTable
     from astra_chat.tools.descriptions import verdict
 
-    table = Table(
+    table = FigureTable(
         title=f"{report.task}: {counted(len(report.points), 'point')} ranked, on {report.device}"
     )
     for name in report.start:

@@ -8,6 +8,7 @@ run_view         a run from its records, live and in replay
 turn_view        what a turn of the chat is shown as
 progress_bars    bars while the judge works
 output_modes     live text, result only, or JSON
+tables           lists and tables, on a terminal and on a pipe
 results_table    the table at the end of a run
 spending_view    what a run spends
 evaluation_view  evaluations and profiles

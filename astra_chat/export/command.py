@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from astra_chat.cli.options import TranscriptsArgument
+from astra_chat.arguments import TranscriptsArgument
 
 if TYPE_CHECKING:
     from astra_chat.analysis.recorded_run import RecordedRun

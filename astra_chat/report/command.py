@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from astra_chat.cli.options import TranscriptsArgument
+from astra_chat.arguments import TranscriptsArgument
 
 if TYPE_CHECKING:
     from astra_chat.transcript.reader import Transcript

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import RunArgument, present
 from astra_chat.cli.exit_codes import CHECK_FAILED
-from astra_chat.cli.options import JsonOption, RunArgument, TrustOption, present
+from astra_chat.cli.options import JsonOption, TrustOption
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
@@ -103,12 +104,12 @@ def _public_key(path: Path) -> bytes:
 def _table(file: Path, found: Verification) -> RenderableType:
     """Each kind of claim with its counts, then what fails and why some cannot be checked."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
+    from astra_chat.display.tables import FigureTable
     from astra_chat.verify.claims import by_name
 
-    rows = Table(box=None, pad_edge=False, title=str(file), title_justify="left")
+    rows = FigureTable(box=None, pad_edge=False, title=str(file), title_justify="left")
     for name in ("claim", "stands", "fails", "unchecked"):
         rows.add_column(name, justify="left" if name == "claim" else "right")
     for name, claims in by_name(found.claims).items():
