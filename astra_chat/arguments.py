@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -18,7 +19,7 @@ def present(given: P) -> P:
     reported before anything is loaded. Raises BadInput."""
     for path in given if isinstance(given, list) else [given]:
         if path is not None and str(path) != STDIN:
-            with reading(path):
+            with reading(path), suppress(NotADirectoryError):  # it may lie in an archive
                 path.stat()
     return given
 

@@ -12,7 +12,7 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Analysis, Kernel, Plan, RunRequest, TestSuite, Turn
 from astra_chat.display.turn_view import prediction_lines, turn_lines
 from astra_chat.tools.descriptions import describe_build, ratio_text, speed
-from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.text import one_line
 from astra_chat.tools.tuning.tuned import Tuning
@@ -44,8 +44,7 @@ def brief_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: i
             whole = turn_lines(said, before, texts, width)
             return [Text(shortened(kernel.words)), whole[1]]
         case BuildReport() as report:
-            first, *more = describe_build(report).splitlines()
-            return [Text(f"{report.candidate} {first}"), *map(Text, more[:2])]
+            return _build(report)
         case Evaluation() as evaluation:
             return _evaluation(evaluation, before)
         case Analysis() as analysis:
@@ -64,6 +63,16 @@ def shortened(words: str) -> str:
     if len(first) > MOST:
         return f"{first[:MOST].rsplit(' ', 1)[0]} ..."
     return first if first == line else f"{first} [...]"
+
+
+def _build(report: BuildReport) -> list[Text]:
+    """Registers from least to most, or the first lines of what is wrong."""
+    if not isinstance(report.result, Built):
+        first, *more = describe_build(report).splitlines()
+        return [Text(f"{report.candidate} {first}", "red"), *map(Text, more[:2])]
+    used = sorted(one.registers for one in report.result.resources)
+    span = f", {used[0]} to {used[-1]} registers" if used else ""
+    return [Text(f"{report.candidate} builds: {counted(len(used), 'kernel')}{span}")]
 
 
 def _evaluation(evaluation: Evaluation, before: RunState) -> list[Text]:

@@ -92,17 +92,14 @@ def next_steps(summary: RunSummary, transcript: Path) -> list[str]:
     if summary.ended is None or summary.ended.reason in (*BROKEN_OFF, "baseline_failed"):
         return []
     run = str(transcript.parent if transcript.name == TRANSCRIPT else transcript)
-    steps = [(["report", run], "the run as a page, report.html")]
-    if summary.best:
-        diff = ["replay", run, "--diff", "baseline", summary.best.candidate]
-        steps.append((diff, "what the winner changes"))
-    else:
-        steps.append((["replay", run], "all that was said"))
-    steps.append((["optimize", "YOUR.cu"], "a kernel of your own, to a patch"))
-    commands = [shlex.join(["astra-chat", *words]) for words, _ in steps]
-    most = max(map(len, commands))
-    lines = [f"  {one:{most}}  {what}" for one, (_, what) in zip(commands, steps, strict=True)]
-    return ["next:", *lines]
+    best = summary.best
+    changes = ["--diff", "baseline", best.candidate] if best else []
+    what = "what the winner changes" if best else "all that was said"
+    commands = (["report", run], ["replay", run, *changes], ["optimize", "YOUR.cu"])
+    return [
+        f"next: the run as a page; {what}; a patch for a kernel of your own",
+        *(f"  {shlex.join(['astra-chat', *words])}" for words in commands),
+    ]
 
 
 def print_json(summary: RunSummary, transcript: Path) -> None:

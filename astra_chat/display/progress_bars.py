@@ -67,14 +67,10 @@ class LiveView:
         self._speaker: Speaker = "user"
         self._since = time.monotonic()
         self._live: Live | None = None
-        if out.is_terminal:
-            self._live = Live(
-                get_renderable=self._moving, console=out, transient=True, refresh_per_second=4
-            )
 
     def show(self, record: Record) -> None:
         """Show a record; while somebody works, the moving part is under the text."""
-        if self._live is None:
+        if not self._out.is_terminal:
             self._view.show(record)
             return
         event = record.event
@@ -82,19 +78,28 @@ class LiveView:
             self._view.show(record)
             self._speaker, self._since = event.decision.speaker, time.monotonic()
             if self._speaker != "human":  # who is asked in the terminal
-                self._live.start()
+                self._begin()
             return
-        self._live.stop()
+        self.close()
         self._bars.clear()
         self._view.show(record)
 
     def progress(self, report: Report) -> None:
-        if self._live is not None:
+        if self._out.is_terminal:
             self._bars.update(report)
 
     def close(self) -> None:
         if self._live is not None:
             self._live.stop()
+        self._live = None
+
+    def _begin(self) -> None:
+        """A new one each time: rich's moves the cursor up by what it had drawn before."""
+        self.close()
+        self._live = Live(
+            get_renderable=self._moving, console=self._out, transient=True, refresh_per_second=4
+        )
+        self._live.start()
 
     def _moving(self) -> RenderableType:
         seconds = int(time.monotonic() - self._since)

@@ -26,21 +26,29 @@ def board(state: RunState, rows: int) -> RenderableType:
     """A row for the baseline and for each candidate, the last ones where there are more than
     `rows`."""
     table = Table(box=None, pad_edge=False)
-    for name in ("round", "candidate", "speed", "plan"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    judged = state.baseline.outcome if state.baseline else None
+    speed = f"{judged.basis} speed" if isinstance(judged, Timed) else "speed"
+    for name in ("round", "candidate", speed):
+        table.add_column(name, no_wrap=True)
+    table.add_column("plan")
     attempts = list(_attempts(state))
     best = state.best_of_search
     if state.baseline is not None:
-        table.add_row("0", Text(state.baseline.candidate), "1.00x", Text("the baseline"))
+        table.add_row("0", Text(state.baseline.candidate), "1.00x", _title("the baseline"))
     for number, title, attempt in attempts[-max(rows, LEAST_SHOWN) :]:
         name = attempt.kernel.candidate
         leads = best is not None and best[0].candidate == name
         style = "bold green" if leads else ""
-        speed = Text(f"{_speed(attempt)}{', best' if leads else ''}", style)
-        table.add_row(str(number), Text(name), speed, Text(title))
+        result = Text(f"{_speed(attempt)}{', best' if leads else ''}", style)
+        table.add_row(str(number), Text(name), result, _title(title))
     if state.round is not None and not state.round.attempts:
-        table.add_row(str(state.round.number), "", "", Text(state.round.plan.title))
+        table.add_row(str(state.round.number), "", "", _title(state.round.plan.title))
     return table
+
+
+def _title(words: str) -> Text:
+    """In one line, whatever room is left for it."""
+    return Text(words, no_wrap=True, overflow="ellipsis")
 
 
 def _attempts(state: RunState) -> Iterator[tuple[int, str, Attempt]]:
@@ -67,7 +75,7 @@ def doing(state: RunState, speaker: Speaker) -> str:
     """What the run does now, "judging 78c5d7c170ab (round 1 of at most 5)"."""
     step = next_step(state) if state.request is not None else None
     if speaker != "executor" or step is None:
-        return f"{speaker} is asked ({_place(state)})"
+        return f"{speaker} is asked ({_place(state, speaker)})"
     match step:
         case Score(cases=cases):
             return (
@@ -88,8 +96,9 @@ def doing(state: RunState, speaker: Speaker) -> str:
             return f"the executor works ({_place(state)})"
 
 
-def _place(state: RunState) -> str:
-    return f"round {len(state.rounds)} of at most {state.limits.rounds}"
+def _place(state: RunState, speaker: Speaker = "executor") -> str:
+    number = len(state.rounds) + (speaker == "planner")
+    return f"round {number} of at most {state.limits.rounds}" if number else "before round 1"
 
 
 def _rounds(state: RunState) -> str:

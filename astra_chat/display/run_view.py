@@ -166,7 +166,7 @@ class View:
             Text.assemble(
                 f"{record.turn:>3}  ",
                 (said.speaker, STYLES[said.speaker]),
-                (f"  {self._who_chose(said)}", "dim"),
+                ("" if self._brief else f"  {self._who_chose(said)}", "dim"),
                 (f"  {record.t:.1f} s", "dim"),
             )
         )
@@ -208,9 +208,10 @@ class View:
             self._wrapped(Text(sentence, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
-        if summary.predictions.plans:
+        ledger = ledger_lines(summary.spent, summary.seconds, summary.time_use)
+        if summary.predictions.plans and not self._brief:
             self._line(f"predictions: {summary.predictions.text}", "dim")
-        for line in ledger_lines(summary.spent, summary.seconds, summary.time_use):
+        for line in ledger[-1:] if self._brief else ledger:
             self._line(line, "dim")
         if ended.seed:
             self._line(f"seed: {ended.seed}", "dim")

@@ -62,4 +62,5 @@ def table_of(
 
 def fits(table: Table, out: Console) -> bool:
     """Whether the table needs no more than the screen has."""
-    return Measurement.get(out, out.options, table).maximum <= out.width or not out.is_terminal
+    unlimited = out.options.update(max_width=UNBOUNDED)
+    return Measurement.get(out, unlimited, table).maximum <= out.width or not out.is_terminal

@@ -57,9 +57,7 @@ def install_cpu_torch() -> None:
     build that PyPI has, which is several times larger and runs without a GPU too."""
     if _output([str(PYTHON), "-c", "import torch; print('yes')"]) == "yes":
         return
-    say(
-        "no GPU here: downloading and installing PyTorch's CPU build (750 MB on disk): about a minute"
-    )
+    say("no GPU here: downloading and installing PyTorch's CPU build (750 MB): about a minute")
     if not _pip([CPU_TORCH]) or not _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
         return
     say(f"no CPU build for this Python: installing {TORCH} as PyPI has it")
@@ -68,7 +66,7 @@ def install_cpu_torch() -> None:
 
 
 def install_astra(extras: list[str]) -> None:
-    say("downloading and installing Astra and what it needs, silently: 1 to 3 minutes")
+    say("downloading and installing Astra and what it needs silently: 1 to 3 minutes")
     # Type checkers and editors do not follow the import hook of setuptools' default mode.
     editable = ["--editable", "./tools/virtual_gpu", "--editable", ".[dev]"]
     if _pip([*editable, "--config-settings", "editable_mode=compat", *extras]):
