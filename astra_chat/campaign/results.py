@@ -176,7 +176,7 @@ def markdown(index: Index) -> str:
 
 
 ARMS_NOTE = (
-    "Each arm after as many evaluations a run as the least of the runs beside it has; best of the"
+    "Compared at equal numbers of evaluations, the smallest of the runs compared; best of the"
     " search, not confirmed."
 )
 

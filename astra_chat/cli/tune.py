@@ -66,6 +66,7 @@ def tune(
     """Tune the constants of KERNEL that it marks: 'constexpr int THREADS = 256;  // tune: 64 128
     256'. The virtual GPU ranks the combinations that build and meet every '// require: THREADS *
     ROWS <= 1024', the judge measures the first of them, and the best is confirmed."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.tools.tuning.search import tune as tuned
@@ -74,7 +75,7 @@ def tune(
     space = read_space(text_of(kernel), dict(map(_values, param or [])))
     constants = counted(len(space.parameters), "constant")
     note(f"{constants}, {counted(space.combinations, 'combination')}")
-    with open_judge(task, **judging) as judge:
+    with work_progress() as told, open_judge(task, on_progress=told, **judging) as judge:
         report = tuned(
             judge, space, most_points=points, judged=judged, by_shape=by_shape, tell=_tell
         )

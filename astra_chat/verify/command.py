@@ -107,10 +107,11 @@ def _table(file: Path, found: Verification) -> RenderableType:
     from rich.text import Text
 
     from astra_chat.display.tables import FigureTable
+    from astra_chat.tools.wording import counted
     from astra_chat.verify.claims import by_name
 
     rows = FigureTable(box=None, pad_edge=False, title=str(file), title_justify="left")
-    for name in ("claim", "stands", "fails", "unchecked"):
+    for name in ("claim", "holds", "fails", "unchecked"):
         rows.add_column(name, justify="left" if name == "claim" else "right")
     for name, claims in by_name(found.claims).items():
         counts = [sum(one.status == s for one in claims) for s in ("stands", "fails", "unchecked")]
@@ -126,8 +127,10 @@ def _table(file: Path, found: Verification) -> RenderableType:
     lines += [Text(reason, "yellow") for reason in list(reasons)[:SHOWN]]
     if found.signed_by:
         lines.append(Text(f"signed by the key {found.signed_by}"))
-    words = f"{found.count('stands')} of {len(found.claims)} claims stand"
+    words = f"{found.count('stands')} of {counted(len(found.claims), 'claim')} hold"
     words += f", {found.count('fails')} fail" if failing else ""
+    if open_claims := found.count("unchecked"):
+        words += f", {open_claims} cannot be checked here (see the reasons above)"
     return Group(rows, *lines, Text(words, "bold red" if failing else "bold"))
 
 
@@ -167,7 +170,9 @@ def pack(
     target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")
     if target.exists():
         raise BadInput(f"{target} exists already and is not overwritten: name another with -o")
-    manifest = packed(transcript, target, key=sign, license=license, build=build, trust=trust)
+    manifest = packed(
+        transcript, target, key=sign, license=license, build=build, trust=trust, tell=note
+    )
     for text in manifest.left_out:
         note(f"left out: {text}")
     print(target)

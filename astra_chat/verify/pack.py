@@ -8,7 +8,7 @@ nvcc of the same version, and no GPU.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Case, Device
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.archive import sha256_of_bytes, write_zip
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
@@ -31,6 +32,7 @@ from astra_chat.verify.bundle_claims import samples
 from astra_chat.verify.recorded import Run, opened
 from astra_chat.version import __version__
 from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import host_tool_versions
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -59,9 +61,11 @@ def pack(
     license: str = "",
     build: bool = True,
     trust: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
     """Write the bundle of a run, whole or not at all. `key`: an Ed25519 private key to sign with;
-    `build`: make machine code and launch plans again; `trust`: also where they cannot be isolated.
+    `build`: make machine code and launch plans again; `trust`: also where they cannot be isolated;
+    `tell` hears what is done.
 
     Raises BadInput where a text is not the one that its hash names or `out` cannot be written, and
     MissingDependency without a compiler.
@@ -72,7 +76,7 @@ def pack(
     with opened(transcript) as run:
         members = _members(run, out.name)
         if build:
-            members |= _code(run, trust, left_out)
+            members |= _code(run, trust, left_out, tell)
         else:
             left_out.append("machine code and launch plans: not asked for")
     manifest = Manifest(
@@ -136,7 +140,9 @@ def _license() -> str:
     return metadata.distribution("astra-chat").read_text("licenses/LICENSE") or "Apache-2.0\n"
 
 
-def _code(run: Run, trust: bool, left_out: list[str]) -> dict[str, bytes]:
+def _code(
+    run: Run, trust: bool, left_out: list[str], tell: Callable[[str], None]
+) -> dict[str, bytes]:
     """Returns machine code and plans of everything that was launched, where they are what was
     recorded."""
     transcript, task = run.transcript, run.task
@@ -150,6 +156,7 @@ def _code(run: Run, trust: bool, left_out: list[str]) -> dict[str, bytes]:
     require_trust(trust, *acting_files(task), *sources.values())
     device = judged[0].device
     names = list(dict.fromkeys(one.candidate for one in judged))
+    tell(f"building {counted(len(names) + 1, 'kernel')} again with nvcc")
     builds = build_all(task, [baseline, *(sources[name] for name in names)], device)
     built = dict(zip(["", *names], builds, strict=True))
     found: dict[str, bytes] = {}
@@ -157,13 +164,27 @@ def _code(run: Run, trust: bool, left_out: list[str]) -> dict[str, bytes]:
         hashes, cases = _wanted(judged, name)
         code = one.cubin.read_bytes() if isinstance(one, Build) else b""
         if not isinstance(one, Build) or sha256_of_bytes(code) not in hashes:
-            why = "this machine's nvcc makes another" if code else "it does not build here"
+            why = _other_code(run) if code else "it does not build here"
             left_out.append(f"machine code of {name or 'the baseline'}: {why}")
             continue
+        tell(f"recording what {name or 'the baseline'} launches")
         found[f"cubins/{sha256_of_bytes(code)}.cubin"] = code
         plans = _recorded(one, task, device, cases)
         found |= {f"plans/{plan.sha256}.json": plan.model_dump_json().encode() for plan in plans}
     return found
+
+
+def _other_code(run: Run) -> str:
+    """Why code that is built here is not the recorded one: what is known to be different."""
+    then, now = run.transcript.header.versions, host_tool_versions()
+    lines = [
+        f"{name} {then.get(name, 'unknown')} then, {now.get(name, 'none')} here"
+        for name in ("nvcc", "g++")
+        if then.get(name) != now.get(name)
+    ]
+    if not any(run.by_this_judge(one) for _, one in run.evaluations):
+        lines.append("another version of Astra gave nvcc the text")
+    return f"built here it differs from the recorded one ({'; '.join(lines) or 'same versions'})"
 
 
 def _launched(evaluations: Sequence[tuple[int, Evaluation]]) -> list[Evaluation]:
