@@ -118,7 +118,11 @@ class Terminal:
             return self._edited(asked)
         if choice != "reject":
             return decision(asked, choice)
-        while (reason := self._read("why? The planner reads it: ")) is not None:
+        while (
+            reason := self._read(
+                "why? It is recorded, and the next plan, if there is one, takes it into account: "
+            )
+        ) is not None:
             if reason.strip():
                 return decision(asked, choice, reason.strip())
         return None

@@ -41,6 +41,15 @@ class ErrorRow:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What one step of the search gained over the candidate that it changed."""
+
+    round: int
+    title: str
+    ratio: float
+
+
+@dataclass(frozen=True)
 class RunPage:
     """One run."""
 
@@ -86,11 +95,28 @@ class RunPage:
         return [(word, words.count(word)) for word in dict.fromkeys(words)]
 
     @property
-    def made_by(self) -> str:
-        """Title of the plan that led to the winner; "" without one."""
-        best = self.summary.best.candidate if self.summary.best else ""
-        plans = (r.plan.title for r in self.rounds for c in r.candidates if c.name == best)
-        return next(plans, "")
+    def gains(self) -> list[Gain]:
+        """The steps from the baseline to the winner, by what each gained in the search, the largest
+        first; none without a winner."""
+        best = self.summary.best
+        return (
+            sorted(_gains(self.summary, best.candidate), key=lambda one: -one.ratio) if best else []
+        )
+
+
+def _gains(summary: RunSummary, candidate: str) -> Iterator[Gain]:
+    """From the winner back to the baseline, each candidate once."""
+    made = {
+        attempt.candidate: (one, attempt.ratio)
+        for one in reversed(summary.rounds)
+        for attempt in one.attempts
+        if attempt.ratio
+    }
+    while candidate in made:
+        one, ratio = made.pop(candidate)
+        before = made[one.parent][1] if one.parent in made else 1.0
+        yield Gain(one.number, one.title, ratio / before)
+        candidate = one.parent
 
 
 def run_page(transcript: Transcript, identifier: str) -> RunPage:
