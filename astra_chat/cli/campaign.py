@@ -1,4 +1,4 @@
-"""`astra-chat campaign`: many runs by one file."""
+"""`astra-chat campaign`: a grid of experiments from one file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FileFirst(TyperGroup):
 
 app = typer.Typer(
     cls=FileFirst,
-    help="Many runs by one file: campaign FILE.toml begins or continues them.",
+    help="Run a grid of experiments from one file: campaign FILE.toml starts or continues it.",
     no_args_is_help=True,
 )
 
@@ -39,7 +39,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json on st
 
 
 def register(main: typer.Typer) -> None:
-    main.add_typer(app, name="campaign", short_help="Hold many runs by one file.")
+    main.add_typer(app, name="campaign", short_help="Run a grid of experiments from one file.")
 
 
 @app.command(START)
@@ -62,7 +62,7 @@ def start(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
 ) -> None:
-    """Hold all runs of FILE.toml, several at once. A run that fails does not stop the others.
+    """Run all experiments of FILE.toml, several at once. A run that fails does not stop the others.
 
     Exit code 4: runs wait for a judge or for answers; 130: interrupted, continue with --resume.
     """
@@ -95,7 +95,7 @@ def status(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Say where each run of a campaign stands, also while it is under way."""
+    """Show the state of each run of a campaign, also while it is under way."""
     from astra_chat.campaign.index import present, read_index
 
     index = present(read_index(folder), folder)

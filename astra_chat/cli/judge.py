@@ -31,7 +31,7 @@ ProfiledOption = Annotated[
     typer.Option(
         "--case",
         metavar="CASE",
-        help="Case to profile, as in task.toml; default: the one with the greatest weight.",
+        help="Case to profile, as in task.toml; default: the one with the largest weight.",
     ),
 ]
 ExplainOption = Annotated[

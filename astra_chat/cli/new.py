@@ -83,7 +83,8 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the least that is at least n.",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the smallest of these that is"
+            " at least n.",
         ),
     ] = None,
     warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,

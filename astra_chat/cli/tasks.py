@@ -53,7 +53,7 @@ def list_tasks(as_json: JsonOption = False) -> None:
 
 @app.command()
 def show(task: TaskArgument, as_json: JsonOption = False) -> None:
-    """Show the contract of a task: launcher, arguments, legal values, cases, tolerance."""
+    """Show the contract of a task: launcher, arguments, valid values, cases, tolerance."""
     from astra_chat.tools.task.folder import find_task
 
     found = find_task(task)

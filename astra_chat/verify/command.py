@@ -159,8 +159,8 @@ def pack(
 ) -> None:
     """Write a run as one self-contained file that `astra-chat verify` checks anywhere.
 
-    Machine code and launch plans are made again with this machine's nvcc and kept where they are
-    what was recorded. The recorded launchers run for that, isolated and without a GPU.
+    Machine code and launch plans are built again with this machine's nvcc, and packed if they
+    match the recorded hashes. The recorded launchers run for that, isolated and without a GPU.
     """
     from astra_chat.transcript.reader import read
     from astra_chat.verify.pack import pack as packed

@@ -1,8 +1,8 @@
 """Makes a bundle of a run: transcript, task, sources, machine code, launch plans, samples,
 environment and licence.
 
-Machine code and plans are made again here and kept where their hash is the recorded one: that needs
-nvcc of the same version, and no GPU.
+Machine code and plans are made again here, without a GPU, and packed where their hash is the
+recorded one. Machine code of the same nvcc with other bytes is packed apart.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ transcript.jsonl   every turn and every evaluation, as JSON lines
 task/              the task as it was judged
 sources/           each candidate's source
 cubins/            machine code, by its sha256
+rebuilt/           machine code that the packer built with the same nvcc, where its bytes differ
 plans/             what each launcher launches for a case, by its sha256
 samples/           all samples behind each measured time
 environment.json   versions, device, GPU, options
@@ -161,47 +162,59 @@ def _code(
     built = dict(zip(["", *names], builds, strict=True))
     found: dict[str, bytes] = {}
     for name, one in built.items():
-        hashes, cases = _wanted(judged, name)
-        code = one.cubin.read_bytes() if isinstance(one, Build) else b""
-        if not isinstance(one, Build) or sha256_of_bytes(code) not in hashes:
-            why = _other_code(run) if code else "it does not build here"
-            left_out.append(f"machine code of {name or 'the baseline'}: {why}")
+        hashes, plans = _wanted(judged, name)
+        if not isinstance(one, Build):
+            left_out.append(f"machine code of {name or 'the baseline'}: it does not build here")
             continue
+        code = one.cubin.read_bytes()
+        if sha256_of_bytes(code) in hashes:
+            found[f"cubins/{sha256_of_bytes(code)}.cubin"] = code
+        else:
+            left_out.append(f"machine code of {name or 'the baseline'}: {_other_code(run)}")
+            if _same_compiler(run):
+                found[f"rebuilt/{name or 'baseline'}.cubin"] = code
         tell(f"recording what {name or 'the baseline'} launches")
-        found[f"cubins/{sha256_of_bytes(code)}.cubin"] = code
-        plans = _recorded(one, task, device, cases)
-        found |= {f"plans/{plan.sha256}.json": plan.model_dump_json().encode() for plan in plans}
+        found |= {
+            f"plans/{plan.sha256}.json": plan.model_dump_json().encode()
+            for plan in _recorded(one, task, device, list(plans.values()))
+            if plan.sha256 in plans
+        }
     return found
 
 
+def _same_compiler(run: Run) -> bool:
+    return run.transcript.header.versions.get("nvcc") == host_tool_versions().get("nvcc")
+
+
 def _other_code(run: Run) -> str:
-    """Why code that is built here is not the recorded one: what is known to be different."""
+    """Why code that is built here is not the recorded one, and whether it is packed anyway."""
     then, now = run.transcript.header.versions, host_tool_versions()
-    lines = [
-        f"{name} {then.get(name, 'unknown')} then, {now.get(name, 'none')} here"
-        for name in ("nvcc", "g++")
-        if then.get(name) != now.get(name)
-    ]
-    if not any(run.by_this_judge(one) for _, one in run.evaluations):
-        lines.append("another version of Astra gave nvcc the text")
-    return f"built here it differs from the recorded one ({'; '.join(lines) or 'same versions'})"
+    if not _same_compiler(run):
+        here = now.get("nvcc", "none")
+        return f"it was recorded with nvcc {then.get('nvcc', 'unknown')}, here is {here}"
+    return (
+        "other bytes than the recorded ones, although nvcc is the same: its internal names depend"
+        " on the folder and on the headers of the machine; what was built here is in rebuilt/"
+    )
 
 
 def _launched(evaluations: Sequence[tuple[int, Evaluation]]) -> list[Evaluation]:
     return [one for _, one in evaluations if one.evidence is not None]
 
 
-def _wanted(judged: Sequence[Evaluation], name: str) -> tuple[set[str], list[Case]]:
+def _wanted(judged: Sequence[Evaluation], name: str) -> tuple[set[str], dict[str, Case]]:
     """Recorded hashes of a candidate's machine code, "" for the baseline, and the cases whose plans
-    are named."""
+    are named, by the hashes of these."""
     hashes: set[str] = set()
     cases: dict[str, Case] = {}
     for one in judged:
         if one.evidence is None or name not in ("", one.candidate):
             continue
         hashes.add(one.evidence.cubin_sha256 if name else one.evidence.baseline_cubin_sha256)
-        cases |= {plan.case.model_dump_json(): plan.case for plan in one.evidence.plans}
-    return hashes - {""}, list(cases.values())
+        for plan in one.evidence.plans:
+            cases[plan.plan_sha256 if name else plan.baseline_plan_sha256] = plan.case
+    cases.pop("", None)
+    return hashes - {""}, cases
 
 
 def _recorded(built: Build, task: Task, device: Device, cases: list[Case]) -> list[LaunchPlan]:
