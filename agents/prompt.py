@@ -167,13 +167,13 @@ def _state(context: ChatContext, state: RunState, where: str) -> Section:
         lines.append("no candidate is accepted as faster than the baseline so far")
     else:
         lines.append(f"best so far, kept: {state.best[0].candidate}, {speed(state.best[1])}")
-    return Section("Where the run stands", _bullets(lines))
+    return Section("State of the run", _bullets(lines))
 
 
 def _standing(context: ChatContext, state: RunState) -> Section | None:
     """How the last candidate stands, for who is not shown the earlier rounds."""
     stands = list(standings(state.rounds))
-    return Section("The last candidate stands", stands[-1].text) if stands else None
+    return Section("Result of the last candidate", stands[-1].text) if stands else None
 
 
 def _tuned(context: ChatContext, state: RunState) -> Section | None:

@@ -134,7 +134,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     if record:
         tried = record.cases
         sentences.append(
-            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} legal"
+            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} valid"
             " shapes, times all contents"
         )
     if evaluation.device.kind == "virtual":
@@ -169,7 +169,8 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         " by one, NaN and infinity first; shapes and dtypes are the buffers' own",
         f"known in advance: {counted(len(record.visible), 'case')}, the tester's, and the task's"
         f" with numbers that the judge drew (seed {_seed(record)})",
-        f"drawn from the whole domain before the build: {counted(record.shared, 'case')}, for all"
+        f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')}, for"
+        " all"
         " candidates of this judge",
         f"drawn after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"

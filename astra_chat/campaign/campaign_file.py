@@ -30,7 +30,7 @@ PLACES = {"task": "", "strategy": "", "start": "", "repeat": "", "run": ""}
 def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
     twice = next((one for i, one in enumerate(values) if one in values[:i]), None)
     if twice is not None:
-        raise ValueError(f"'{twice}' stands there twice")
+        raise ValueError(f"'{twice}' is given twice")
     return values
 
 
@@ -144,6 +144,6 @@ def _require_model(model: str) -> None:
         filled = model.format_map(PLACES)
     except (KeyError, ValueError, IndexError, AttributeError):
         there = ", ".join(f"{{{name}}}" for name in PLACES)
-        raise BadInput(f"models: '{model}': in braces stands one of {there}") from None
+        raise BadInput(f"models: '{model}': braces take one of {there}") from None
     if filled.partition(":")[0] not in RECORDINGS:
         parse(filled)

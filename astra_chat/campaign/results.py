@@ -171,13 +171,13 @@ def markdown(index: Index) -> str:
     """results.md: both tables and the totals."""
     parts = ["# Results", _table(RUN_HEADINGS, map(run_cells, index.runs))]
     if arms := arms_of(index.runs):
-        parts += ["## Arms", ARMS_NOTE, _table(ARM_HEADINGS, map(arm_cells, arms))]
+        parts += ["## Variants", ARMS_NOTE, _table(ARM_HEADINGS, map(arm_cells, arms))]
     return "\n\n".join([*parts, totals_text(index)]) + "\n"
 
 
 ARMS_NOTE = (
-    "Compared at equal numbers of evaluations, the smallest of the runs compared; best of the"
-    " search, not confirmed."
+    "Each variant after the same number of evaluations a run: the smallest number that a run of"
+    " the same group made. Best of the search, not confirmed."
 )
 
 

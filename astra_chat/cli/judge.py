@@ -44,7 +44,7 @@ MinRatioOption = Annotated[
     float | None,
     typer.Option(min=0, metavar="X", help="Exit with 1 below this speedup over the baseline."),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the verdict only, in one line.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the verdict only, on one line.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -94,7 +94,7 @@ def answer(
         str, typer.Option(metavar="NAME", help="Your name; the transcript records it.")
     ] = "",
     as_is: Annotated[
-        bool, typer.Option("--as-is", help="Give it although it contradicts the run's facts.")
+        bool, typer.Option("--as-is", help="Submit it even if it contradicts the run's facts.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

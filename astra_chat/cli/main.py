@@ -16,6 +16,7 @@ import typer
 
 from astra_chat.cli import streams
 from astra_chat.cli.exit_codes import EPILOG, exit_code_of
+from astra_chat.cli.setting_defaults import defaults
 from astra_chat.display.notes import note
 from astra_chat.version import __version__
 from astra_vgpu.ground.cache_size import limit_bytes
@@ -74,6 +75,7 @@ def log(
             source = context.get_parameter_source("cache_limit")
             typed = source is not None and source.name == "COMMANDLINE"
             raise BadInput(words if typed else str(error)) from None
+    context.default_map = defaults(context.invoked_subcommand)
     logger = logging.getLogger("astra_chat")
     logger.setLevel(log_level.name)
     if not any(isinstance(handler, _Notes) for handler in logger.handlers):
@@ -106,6 +108,7 @@ def _register_others() -> None:
         "cli.new",
         "cli.optimize",
         "cli.models",
+        "cli.config",
         "cli.mailbox",
         "cli.skill",
         "cli.mcp",

@@ -75,7 +75,7 @@ def new(
         str | None,
         typer.Option(
             metavar="EXPRESSIONS",
-            help="Of a Triton kernel: its grid, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
+            help="Grid of a Triton kernel, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
             " machine code then becomes baseline.cu; it needs Triton, and no GPU.",
         ),
     ] = None,
@@ -83,15 +83,16 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the smallest of these that is"
-            " at least n.",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n': the smallest not below n.",
         ),
     ] = None,
     warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,
     stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR=DTYPE", help="Of its tensors that have not the case's dtype."),
+        typer.Option(
+            metavar="TENSOR=DTYPE", help="Dtype of a tensor that differs from the case's."
+        ),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,

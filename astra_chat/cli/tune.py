@@ -54,7 +54,7 @@ def tune(
         bool,
         typer.Option(
             "--by-shape",
-            help="Let two choices share the shapes, where that gains on shapes held out.",
+            help="Let two choices share the shapes if that gains on held-out shapes.",
         ),
     ] = False,
     out: Annotated[

@@ -127,7 +127,7 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
             )
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(
-        f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
+        f"slowest case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
         f" ({least.ratio_low:.3f} to {least.ratio_high:.3f})"
     )
     reached = f"{timed.basis} {percent_of_limit(timed):.0f} % of the physical limit"

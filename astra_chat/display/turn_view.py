@@ -101,7 +101,7 @@ def chosen_text(decision: Decision | None, said: Turn) -> str:
     between = " or ".join(decision.legal)
     if decision.by == "model":
         return f"chosen by the selector's model between {between}"
-    return f"chosen by rule: the selector's model gave no legal choice between {between}"
+    return f"chosen by rule: the selector's model named neither {between}"
 
 
 def objection_text(objection: RejectedReply | Contradiction) -> str:
@@ -272,9 +272,9 @@ def _scores_lines(scores: CaseScores) -> list[Text]:
 
 def _case_line(scores: CaseScores, score: CaseScore) -> Text:
     if score.case in scores.dropped:
-        return Text(f"- {score.case.label}: kills none, discarded", "red")
+        return Text(f"- {score.case.label}: detects none, discarded", "red")
     new = sum(name in scores.lived for name in score.kills)
-    result = f"kills {len(score.kills)}" + (f", {new} of them new" if new else "")
+    result = f"detects {len(score.kills)}" + (f", {new} of them new" if new else "")
     return Text(f"- {score.case.label}: {score.unjudged or result}", "dim")
 
 

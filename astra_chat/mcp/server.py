@@ -256,7 +256,7 @@ def _of_mailboxes() -> list[Tool]:
             str, Field(description="Who answers: the transcript names it.")
         ] = "",
         as_is: Annotated[
-            bool, Field(description="Give it although it contradicts the run's facts.")
+            bool, Field(description="Submit it even if it contradicts the run's facts.")
         ] = False,
     ) -> Given:
         """Check an answer against schema and facts, and give it to the run."""

@@ -127,7 +127,7 @@ def _table(file: Path, found: Verification) -> RenderableType:
     lines += [Text(reason, "yellow") for reason in list(reasons)[:SHOWN]]
     if found.signed_by:
         lines.append(Text(f"signed by the key {found.signed_by}"))
-    words = f"{found.count('stands')} of {counted(len(found.claims), 'claim')} hold"
+    words = f"{found.count('stands')} of {counted(len(found.claims), 'claim')} confirmed"
     words += f", {found.count('fails')} fail" if failing else ""
     if open_claims := found.count("unchecked"):
         words += f", {open_claims} cannot be checked here (see the reasons above)"

@@ -39,7 +39,7 @@ class Ends:
         good = self.calls - len(self.failed)
         what = f"{self.run} of the calls are run, of the others the launches recorded"
         calls = counted(self.calls, "call")
-        return f"smallest and largest of every dim: {good} of {calls} correct ({what})"
+        return f"minimum and maximum of every dim: {good} of {calls} correct ({what})"
 
 
 def ends(task: Task) -> list[Case]:

@@ -99,7 +99,7 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             relations.append(_relation(relation["relation"].strip(), number))
         mark, constant = _MARK.search(line.rstrip()), _constant(line)
         if mark and constant is None:
-            raise BadInput(f"line {number}: no integer constant stands before 'tune:'; {FORM}")
+            raise BadInput(f"line {number}: no integer constant before 'tune:'; {FORM}")
         if constant is not None and (mark or constant[0] in wanted):
             name, start, end = constant
             if name in parameters:

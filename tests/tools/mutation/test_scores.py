@@ -23,8 +23,8 @@ def test_a_case_that_kills_none_is_dropped_unless_nothing_can_be_said() -> None:
     assert SCORES.dropped == (OTHER,)
     assert (SCORES.lived, SCORES.new, SCORES.survivors) == (("b", "c"), ("b",), ("c",))
     assert SCORES.summary() == (
-        "the task's own cases kill 1 of 3 seeded bugs of the baseline; the 3 proposed ones kill 1"
-        " of the 2 surviving ones; 1 case that kills none: discarded"
+        "the task's own cases detect 1 of 3 seeded bugs of the baseline; the 3 proposed ones"
+        " detect 1 of the 2 surviving ones; discarded: 1 case that detects none"
     )
 
 
@@ -33,7 +33,9 @@ def test_a_case_that_the_baseline_fails_is_not_kept() -> None:
     fails = CaseScore(case=THIRD, kills=(), unjudged="the baseline crashed", refused=True)
     scores = SCORES.model_copy(update={"cases": (*SCORES.cases[:2], fails)})
     assert scores.dropped == (OTHER, THIRD)
-    assert "; discarded: 1 case that the baseline fails; 1 case that kills none" in scores.summary()
+    assert "; discarded: 1 case that the baseline fails; discarded: 1 case that detects none" in (
+        scores.summary()
+    )
     none = scores.model_copy(update={"mutants": (), "own": ()})
     assert (
         none.dropped == (THIRD,)
@@ -74,7 +76,7 @@ def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
 def test_a_suite_names_what_it_misses() -> None:
     score = SuiteScore(mutants=("a", "b", "c"), own=("a",), drawn=("b",))
     assert score.lines() == [
-        "seeded bugs: the check cases kill 1 of 3",
-        "  killed by drawn cases only: b",
+        "seeded bugs: the check cases detect 1 of 3",
+        "  detected by drawn cases only: b",
         "  survived (possibly an equivalent mutant): c",
     ]
