@@ -169,8 +169,8 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         " by one, NaN and infinity first; shapes and dtypes are the buffers' own",
         f"known in advance: {counted(len(record.visible), 'case')}, the tester's, and the task's"
         f" with numbers that the judge drew (seed {_seed(record)})",
-        f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')}, for"
-        " all"
+        f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')},"
+        " for all"
         " candidates of this judge",
         f"drawn after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"

@@ -132,8 +132,8 @@ def list_questions(box: DirArgument, as_json: JsonOption = False) -> None:
 
     found = questions(box)
     if as_json:
-        rows = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
-        print(json.dumps({"schema": LIST_SCHEMA, "questions": rows}, indent=2))
+        documents = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
+        print(json.dumps({"schema": LIST_SCHEMA, "questions": documents}, indent=2))
         return
     rows = [(one.id, one.state, one.meta.task, one.meta.role) for one in found]
     print_rows(("id", "state", "task", "role"), rows)

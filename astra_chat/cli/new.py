@@ -83,16 +83,15 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n': the smallest not below n.",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the smallest of these that is"
+            " at least n.",
         ),
     ] = None,
     warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,
     stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TENSOR=DTYPE", help="Dtype of a tensor that differs from the case's."
-        ),
+        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor, if not the case's."),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,

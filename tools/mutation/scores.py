@@ -91,8 +91,7 @@ class CaseScores(Value):
             killed += f" {len(self.lived)} surviving ones"
         killed += fails
         if count := len(self.dropped) - len(refused):
-            which = counted(count, "case that detects", "cases that detect")
-            killed += f"; discarded: {which} none"
+            killed += f"; {counted(count, 'case')} that detect{'s' * (count == 1)} none: discarded"
         if self.harmless:
             changing = counted(len(self.harmless), "bug that changes", "bugs that change")
             killed += f"; left out: {changing} no result"

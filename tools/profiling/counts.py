@@ -267,7 +267,7 @@ def _longest_warp_rows(estimate: Estimate) -> list[_Row]:
             m.TURNS,
             estimate.turns,
             "",
-            "blocks that a slot of the busiest SM runs one after the other",
+            "blocks that a slot of the busiest SM runs in turn",
         ),
     ]
 
