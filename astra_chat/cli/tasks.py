@@ -48,7 +48,8 @@ def list_tasks(as_json: JsonOption = False) -> None:
         ]
         print(json.dumps({"schema": LIST_SCHEMA, "tasks": rows}, indent=2))
         return
-    print_rows(("task", "what it computes"), [(task.name, task.summary) for task in found])
+    rows = [(task.name, task.summary) for task in found]
+    print_rows(("task", "what it computes"), rows, one_line=True)
 
 
 @app.command()
