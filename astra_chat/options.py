@@ -223,6 +223,16 @@ class RunArguments(TypedDict, total=False):
             "HEX",
         ),
     ]
+    memory: Annotated[
+        ON_PATH,
+        Option(
+            None,
+            "Show the planner, from round 2 on, what runs in this file found (astra-chat memory);"
+            " off for none, the default.",
+            "FILE",
+            setting=True,
+        ),
+    ]
     trust: Annotated[bool, Option(False, "Run untrusted code even where it cannot be isolated.")]
     no_wait: Annotated[
         bool,

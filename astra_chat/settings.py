@@ -126,7 +126,7 @@ def checked(name: str, value: object, where: str) -> str | int | float:
     if one is None:
         raise BadInput(f"{where}: {_unknown(name)}")
     kinds = [kind for kind in get_args(one.kind) if kind is not type(None)]
-    fits = isinstance(value, str) if kinds == [str] else _is_number(value, whole=kinds == [int])
+    fits = isinstance(value, str) if str in kinds else _is_number(value, whole=kinds == [int])
     if not fits or not isinstance(value, str | int | float):
         raise BadInput(f"{where}: {name} is {_what(one)}, not {value!r}")
     least, most = one.option.least, one.option.most
