@@ -76,12 +76,20 @@ def read_settings() -> dict[str, Setting]:
     project, user = project_file(), user_file()
     found: dict[str, Setting] = {}
     if user.is_file():
-        found |= {name: Setting(value, user) for name, value in read_file(user).items()}
+        found |= _placed(read_file(user), user)
     if project is not None and project != user:
         values = read_file(project)
         _require_no_address(values, project, user)
-        found |= {name: Setting(value, project) for name, value in values.items()}
+        found |= _placed(values, project)
     return {name: found[name] for name in settable() if name in found}
+
+
+def _placed(values: dict[str, str | int | float], file: Path) -> dict[str, Setting]:
+    """What a file says, a path in it as from the file's folder."""
+    memory = values.get("memory")
+    if memory is not None and memory != "off":
+        values = {**values, "memory": str(file.parent / Path(str(memory)).expanduser())}
+    return {name: Setting(value, file) for name, value in values.items()}
 
 
 def read_file(file: Path) -> dict[str, str | int | float]:

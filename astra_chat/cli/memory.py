@@ -13,9 +13,7 @@ from astra_vgpu.ground.errors import BadInput
 app = typer.Typer(help="Keep what confirmed runs found for later runs.", no_args_is_help=True)
 FileOption = Annotated[
     Path | None,
-    typer.Option(
-        "--memory", metavar="FILE", help="The memory's file; default: the setting memory."
-    ),
+    typer.Option("--memory", metavar="FILE", help="The memory; default: the setting memory."),
 ]
 
 
@@ -92,7 +90,5 @@ def _file(given: Path | None) -> Path:
         return given
     said = read_settings().get("memory")
     if said is None or said.value == OFF:
-        raise BadInput(
-            "name the file: --memory FILE, or once for all: astra-chat config set memory"
-        )
+        raise BadInput("name the file: --memory FILE, or astra-chat config set memory FILE")
     return Path(str(said.value))

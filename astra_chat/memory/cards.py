@@ -3,16 +3,20 @@ confirmed on fresh seeds. Other runs have none."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from astra_chat.agents.evaluations import profile_of
 from astra_chat.agents.memory_cards import MemoryCard, TaskClass
 from astra_chat.agents.rounds import Round
 from astra_chat.agents.run_state import state_of
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.timing.intervals import mean_interval
+from astra_chat.tools.types import Timed
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import task_of
-from astra_chat.transcript.summary import RoundSummary, RunSummary, Timing, summarize
+from astra_chat.transcript.summary import RoundSummary, RunSummary, Speed, Timing, summarize
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
 
@@ -76,21 +80,20 @@ def _card(
     profile = profile_of(round_.parent)
     if not attempts or profile is None or (not kept and fastest and fastest.verdict == "accepted"):
         return None
-    before = getattr(round_.parent and round_.parent.outcome, "ratio", 1.0)
     speed = fastest.speed if fastest else None
-    last = (fastest or attempts[-1]).words
+    found = _over(speed, round_.parent) if speed else (None, None, None)
     return MemoryCard(
         technique=round_.plan.title[:2000],
         change=round_.plan.change[:2000],
-        outcome="gain" if kept else "failed",
-        why="" if kept else last[:2000],
+        outcome="kept" if kept else "failed",
+        why="" if kept else (fastest or attempts[-1]).words[:2000],
         task=summary.task,
         task_class=kind,
         bottleneck=profile.bottleneck,
         predicted=round_.plan.predicted_ratio,
-        found=None if speed is None else round(speed.ratio / before, 4),
-        low=None if speed is None else round(speed.low / before, 4),
-        high=None if speed is None else round(speed.high / before, 4),
+        found=found[0],
+        low=found[1],
+        high=found[2],
         confirmed=round(best.ratio, 4),
         confirmed_low=round(best.low, 4),
         confirmed_high=round(best.high, 4),
@@ -98,3 +101,14 @@ def _card(
         gpu=summary.device.name,
         runs=(summary.run,),
     )
+
+
+def _over(speed: Speed, parent: Evaluation | None) -> tuple[float, float, float]:
+    """Speed over the parent, with the interval that both leave, in quadrature."""
+    before = parent.outcome if parent is not None else None
+    assert isinstance(before, Timed), "a parent with a profile was timed"
+    low, high = mean_interval(before.cases)
+    below = math.hypot(math.log(speed.ratio / speed.low), math.log(before.ratio / low))
+    above = math.hypot(math.log(speed.high / speed.ratio), math.log(high / before.ratio))
+    ratio = speed.ratio / before.ratio
+    return round(ratio, 4), round(ratio * math.exp(-below), 4), round(ratio * math.exp(above), 4)
