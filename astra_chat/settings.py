@@ -23,7 +23,7 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_vgpu.ground.errors import BadInput, reading
 
 FILE = "astra.toml"
-DATA = ("task.toml", "transcript.jsonl", "transcript.jsonl.gz")
+DATA = ("task.toml", *(f"transcript.jsonl{ending}" for ending in ("", ".xz", ".gz")))
 """Files by which a folder is a task's or a run's."""
 KEY_NAMES = re.compile(r"(?i)^\s*[\w.\"'-]*(api_?key|secret|password|auth_?token)\b[\"']?\s*=")
 KEY_TEXTS = re.compile(r"\b(sk-[\w-]{8,}|AIza[\w-]{16,}|gsk_\w{16,}|hf_\w{16,}|xai-\w{16,})")

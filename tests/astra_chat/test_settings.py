@@ -74,7 +74,7 @@ def test_the_nearest_file_of_the_project_wins_over_the_users(place: Place) -> No
     assert project_file() == nearest and user_file() == place.user / "astra.toml"
 
 
-@pytest.mark.parametrize("name", ["task.toml", "transcript.jsonl", "transcript.jsonl.gz"])
+@pytest.mark.parametrize("name", ["task.toml", "transcript.jsonl", "transcript.jsonl.xz"])
 def test_a_tasks_and_a_runs_folder_say_nothing(place: Place, astra: Command, name: str) -> None:
     here = Path.cwd()
     (here / name).write_text("")

@@ -31,7 +31,7 @@ def test_each_plan_on_the_way_to_the_winner_is_a_card() -> None:
 
 
 def test_what_failed_says_under_which_conditions() -> None:
-    cards = cards_of(ROOT / "sglang_kernels" / "fused_add_rmsnorm" / "transcript.jsonl.gz")
+    cards = cards_of(ROOT / "sglang_kernels" / "fused_add_rmsnorm" / "transcript.jsonl.xz")
     (failed,) = [card for card in cards if card.outcome == "failed"]
     assert "cluster" in failed.why and failed.found is None and failed.bottleneck == "latency"
     assert failed.gpu.startswith("virtual GPU") and failed.basis == "estimated"
