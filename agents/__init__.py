@@ -9,6 +9,7 @@ stop_reasons      why a chat ends by its own rules
 turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
 constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes
+memory_cards      what other runs found, and when a planner sees it
 selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked
 roles/            standing instructions of each role

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from astra_chat.agents.constants import PLAN_PROMPT, PROMPT
+from astra_chat.agents.evaluations import profile_of
 from astra_chat.agents.history_text import prediction_line, round_lines
+from astra_chat.agents.memory_cards import matching
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
@@ -236,6 +238,17 @@ def _parent_cases(context: ChatContext, state: RunState) -> Section | None:
     )
 
 
+def _memory(context: ChatContext, state: RunState) -> Section | None:
+    """After the planner's own first ideas."""
+    cards = state.request.memory if state.request else ()
+    if not cards or not state.rounds:
+        return None
+    profile = profile_of(state.parent)
+    found = matching(cards, profile.bottleneck if profile else None, _basis(state))
+    lines = [MEMORY, *(card.text for card in found)]
+    return Section("What other runs found", _bullets(lines), 5)
+
+
 def _analysis(context: ChatContext, state: RunState) -> Section | None:
     """The profiler's last analysis, and which source it is about."""
     analysis, about, parent = state.analysis, state.analysed, state.parent
@@ -273,6 +286,10 @@ def _bullets(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+MEMORY = (
+    "evidence from other tasks and kernels, no rule: what gained there may lose here, and what"
+    " failed there may work here"
+)
 SINGLE_REPLIES = {
     "planner": "A plan.",
     "coder": "A kernel: the whole source of the candidate that your plan asks for.",
@@ -289,7 +306,7 @@ SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None]
     "tester": (_task, _inputs, tested, _tests, _score, _analysis),
     "planner": (
         _task, _contract, _cases, _inputs, _rules, parent_that_runs, _progress, _open_in_plan, _log,
-        _predictions, _profile, _analysis,
+        _predictions, _profile, _analysis, _memory,
     ),
     "coder": (
         _task, _contract, _cases, _inputs, _headers, parent, _parent_cases, _plan, _open_constants,

@@ -223,6 +223,16 @@ class RunArguments(TypedDict, total=False):
             "HEX",
         ),
     ]
+    memory: Annotated[
+        ON_PATH,
+        Option(
+            None,
+            "Show the planner, from round 2 on, what runs in this file found (astra-chat memory);"
+            " off for none, the default.",
+            "FILE",
+            setting=True,
+        ),
+    ]
     trust: Annotated[bool, Option(False, "Run untrusted code even where it cannot be isolated.")]
     no_wait: Annotated[
         bool,
@@ -345,7 +355,7 @@ def page() -> str:
             " evaluate`\n",
             *_table(EvaluateOptions),
             "\n## Settings\n",
-            "These may stand in astra.toml, by their name in Python (settings.md):"
+            "astra.toml may say these, by their name in Python (settings.md):"
             f" {', '.join(f'`{name}`' for name in settable())}.",
         )
     )

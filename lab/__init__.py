@@ -42,6 +42,7 @@ measure_regret      the tuner beside an exhaustive measurement
 regret              what it found, and the table
 tuning_spaces       the spaces that it studies
 compare_strategies  search strategies on equal budgets
+memory_ablation     whether a memory of other tasks helps; not run yet
 random_models       models that draw kernels at random, for it
 
 Shared, and folders:

@@ -280,6 +280,7 @@ class Session:
             rounds=request.limits.rounds,
             approval=request.approver is not None,
             strategy=request.options.strategy,
+            memory=request.memory,
         )
 
     def _take(self, said: Turn) -> None:
