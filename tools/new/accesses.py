@@ -21,8 +21,6 @@ class Uses:
     writes: bool = False
     unclear: set[str] = field(default_factory=set)
     """Functions that get it and that the files do not define."""
-    loose: bool = False
-    """A function takes it as a pointer to what is not const."""
     elements: list[str] = field(default_factory=list)
     """C types of its elements as the places name them, the first one first."""
     parameters: list[tuple[str, str]] = field(default_factory=list)
@@ -32,7 +30,6 @@ class Uses:
         self.reads |= other.reads
         self.writes |= other.writes
         self.unclear |= other.unclear
-        self.loose |= other.loose
         self.elements += [e for e in other.elements if e not in self.elements]
         self.parameters += [p for p in other.parameters if p not in self.parameters]
 

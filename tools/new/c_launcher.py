@@ -1,7 +1,8 @@
-"""A kernel file with a launcher in plain C++, and the contract's launcher around it.
+"""A file with a launcher in plain C++: a host function that launches a kernel and takes pointers,
+numbers and a stream. It may be a template over element types.
 
-A launcher is an extern "C" function, or else a host function that launches a kernel and takes
-nothing but pointers, numbers and a stream; it may be a template over element types.
+Where its parameters are those of the contract, in the contract's order, it is the launcher; else
+[binding] calls it.
 """
 
 from __future__ import annotations
@@ -12,54 +13,55 @@ from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.new.accesses import Uses, element
 from astra_chat.tools.new.draft import (
-    HEADERS,
-    MARK,
     USUAL,
     Draft,
     DraftScalar,
     Tensor,
     access_of,
     dtype_named,
-    dtype_switch,
-    head,
     is_no_size,
-    pointer,
     usual_in,
     variables_of,
 )
 from astra_chat.tools.new.layout import GUESSED, contiguous, layout_of, with_stride
 from astra_chat.tools.new.pointer_uses import Tracer
-from astra_chat.tools.new.source import BadSource, Function, Parameter, Piece, functions
+from astra_chat.tools.new.source import (
+    BadSource,
+    Function,
+    Parameter,
+    Piece,
+    code,
+    functions,
+    pieces,
+)
 from astra_chat.tools.new.stated import comment_shapes, stated
 from astra_chat.tools.new.type_variables import of_codes
-from astra_chat.tools.types import DTYPE_CODES, DTypeName
+from astra_chat.tools.types import DTypeName
 
 STREAMS = ("cudaStream_t", "CUstream", "CUstream_st *", "cudaStream_t *")
 INTEGERS = re.compile(
-    r"(const )?((unsigned|signed) )?(int|long|long long|unsigned|short|(std::)?u?int(32|64)_t"
+    r"((unsigned|signed) )?(int|long|long long|unsigned|short|(std::)?u?int(32|64)_t"
     r"|(std::)?size_t|ptrdiff_t)"
 )
-FLOATS = ("float", "double", "const float", "const double")
+FLOATS = ("float", "double")
 _LAUNCHES = ("<<<", "cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchKernelExC")
 
 
 @dataclass
 class _LauncherParameters:
-    """What the parameters gave so far; `passed` are the words that each gets in the call."""
+    """What the parameters gave so far; `passed` is what [binding] gives each."""
 
     tensors: list[Tensor] = field(default_factory=list)
     integers: list[DraftScalar] = field(default_factory=list)
     scalars: list[DraftScalar] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
-    stream: bool = False
-    dtype: bool = False
+    passed: list[object] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
     """Type variables of which the launcher takes a dtype code."""
 
 
 def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
-    """extern "C" functions; where there is none, host functions that launch a kernel and take plain
-    parameters."""
+    """extern "C" functions; where there is none, host functions that launch a kernel and that none
+    of the others calls."""
     host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
     if exported := [f for f in host if f.c_linkage]:
         return exported
@@ -67,46 +69,66 @@ def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Func
     launching = {f.name for f in host if _launches(f, pieces)}
     for _ in host:
         launching |= {name for name, called in words.items() if called & launching}
-    outer = [f for f in host if not any(f.name in w for n, w in words.items() if n != f.name)]
-    return [f for f in outer if f.name in launching and _is_plain(f)]
+    able = [f for f in host if f.name in launching and is_plain(f)]
+    return [f for f in able if not any(f.name in words[o.name] for o in able if o.name != f.name)]
 
 
 def _launches(function: Function, pieces: Sequence[Piece]) -> bool:
     return any(pieces[i].text in _LAUNCHES for i in range(function.body, function.close))
 
 
-def _is_plain(function: Function) -> bool:
-    kinds = [p.type.removeprefix("const ") for p in function.parameters]
+def value_type(parameter: Parameter) -> str:
+    """What a parameter holds, without const and references."""
+    return re.sub(r"^const |( const)?( ?&)?$", "", parameter.type)
+
+
+def is_number(kind: str) -> bool:
+    return INTEGERS.fullmatch(kind) is not None or kind in FLOATS or kind == "bool"
+
+
+def is_pointer(parameter: Parameter) -> bool:
+    """Whether it points to numbers, or to what only its function knows."""
+    return parameter.type.count("*") == 1 and "&" not in parameter.type
+
+
+def is_plain(function: Function) -> bool:
+    """Whether it takes pointers, numbers and streams alone, and a pointer among them."""
     plain = [
-        kind in STREAMS
-        or INTEGERS.fullmatch(kind)
-        or kind in FLOATS
-        or kind == "bool"
-        or (kind.count("*") == 1 and "&" not in kind)
-        for kind in kinds
+        value_type(p) in STREAMS
+        or is_number(value_type(p))
+        or (is_pointer(p) and _has_elements(p, function))
+        for p in function.parameters
     ]
-    return all(plain) and any("*" in kind for kind in kinds)
+    return all(plain) and any(is_pointer(p) for p in function.parameters)
+
+
+def _has_elements(parameter: Parameter, function: Function) -> bool:
+    kind = element(parameter.type)
+    known = dtype_named(kind) is not None or kind in ("void", *function.type_parameters)
+    return known or not re.fullmatch(r"(struct )?\w+", kind) or kind.endswith("_t")
 
 
 def draft_of(
     function: Function,
-    source: str,
-    pieces: Sequence[Piece],
+    sources: Sequence[str],
     entry: str,
-    headers: Mapping[str, str],
     shapes: Mapping[str, tuple[str, ...]],
 ) -> Draft:
-    """Read a launcher. Raises BadSource where a parameter fits no contract."""
+    """Read a launcher, which is in the first of the sources; headers follow. Raises BadSource where
+    a parameter fits no contract."""
+    source, plain = sources[0], code(pieces(sources[0]))
     letters = _letters(function)
-    reading, tracer = _LauncherParameters(), Tracer([source, *headers.values()])
+    reading, tracer = _LauncherParameters(), Tracer(sources)
     for parameter in function.parameters:
         _read(reading, parameter, function, tracer, letters)
     _take_strides(reading)
-    said = stated(function, source, pieces)
+    said = stated(function, source, plain)
+    said.comments = {contract_name(name): shape for name, shape in said.comments.items()}
     said.comments |= {name: [shape] for name, shape in shapes.items()}
-    for tensor in reading.tensors:
-        used = tracer.of(function, tensor.name)
-        said.comments.setdefault(tensor.name, list(_kernel_comments(used, source, pieces)))
+    for parameter in function.parameters:
+        used = tracer.of(function, parameter.name)
+        comments = list(_kernel_comments(used, source, plain))
+        said.comments.setdefault(contract_name(parameter.name), comments)
     integers = [n.name for n in reading.integers]
     layout = layout_of([t.name for t in reading.tensors], said, {}, {}, (), integers)
     if not all(layout.shapes.get(t.name) for t in reading.tensors):
@@ -120,7 +142,7 @@ def draft_of(
         else _variables(tensors, letters)
     )
     if USUAL in variables.values():
-        told = usual_in([source, *headers.values()])
+        told = usual_in(sources)
         variables = {v: told if d == USUAL else d for v, d in variables.items()}
     dims = tuple(layout.dims)
     draft = Draft(
@@ -134,11 +156,22 @@ def draft_of(
         require=tuple(r for r in said.relations if set(re.findall(r"[a-z_]\w*", r)) <= set(dims)),
     )
     if _fits(draft, function):
-        return replace(draft, entry=function.name, baseline=source)
-    adapter = _adapter(draft, function, reading)
-    lacking = [h for name, h in HEADERS.items() if name in adapter and h not in source]
-    includes = "".join(f"#include {header}\n" for header in lacking)
-    return replace(draft, baseline=f"{source.rstrip()}\n\n{includes}{adapter}")
+        return replace(draft, entry=function.name)
+    return replace(draft, binding=_binding(function, letters, reading))
+
+
+def _binding(
+    function: Function, letters: Mapping[str, str], reading: _LauncherParameters
+) -> dict[str, object]:
+    called = "::".join([*function.namespaces, function.name])
+    if letters:
+        called += f"<{', '.join(letters.values())}>"
+    return {"function": called, "args": reading.passed}
+
+
+def contract_name(name: str) -> str:
+    """The name in small letters: numTokens is num_tokens."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _origin(function: Function) -> str:
@@ -155,8 +188,8 @@ def _letters(function: Function) -> dict[str, str]:
                 continue
             raise BadSource(
                 function.line,
-                f"{function.name} is a template over the value {kind} {name}: add a launcher that"
-                " calls it with the values that your program uses",
+                f"{function.name} is a template over the value {kind} {name}: write a function that"
+                " calls it with a value that your program uses, in a file for --launcher",
             )
         index = re.search(r"(?i)id|index", name) is not None
         wanted = "T" if not letters else "I" if index else "Q"
@@ -171,48 +204,30 @@ def _read(
     tracer: Tracer,
     letters: Mapping[str, str],
 ) -> None:
-    kind, name = parameter.type, parameter.name
+    kind, name = value_type(parameter), contract_name(parameter.name)
     if not name and INTEGERS.fullmatch(kind):
-        reading.dtype = True  # nothing reads it: a dtype code that the launcher ignores
-        reading.passed.append("0")
-        return
-    if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) and kind not in STREAMS:
-        raise BadSource(
-            parameter.line,
-            f"the parameter '{kind} {name}' of {function.name} needs a name in small letters: names"
-            " in task.toml are small",
-        )
-    if kind in STREAMS:
-        reading.stream = True
-        reading.passed.append("stream")
+        reading.passed.append(0)  # nothing reads it: a dtype code that the launcher ignores
+    elif kind in STREAMS:
+        reading.passed.append({})
     elif "*" in kind or "[" in kind:
         reading.tensors.append(_tensor(parameter, function, tracer, letters))
-        reading.passed.append(_cast(kind, reading.tensors[-1], letters))
-    elif INTEGERS.fullmatch(kind) and (code := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
-        reading.dtype = True
-        reading.codes.append((code[1] or "t").upper())
         reading.passed.append(name)
+    elif INTEGERS.fullmatch(kind) and (found := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
+        reading.codes.append((found[1] or "t").upper())
+        reading.passed.append({"code": reading.codes[-1]})
     elif INTEGERS.fullmatch(kind):
         reading.integers.append(DraftScalar(name, "int64_t", parameter.default))
-        reading.passed.append(f"static_cast<{kind.removeprefix('const ')}>({name})")
-    elif kind in FLOATS or kind.removeprefix("const ") == "bool":
-        scalar = "float" if kind in FLOATS else "bool"
+        reading.passed.append(name)
+    elif is_number(kind) or kind in letters:
+        scalar = "bool" if kind == "bool" else "float"
         reading.scalars.append(DraftScalar(name, scalar, parameter.default))
         reading.passed.append(name)
     else:
         raise BadSource(
             parameter.line,
-            f"{function.name} takes '{kind} {name}': a launcher takes pointers to numbers,"
-            " integers, floats, bools and cudaStream_t",
+            f"{function.name} takes '{parameter.type} {parameter.name}': a launcher takes pointers"
+            " to numbers, integers, floats, bools and cudaStream_t",
         )
-
-
-def _cast(kind: str, tensor: Tensor, letters: Mapping[str, str]) -> str:
-    """The contract's void pointer as what the launcher takes."""
-    name = element(kind)
-    if name == "void":
-        return f"const_cast<void*>({tensor.name})" if tensor.loose else tensor.name
-    return pointer(tensor, f"{{{letters[name]}}}" if name in letters else name)
 
 
 def _tensor(
@@ -236,8 +251,8 @@ def _tensor(
             " tensors are numbers of 8, 16, 32 or 64 bits",
         )
     access, doubt = _access(parameter, uses)
-    loose = access == "read" and not re.search(r"\bconst\b", parameter.type)
-    return Tensor(parameter.name, access, dtype, loose=loose, doubts=(doubt,) if doubt else ())
+    name = contract_name(parameter.name)
+    return Tensor(name, access, dtype, doubts=(doubt,) if doubt else ())
 
 
 def _access(parameter: Parameter, uses: Uses) -> tuple[str, str]:
@@ -262,12 +277,10 @@ def _take_strides(reading: _LauncherParameters) -> None:
         if len(own) > 1:
             strided = replace(strided, doubts=(*tensor.doubts, doubt))
         reading.tensors[place] = strided
-        names = [*strided.stride_names, *(["1"] * inner)]
+        names: list[object] = [*strided.stride_names, *([1] * inner)]
         reading.integers = [n for n in reading.integers if n not in own]
         for integer, name in zip(own, names, strict=True):
-            reading.passed = [
-                re.sub(rf"\({integer.name}\)$", f"({name})", word) for word in reading.passed
-            ]
+            reading.passed = [name if one == integer.name else one for one in reading.passed]
 
 
 def _kernel_comments(uses: Uses, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[str, ...]]:
@@ -295,13 +308,13 @@ def _variables(
     tensors: Sequence[Tensor], letters: Mapping[str, str]
 ) -> tuple[list[Tensor], dict[str, tuple[DTypeName, ...]], bool]:
     """T for void pointers and for the dtype of a plain launcher; a variable for each template
-    parameter that a tensor has."""
-    used = {t.dtype for t in tensors}
-    named = [letter for letter in letters.values() if letter in used]
-    if not named:
+    parameter."""
+    if not letters:
         found, variables, known = variables_of(tensors)
         return list(found), variables, known
     guessed: dict[str, tuple[DTypeName, ...]] = {"I": ("int32", "int64"), "Q": ("float8_e4m3fn",)}
+    used = {t.dtype for t in tensors}
+    named = [*letters.values(), *(["T"] if "T" in used - {*letters.values()} else [])]
     return list(tensors), {letter: guessed.get(letter, USUAL) for letter in named}, False
 
 
@@ -327,41 +340,3 @@ def plain(text: str) -> str:
     text = re.sub(r"\bstd::", "", text)
     text = re.sub(r"\s*__restrict(__)?\b", "", text)
     return re.sub(r"\s*\*\s*", "* ", text).strip()
-
-
-def _adapter(draft: Draft, function: Function, reading: _LauncherParameters) -> str:
-    lines = ["// The launcher of the task's contract: its parameters follow from task.toml."]
-    if not reading.stream:
-        lines += [f"// {MARK}: {function.name} takes no stream: launch on one, pass `stream`."]
-    letters = _letters(function)
-    if letters and not draft.variables_known:
-        lines += [f"// {MARK}: the dtypes that {function.name} takes, here and in task.toml."]
-    lines += head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {")
-    called = "::".join([*function.namespaces, function.name])
-    types_given = ", ".join(f"{{{letter}}}" for letter in letters.values())
-    if len(function.template) == len(letters) and types_given:
-        called += f"<{types_given}>"
-    returns = function.returns.split()[-1]
-    call = f"{called}({', '.join(reading.passed)})"
-    if letters and draft.variables:
-        return "\n".join([*lines, *dtype_switch(draft, _statement(call, returns)), "}", ""])
-    if not reading.dtype and len(draft.dtypes) == 1:
-        code = DTYPE_CODES[draft.dtypes[0]]
-        lines.append(f"  if (dtype != {code}) return cudaErrorInvalidValue;")
-    if returns == "cudaError_t":
-        lines += head(f"  return {called}", reading.passed, ";")
-    else:
-        test = "  " if returns == "void" else "  const auto failed = "
-        lines += head(f"{test}{called}", reading.passed, ";")
-        lines += ["  if (failed != 0) return cudaErrorUnknown;"] * (returns != "void")
-        lines.append("  return cudaGetLastError();")
-    return "\n".join([*lines, "}", ""])
-
-
-def _statement(call: str, returns: str) -> str:
-    """The call as the last statement of a launcher that returns cudaError_t."""
-    if returns == "cudaError_t":
-        return f"return {call};"
-    if returns == "void":
-        return f"{call}; return cudaGetLastError();"
-    return f"return {call} != 0 ? cudaErrorUnknown : cudaGetLastError();"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.new.accesses import Uses
-from astra_chat.tools.types import DTYPE_CODES, DTYPES, DTypeName, is_float
+from astra_chat.tools.types import DTYPES, DTypeName, is_float
 
 MARK = "COMPLETE"
 """Stands where a person has to look: `tasks check` lists what is left of it."""
@@ -25,19 +25,6 @@ _USUAL_NAMED: dict[DTypeName, re.Pattern[str]] = {
     "float32": re.compile(r"<\s*float\s*[,>]|\bfloat\s*\*"),
 }
 """How a source names an element type; "half" alone may be a number."""
-C_TYPES: dict[DTypeName, str] = {
-    "float32": "float",
-    "float16": "__half",
-    "bfloat16": "__nv_bfloat16",
-    "float8_e4m3fn": "__nv_fp8_e4m3",
-    "float8_e5m2": "__nv_fp8_e5m2",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "bool": "bool",
-    "float8_e8m0fnu": "__nv_fp8_e8m0",
-}
 ELEMENTS: dict[str, DTypeName] = {
     "float": "float32", "half": "float16", "__half": "float16", "nv_half": "float16",
     "Half": "float16", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
@@ -103,8 +90,6 @@ class Tensor:
     strides: tuple[str, ...] = ()
     """Stride of each axis, an expression or "free"; empty: contiguous."""
     optional: bool = False
-    loose: bool = False
-    """It is read only, and the kernel takes it as a pointer to what is not const."""
     doubts: tuple[str, ...] = ()
     """What was guessed, for the user to confirm."""
 
@@ -154,8 +139,12 @@ class Draft:
     require: tuple[str, ...] = ()
     summary: str = ""
     baseline: str = ""
+    launcher: str = ""
+    """Text of launcher.cu; "": the task has none."""
     binding: Mapping[str, object] = field(default_factory=dict)
     """The table [binding] of task.toml; empty: baseline.cu defines the launcher."""
+    makes_tensors: bool = False
+    """The function takes tensors, so that it may allocate others."""
     unbound: tuple[str, ...] = ()
     """What is doubtful of it, for the user to confirm."""
     build_timeout_s: int = 0
@@ -252,18 +241,6 @@ def _with_dtype(tensor: Tensor, dtype: str) -> Tensor:
     return Tensor(**{**tensor.__dict__, "dtype": dtype})
 
 
-def pointer(tensor: Tensor, element: str) -> str:
-    """The contract's void pointer as one to elements of this C type."""
-    if tensor.written:
-        return f"static_cast<{element}*>({tensor.name})"
-    plain = f"static_cast<const {element}*>({tensor.name})"
-    return f"const_cast<{element}*>({plain})" if tensor.loose else plain
-
-
-HEADERS = {"__half": "<cuda_fp16.h>", "__nv_bfloat16": "<cuda_bf16.h>", "__nv_fp8": "<cuda_fp8.h>"}
-"""Headers that declare these types."""
-
-
 def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
     """Lines of a function's head, wrapped at the column of its bracket."""
     lines, margin = [f"{start}("], " " * (len(start) + 1)
@@ -274,27 +251,3 @@ def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
             lines.append(margin)
         lines[-1] += word
     return lines
-
-
-def dtype_switch(draft: Draft, call: str) -> list[str]:
-    """Lines that choose by the dtype codes; `call` is one launch with {T}, {Q} for the C types."""
-    if not draft.variables:
-        return [f"  {call}"]
-    if len(draft.variables) == 1:
-        (variable,) = draft.variables
-        cases = [
-            f"    case {DTYPE_CODES[name]}: {_typed(call, {variable: name})}"
-            for name in sorted(draft.dtypes, key=DTYPE_CODES.__getitem__)
-        ]
-        return ["  switch (dtype) {", *cases, "    default: return cudaErrorInvalidValue;", "  }"]
-    lines = []
-    for types in draft.types:
-        test = " && ".join(f"{draft.code_name(v)} == {DTYPE_CODES[d]}" for v, d in types.items())
-        lines += [f"  if ({test}) {{", f"    {_typed(call, types)}", "  }"]
-    return [*lines, "  return cudaErrorInvalidValue;"]
-
-
-def _typed(call: str, types: Mapping[str, DTypeName]) -> str:
-    for variable, name in types.items():
-        call = call.replace(f"{{{variable}}}", C_TYPES[name])
-    return call

@@ -112,7 +112,8 @@ def draft_of(
         require=_relations(said, dims),
         origin=f"{export.name} of the {export.kind} extension",
     )
-    return replace(draft, baseline=file, **binding_of(export, given, draft))
+    bound = binding_of(export, given, draft)
+    return replace(draft, baseline=file, makes_tensors=True, **bound)
 
 
 def _without_copies(
@@ -219,7 +220,6 @@ def _tensor(
         dtype=dtype_of(tensor, facts, said, uses),
         shape=shape,
         strides=strides,
-        loose=uses.loose and access == "read",
         doubts=tuple(doubt for doubt in doubts if doubt),
     )
 

@@ -204,8 +204,6 @@ class Tracer:
             uses.elements = [e for e in uses.elements if e not in function.type_parameters]
             if re.search(r"\bconst\b", parameter.type):
                 uses.reads, uses.writes, uses.unclear = True, False, set()
-            else:
-                uses.loose = True
         return uses
 
 

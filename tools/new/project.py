@@ -72,12 +72,12 @@ def project_of(
     for folder in searched:
         if not folder.is_dir():
             raise BadInput(f"{folder} is no folder")
-    source = "\n".join(_text(path) for path in files)
+    source = "\n".join(text_of(path) for path in files)
     near = [folder for path in files for folder in _near(path.resolve())]
     found, used = _included(files, [folder.resolve() for folder in folders], near, root, defines)
     places = {path.resolve().parent for path in files}
     top = Path(os.path.commonpath([*places, *(p.parent for p in found), *used]))
-    headers = {_name(path, top): _text(path) for path in sorted(found)}
+    headers = {_name(path, top): text_of(path) for path in sorted(found)}
     own = [*dict.fromkeys(path.resolve().parent for path in files), *used]
     include = tuple(dict.fromkeys(_folder(folder, top) for folder in own)) if headers else ()
     return Project(source, headers, include, tuple(f"-D{name}" for name in defines))
@@ -94,7 +94,8 @@ def _name(path: Path, top: Path) -> str:
     return name
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Raises BadInput where it cannot be read."""
     with reading(path):
         return path.read_text()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
-from astra_chat.tools.new.draft import Draft, Tensor
+from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
 from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
@@ -58,11 +58,9 @@ class Tried:
 
 def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     """Builds and records a draft. Raises MissingDependency without nvcc."""
-    if not draft.binding:
-        return Tried(draft, project)
-    binding = {key: value for key, value in draft.binding.items() if key != "returns"}
-    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
-    roomy = replace(draft, tensors=(*draft.tensors, *more), binding=binding)
+    if MARK in draft.baseline:
+        return Tried(draft, project)  # there is no kernel yet
+    roomy = _roomy(draft)
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
         seen = trial.seen(roomy, project)
@@ -83,6 +81,15 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _roomy(draft: Draft) -> Draft:
+    """The draft with room for what a function of tensors makes itself."""
+    if not draft.makes_tensors:
+        return draft
+    binding = {key: value for key, value in draft.binding.items() if key != "returns"}
+    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
+    return replace(draft, tensors=(*draft.tensors, *more), binding=binding)
 
 
 def tried_again(folder: Path, notes: Sequence[str]) -> tuple[str, ...]:
