@@ -125,7 +125,7 @@ def new(
         except BadInput as error:
             again = f"astra-chat tasks update {made} --calls {calls} --domain"
             raise BadInput(f"{error}; {made}/ is there without them: {again}") from None
-    if calls or function_of_pytorch:
+    if calls:
         notes = tried_again(made, notes)
     if left := marks(made):
         print("Complete these places, in this order:")

@@ -8,7 +8,7 @@ Where its parameters are those of the contract, in the contract's order, it is t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.new.accesses import Uses, element
@@ -59,9 +59,11 @@ class _LauncherParameters:
     """Type variables of which the launcher takes a dtype code."""
 
 
-def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
+def launchers(
+    defined: Sequence[Function], pieces: Sequence[Piece], objects: Container[str] = ()
+) -> list[Function]:
     """extern "C" functions; where there is none, host functions that launch a kernel and that none
-    of the others calls."""
+    of the others calls. `objects` are types that no tensor is made of."""
     host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
     if exported := [f for f in host if f.c_linkage]:
         return exported
@@ -69,7 +71,7 @@ def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Func
     launching = {f.name for f in host if _launches(f, pieces)}
     for _ in host:
         launching |= {name for name, called in words.items() if called & launching}
-    able = [f for f in host if f.name in launching and is_plain(f)]
+    able = [f for f in host if f.name in launching and is_plain(f, objects)]
     return [f for f in able if not any(f.name in words[o.name] for o in able if o.name != f.name)]
 
 
@@ -91,21 +93,16 @@ def is_pointer(parameter: Parameter) -> bool:
     return parameter.type.count("*") == 1 and "&" not in parameter.type
 
 
-def is_plain(function: Function) -> bool:
+def is_plain(function: Function, objects: Container[str] = ()) -> bool:
     """Whether it takes pointers, numbers and streams alone, and a pointer among them."""
     plain = [
         value_type(p) in STREAMS
         or is_number(value_type(p))
-        or (is_pointer(p) and _has_elements(p, function))
+        or value_type(p) in function.type_parameters
+        or (is_pointer(p) and element(p.type) not in objects)
         for p in function.parameters
     ]
     return all(plain) and any(is_pointer(p) for p in function.parameters)
-
-
-def _has_elements(parameter: Parameter, function: Function) -> bool:
-    kind = element(parameter.type)
-    known = dtype_named(kind) is not None or kind in ("void", *function.type_parameters)
-    return known or not re.fullmatch(r"(struct )?\w+", kind) or kind.endswith("_t")
 
 
 def draft_of(
@@ -244,15 +241,10 @@ def _tensor(
     if kind == "void":
         named = (dtype_named(word) for word in uses.elements)
         dtype = next((d for d in named if d), "T")
-    if dtype is None:
-        raise BadSource(
-            parameter.line,
-            f"{function.name} takes '{parameter.type} {parameter.name}': the elements of a task's"
-            " tensors are numbers of 8, 16, 32 or 64 bits",
-        )
     access, doubt = _access(parameter, uses)
-    name = contract_name(parameter.name)
-    return Tensor(name, access, dtype, doubts=(doubt,) if doubt else ())
+    doubts = [doubt, "" if dtype else f"{kind} is no dtype of a contract: these are its bytes"]
+    name, told = contract_name(parameter.name), tuple(one for one in doubts if one)
+    return Tensor(name, access, dtype or "uint8", doubts=told)
 
 
 def _access(parameter: Parameter, uses: Uses) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.kernel_folder import kernel_files
 from astra_chat.tools.new.project import Project, Search, project_of, text_of
 from astra_chat.tools.new.source import BadSource, Function, Piece, code, functions, pieces
-from astra_chat.tools.new.structs import Fields, structs_in
+from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.new.trial import tried
 from astra_chat.tools.new.triton_launch import TritonLaunch
@@ -195,6 +195,10 @@ def draft_of(
     )
 
 
+def _is_host(function: Function, structs: Structs) -> bool:
+    return not function.on_device and c_launcher.is_plain(function, structs.objects)
+
+
 def _has(defined: Sequence[Function], name: str | None) -> bool:
     return any(function.name == name for function in defined)
 
@@ -205,13 +209,11 @@ def _launcher(
     """A launcher of the file; or what is written around another function or a kernel. Raises
     BadInput where neither is there, or the choice is open."""
     defined = functions(plain)
-    found = c_launcher.launchers(defined, plain)
-    found += [f for f in defined if f.name == name and not f.on_device and c_launcher.is_plain(f)]
+    structs = structs_of(sources)
+    found = c_launcher.launchers(defined, plain, structs.objects)
+    found += [f for f in defined if f.name == name and _is_host(f, structs)]
     if found and name in (None, *(f.name for f in found)):
         return found[_chosen([f.name for f in found], name, "has the launchers")], ""
-    structs: dict[str, Fields] = {}
-    for source in sources:
-        structs = structs_in(code(pieces(source))) | structs
     able = [f for f in defined if written.is_written(f, structs)]
     host = [f for f in able if not f.on_device and f.name == name]
     kernels = [f for f in able if "__global__" in f.returns]
@@ -236,8 +238,10 @@ def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:
 def _no_launcher(defined: Sequence[Function], name: str | None, others: Sequence[str]) -> str:
     kernels = [f.name for f in defined if "__global__" in f.returns]
     if name and others:
-        there = "takes what no contract holds" if _has(defined, name) else "is not there"
-        return f"the function '{name}' {there}; it has {', '.join(others)}"
+        offered = f"it has {', '.join(others)}"
+        if not _has(defined, name):
+            return f"there is no function '{name}'; {offered}"
+        return f"{name} takes what no contract holds: {offered}; or write one, for --launcher"
     if not kernels:
         return "there is no CUDA kernel (__global__) in it"
     return (

@@ -35,7 +35,9 @@ ELEMENTS: dict[str, DTypeName] = {
     "uint8_t": "uint8", "unsigned char": "uint8", "int": "int32", "int32_t": "int32",
     "uint32_t": "int32", "unsigned": "int32", "unsigned int": "int32", "int64_t": "int64",
     "long": "int64", "long long": "int64", "uint64_t": "int64", "unsigned long long": "int64",
-    "bool": "bool",
+    "bool": "bool", "char": "int8", "float2": "float32", "float4": "float32", "half2": "float16",
+    "__half2": "float16", "__nv_bfloat162": "bfloat16", "nv_bfloat162": "bfloat16",
+    "int2": "int32", "int4": "int32", "uint2": "int32", "uint4": "int32", "char4": "int8",
 }  # fmt: skip
 """Element types of pointers that the contract knows, without their namespaces."""
 PER_COLUMN = ("weight", "weights", "gamma", "beta", "bias", "scale", "w", "b")

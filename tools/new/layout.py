@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from astra_chat.tools.new.draft import PER_COLUMN
 from astra_chat.tools.new.stated import Shape, Stated
 
 _NAME = re.compile(r"[a-z_]\w*")
@@ -173,9 +174,10 @@ def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str
     """Where only some extents are known, the likeliest shape with these."""
     axes = {axis: extent for (name, axis), extent in layout.sizes.items() if name == tensor}
     rank = stated.ranks.get(tensor) or max((a + 1 if a >= 0 else -a for a in axes), default=0)
-    if tensor in layout.shapes or not axes or not dims:
+    if tensor in layout.shapes or not rank or not dims:
         return
-    usual = (*(dims[:1] if rank > 1 else ()), *("1",) * (rank - 2), dims[-1])
+    last = dims[-1] if axes or rank > 1 or tensor.lower() in PER_COLUMN else dims[0]
+    usual = (*(dims[:1] if rank > 1 else ()), *("1",) * (rank - 2), last)
     layout.shapes[tensor] = tuple(
         axes.get(place) or axes.get(place - rank) or usual[place] for place in range(rank)
     )

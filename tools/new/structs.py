@@ -1,33 +1,54 @@
-"""Fields of the plain structs that a project's files define."""
+"""Structs and classes that a project's files define: which have plain fields, and which are objects
+rather than elements of a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from astra_chat.tools.new.source import Parameter, Piece, closing, spaced
+from astra_chat.tools.new.source import Parameter, Piece, closing, code, pieces, spaced
 
 _NO_FIELDS = frozenset("static using typedef enum struct class friend template union".split())
 Fields = tuple[Parameter, ...]
 
 
-def structs_in(pieces: Sequence[Piece]) -> dict[str, Fields]:
-    """The fields of each struct without bases and constructors, by its name; `pieces` is code without directives.
-    What is no plain field, such as an array, is not among them."""
-    found: dict[str, Fields] = {}
+@dataclass
+class Structs:
+    """What is known of them, by name."""
+
+    fields: dict[str, Fields] = field(default_factory=dict)
+    """The plain fields of each that has no base and no constructor; arrays are not among them."""
+    objects: set[str] = field(default_factory=set)
+    """Those with pointers or functions in them: no kernel's tensor is made of such."""
+
+
+def structs_of(sources: Iterable[str]) -> Structs:
+    """The structs of sources, of which the first counts most."""
+    found = Structs()
+    for source in sources:
+        for name, has_base, body in _bodies(code(pieces(source))):
+            texts = [p.text for p in body]
+            if "*" in texts or "(" in texts:
+                found.objects.add(name)
+            made = any(one == name and after == "(" for one, after in pairwise(texts))
+            if not (made or has_base) and (fields := tuple(_fields(body))):
+                found.fields.setdefault(name, fields)
+    return found
+
+
+def _bodies(pieces: Sequence[Piece]) -> Iterator[tuple[str, bool, Sequence[Piece]]]:
+    """Name, whether it has bases, and what stands between the braces."""
     for at, piece in enumerate(pieces[:-3]):
         if piece.text not in ("struct", "class") or pieces[at - 1].text == "enum":
             continue
         opened = next((i for i in range(at, min(at + 12, len(pieces))) if pieces[i].text == "{"), 0)
         words = [p.text for p in pieces[at + 1 : opened]] if opened else []
-        if not words or {":", ";", "<", "="} & {*words}:
+        if not words or {";", "<", "="} & {*words}:
             continue
-        name = words[-2] if words[-1] == "final" and words[1:] else words[-1]
-        body = pieces[opened + 1 : closing(pieces, opened)]
-        made = any(one.text == name and after.text == "(" for one, after in pairwise(body))
-        if not made and (fields := tuple(_fields(body))):
-            found.setdefault(name, fields)
-    return found
+        bare = words[: words.index(":")] if ":" in words else words
+        name = next((word for word in reversed(bare) if word not in ("final", ")")), "")
+        yield name, ":" in words, pieces[opened + 1 : closing(pieces, opened)]
 
 
 def _fields(body: Sequence[Piece]) -> Iterator[Parameter]:
@@ -36,7 +57,7 @@ def _fields(body: Sequence[Piece]) -> Iterator[Parameter]:
         text = body[index].text
         if text == "{":
             index = closing(body, index)
-            if body[start : index + 1] and any(p.text == "(" for p in body[start:index]):
+            if any(p.text == "(" for p in body[start:index]):
                 start = index + 1  # a function with its body
         elif text == ":" and index - start == 1:
             start = index + 1  # public:
@@ -59,8 +80,7 @@ def _declared(words: Sequence[Piece]) -> Iterator[Parameter]:
             return
         kind = kind or [text for text in part[: end - 1] if text != "*"]
         stars = ["*"] * part[:end].count("*")
-        line = words[0].token.line
-        yield Parameter(spaced([*kind, *stars]), part[end - 1], default, line)
+        yield Parameter(spaced([*kind, *stars]), part[end - 1], default, words[0].token.line)
 
 
 def _parts(texts: Sequence[str]) -> Iterator[list[str]]:

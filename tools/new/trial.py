@@ -72,8 +72,12 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
             return Tried(draft, project, (seen,))
+        drafted = draft
         draft, notes = _told(draft, seen)
-        last = trial.seen(draft, project)
+        if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
+            last = trial.seen(draft, project)
+        else:
+            last = trial.task(draft, project) or seen.of_kept(draft)
         failed = [last] if isinstance(last, str) else last.failed_lines()
         draft = replace(draft, build_timeout_s=trial.limit_s())
         if draft.build_timeout_s:
@@ -81,6 +85,12 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _made(draft: Draft) -> tuple[object, object]:
+    """What the contract provides memory for that a function makes."""
+    workspaces = [tensor for tensor in draft.tensors if tensor.access == "workspace"]
+    return draft.binding.get("returns"), workspaces
 
 
 def _roomy(draft: Draft) -> Draft:
@@ -137,8 +147,23 @@ class _Trial:
         made = self._tried(draft, project)
         return made if isinstance(made, str) else _recorded(*made)
 
+    def task(self, draft: Draft, project: Project) -> str:
+        """Why there is no such task; "" where there is one."""
+        try:
+            load_task(self._written(draft, project))
+        except BadInput as error:
+            return str(error).replace(f"{self.scratch}/{self.count}/", "")
+        return ""
+
     def _tried(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
         """The task and its baseline; or why there is none."""
+        made = _built(self._written(draft, project))
+        if not isinstance(made, str):
+            self.cpu_s = max(self.cpu_s, made[1].cpu_s)
+        return made
+
+    def _written(self, draft: Draft, project: Project) -> Path:
+        """A new folder of the draft."""
         self.count += 1
         folder = self.scratch / str(self.count)
         patient = replace(draft, build_timeout_s=PATIENCE_S)
@@ -146,10 +171,7 @@ class _Trial:
         for file, text in texts.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text(text)
-        made = _built(folder)
-        if not isinstance(made, str):
-            self.cpu_s = max(self.cpu_s, made[1].cpu_s)
-        return made
+        return folder
 
 
 def _built(folder: Path) -> tuple[Task, Build] | str:
@@ -180,6 +202,16 @@ class _Seen:
     plans: list[LaunchPlan] = field(default_factory=list)
     unplanned: str = ""
     """Why there are no plans."""
+
+    def of_kept(self, draft: Draft) -> _Seen:
+        """Without the cases of dtypes that the draft has no more."""
+        kept = [
+            at
+            for at, case in enumerate(self.cases)
+            if all(dtype in draft.variables[v] for v, dtype in _dtypes(draft, case).items())
+        ]
+        cases, calls = [self.cases[at] for at in kept], [self.calls[at] for at in kept]
+        return replace(self, cases=cases, calls=calls)
 
     def works(self, at: int) -> bool:
         return not _failure(self.calls[at])

@@ -4,7 +4,7 @@ is a template over numbers. It becomes launcher.cu of the task, for the user to 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.new.accesses import element
@@ -15,9 +15,9 @@ from astra_chat.tools.new.c_launcher import (
     is_pointer,
     value_type,
 )
-from astra_chat.tools.new.draft import MARK, dtype_named, head
+from astra_chat.tools.new.draft import MARK, head
 from astra_chat.tools.new.source import Function, Parameter
-from astra_chat.tools.new.structs import Fields
+from astra_chat.tools.new.structs import Fields, Structs
 
 FILE = "launcher.cu"
 _BLANKS = re.compile(r"\s*(__restrict__|__restrict|__grid_constant__)\b")
@@ -33,7 +33,7 @@ _MOST_DEEP = 3
 class _Around:
     """The function as it is written: parameters, what comes before the call, what is passed."""
 
-    structs: Mapping[str, Fields]
+    structs: Structs
     types: Sequence[str]
     """Template parameters that are types."""
     parameters: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Around:
         """Takes the fields of a struct one by one."""
         for one in fields:
             kind = value_type(one)
-            if inner := self.structs.get(_bare(kind)):
+            if inner := self.structs.fields.get(_bare(kind)):
                 if deep < _MOST_DEEP and "*" not in kind:
                     self.fill(inner, f"{path}.{one.name}", f"{within}_{one.name}", deep + 1)
             elif kind in STREAMS:
@@ -67,10 +67,10 @@ class _Around:
                 self.lines.append(f"  // {MARK}: {path}.{one.name} is a {one.type}: fill it in")
 
     def is_element(self, kind: str) -> bool:
-        return kind == "void" or kind in self.types or dtype_named(kind) is not None
+        return kind not in self.structs.objects
 
 
-def is_written(function: Function, structs: Mapping[str, Fields]) -> bool:
+def is_written(function: Function, structs: Structs) -> bool:
     """Whether a plain function can be written around it: among what it takes are pointers."""
     if function.is_method or function.name == "main":
         return False
@@ -78,7 +78,7 @@ def is_written(function: Function, structs: Mapping[str, Fields]) -> bool:
     return any("*" in parameter for parameter in around.parameters)
 
 
-def written_launcher(function: Function, structs: Mapping[str, Fields]) -> str:
+def written_launcher(function: Function, structs: Structs) -> str:
     """The text of launcher.cu."""
     around = _around(function, structs)
     kernel = "__global__" in function.returns
@@ -119,8 +119,8 @@ def name_of(function: Function) -> str:
 _TYPES = ("typename", "class")
 
 
-def _around(function: Function, structs: Mapping[str, Fields]) -> _Around:
-    around = _Around(structs, function.type_parameters)
+def _around(function: Function, structs: Structs) -> _Around:
+    around, kernel = _Around(structs, function.type_parameters), "__global__" in function.returns
     for parameter in function.parameters:
         kind = value_type(parameter)
         if kind in STREAMS:
@@ -128,7 +128,7 @@ def _around(function: Function, structs: Mapping[str, Fields]) -> _Around:
             around.passed.append(around.stream)
         elif is_number(kind) or kind in function.type_parameters:
             around.passed.append(around.take(kind, parameter.name))
-        elif is_pointer(parameter) and around.is_element(element(parameter.type)):
+        elif is_pointer(parameter) and (kernel or around.is_element(element(parameter.type))):
             around.passed.append(around.take(parameter.type, parameter.name))
         else:
             around.passed.append(_object(around, parameter))
@@ -140,7 +140,7 @@ def _object(around: _Around, parameter: Parameter) -> str:
     kind = _bare(parameter.type)
     name = parameter.name or f"unnamed_{len(around.passed)}"
     around.names.add(name)
-    if fields := around.structs.get(kind):
+    if fields := around.structs.fields.get(kind):
         around.lines.append(f"  {kind} {name}{{}};")
         around.fill(fields, name, contract_name(name))
     else:

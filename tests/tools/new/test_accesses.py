@@ -50,6 +50,6 @@ def test_fields_and_signs() -> None:
 
 def test_uses_add_up() -> None:
     uses = Uses(reads=True, elements=["float"])
-    uses.add(Uses(writes=True, unclear={"f"}, elements=["float", "int"], loose=True))
-    assert uses.reads and uses.writes and uses.loose and uses.unclear == {"f"}
+    uses.add(Uses(writes=True, unclear={"f"}, elements=["float", "int"]))
+    assert uses.reads and uses.writes and uses.unclear == {"f"}
     assert uses.elements == ["float", "int"]
