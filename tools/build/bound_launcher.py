@@ -75,7 +75,8 @@ def _call(binding: Binding, types: Sequence[tuple[str, DTypeName]] = ()) -> str:
         return f'::astra::operators("{binding.operator}", astra_values)'
     name, opened, arguments = (binding.function or "").partition("<")
     for variable, dtype in types:
-        arguments = re.sub(rf"\b{variable}\b", C_TYPES[dtype], arguments)
+        element = binding.elements.get(dtype, C_TYPES[dtype])
+        arguments = re.sub(rf"\b{variable}\b", element, arguments)
     function = f"&::{name}{opened}{arguments}"
     if binding.signature:
         result, _, parameters = binding.signature.partition("(")

@@ -8,7 +8,7 @@ Where its parameters are those of the contract, in the contract's order, it is t
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.new.accesses import Uses, element
@@ -32,11 +32,14 @@ from astra_chat.tools.new.source import (
     Piece,
     code,
     functions,
+    macros_of,
     pieces,
+    spaced,
+    split,
 )
 from astra_chat.tools.new.stated import comment_shapes, stated
 from astra_chat.tools.new.type_variables import of_codes
-from astra_chat.tools.types import DTypeName
+from astra_chat.tools.types import C_TYPES, DTypeName
 
 STREAMS = ("cudaStream_t", "CUstream", "CUstream_st *", "cudaStream_t *")
 INTEGERS = re.compile(
@@ -44,6 +47,10 @@ INTEGERS = re.compile(
     r"|(std::)?size_t|ptrdiff_t)"
 )
 FLOATS = ("float", "double")
+_CUDAS = ("half", "nv_bfloat16", *C_TYPES.values())
+"""Names of CUDA's own element types."""
+_NAMED = {"I": re.compile(r"(?i)id|index"), "Q": re.compile(r"(?i)quant|fp8|code")}
+"""Type variables by the names of template parameters."""
 _LAUNCHES = ("<<<", "cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchKernelExC")
 
 
@@ -63,20 +70,45 @@ def launchers(
     defined: Sequence[Function], pieces: Sequence[Piece], objects: Container[str] = ()
 ) -> list[Function]:
     """extern "C" functions; where there is none, host functions that launch a kernel and that none
-    of the others calls. `objects` are types that no tensor is made of."""
+    of the others calls. `pieces` are all of the file, `objects` types that no tensor is made of."""
     host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
     if exported := [f for f in host if f.c_linkage]:
         return exported
-    words = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}
-    launching = {f.name for f in host if _launches(f, pieces)}
-    for _ in host:
-        launching |= {name for name, called in words.items() if called & launching}
-    able = [f for f in host if f.name in launching and is_plain(f, objects)]
-    return [f for f in able if not any(f.name in words[o.name] for o in able if o.name != f.name)]
+    able = [f for f in launching(defined, pieces) if is_plain(f, objects)]
+    return outermost(able, pieces)
 
 
-def _launches(function: Function, pieces: Sequence[Piece]) -> bool:
-    return any(pieces[i].text in _LAUNCHES for i in range(function.body, function.close))
+def launching(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
+    """Host functions that launch a kernel or call one that does, by macros too."""
+    found = {*_LAUNCHES, *(f.name for f in defined if "__global__" in f.returns)}
+    said = _said(defined, pieces)
+    host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
+    return [f for f in host if said[f.name] & found]
+
+
+def outermost(able: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
+    """Those that none of the others calls; one of each name, the longest."""
+    longest = {one.name: one for one in sorted(able, key=lambda f: f.close - f.body)}
+    said = _said(longest.values(), pieces)
+    called = {n for n in longest for other in longest if other != n and n in said[other]}
+    return [one for one in able if longest[one.name] is one and one.name not in called]
+
+
+def _said(defined: Iterable[Function], pieces: Sequence[Piece]) -> dict[str, set[str]]:
+    """The words in each body, and in the bodies of functions and macros that it names."""
+    plain, defined = code(pieces), list(defined)
+    words = {name: set(texts) for name, texts in macros_of(pieces).items()}
+    words |= {f.name: set[str]() for f in defined}
+    for function in defined:
+        words[function.name] |= {p.text for p in plain[function.body : function.close]}
+    grown = True
+    while grown:
+        grown = False
+        for name, own in words.items():
+            more = {word for one in own & words.keys() if one != name for word in words[one]}
+            grown |= not more <= own
+            own |= more
+    return words
 
 
 def value_type(parameter: Parameter) -> str:
@@ -110,9 +142,10 @@ def draft_of(
     sources: Sequence[str],
     entry: str,
     shapes: Mapping[str, tuple[str, ...]],
+    inner: str = "",
 ) -> Draft:
-    """Read a launcher, which is in the first of the sources; headers follow. Raises BadSource where
-    a parameter fits no contract."""
+    """Read a launcher, which is in the first of the sources; others follow, with `inner` in them,
+    the template that it calls. Raises BadSource where a parameter fits no contract."""
     source, plain = sources[0], code(pieces(sources[0]))
     letters = _letters(function)
     reading, tracer = _LauncherParameters(), Tracer(sources)
@@ -125,7 +158,7 @@ def draft_of(
     for parameter in function.parameters:
         used = tracer.of(function, parameter.name)
         comments = list(_kernel_comments(used, source, plain))
-        said.comments.setdefault(contract_name(parameter.name), comments)
+        said.comments.setdefault(tensor_name(parameter.name), comments)
     integers = [n.name for n in reading.integers]
     layout = layout_of([t.name for t in reading.tensors], said, {}, {}, (), integers)
     if not all(layout.shapes.get(t.name) for t in reading.tensors):
@@ -154,21 +187,52 @@ def draft_of(
     )
     if _fits(draft, function):
         return replace(draft, entry=function.name)
-    return replace(draft, binding=_binding(function, letters, reading))
+    elements: dict[str, str] = {}
+    everything = [p for text in sources for p in code(pieces(text))] if letters else []
+    if made := list(_instances(inner or function.name, everything, letters)):
+        variables = {v: tuple(dict.fromkeys(one[v][0] for one in made)) for v in letters.values()}
+        elements = {dtype: word for one in made for dtype, word in one.values()}
+        draft = replace(draft, variables={**draft.variables, **variables}, variables_known=True)
+    return replace(draft, binding=_binding(function, letters, reading, elements))
+
+
+def _instances(
+    name: str, plain: Sequence[Piece], letters: Mapping[str, str]
+) -> Iterator[dict[str, tuple[DTypeName, str]]]:
+    """Dtypes and C++ types of the type variables in each `template void f<float, int>(...)`."""
+    texts = [p.text for p in plain]
+    for at, text in enumerate(texts):
+        if text == name and "template" in texts[max(0, at - 8) : at] and texts[at + 1] == "<":
+            end = texts.index("(", at)
+            words = [spaced([p.text for p in part]) for part in split(plain[at + 2 : end - 1])]
+            dtypes = [dtype_named(word) for word in words]
+            if len(words) == len(letters) and all(dtypes):
+                pairs = zip(letters.values(), dtypes, words, strict=True)
+                yield {letter: (dtype, word) for letter, dtype, word in pairs if dtype}
 
 
 def _binding(
-    function: Function, letters: Mapping[str, str], reading: _LauncherParameters
+    function: Function,
+    letters: Mapping[str, str],
+    reading: _LauncherParameters,
+    elements: Mapping[str, str],
 ) -> dict[str, object]:
     called = "::".join([*function.namespaces, function.name])
     if letters:
         called += f"<{', '.join(letters.values())}>"
-    return {"function": called, "args": reading.passed}
+    other = {dtype: word for dtype, word in elements.items() if word not in _CUDAS}
+    table = {"function": called, "args": reading.passed}
+    return table | ({"elements": other} if other else {})
 
 
 def contract_name(name: str) -> str:
     """The name in small letters: numTokens is num_tokens."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def tensor_name(name: str) -> str:
+    """Of a pointer: out_ptr is out."""
+    return re.sub(r"(?<=.)_ptr$", "", contract_name(name))
 
 
 def _origin(function: Function) -> str:
@@ -188,8 +252,8 @@ def _letters(function: Function) -> dict[str, str]:
                 f"{function.name} is a template over the value {kind} {name}: write a function that"
                 " calls it with a value that your program uses, in a file for --launcher",
             )
-        index = re.search(r"(?i)id|index", name) is not None
-        wanted = "T" if not letters else "I" if index else "Q"
+        wanted = next((c for c, pattern in _NAMED.items() if pattern.search(name)), "U")
+        wanted = wanted if letters else "T"
         letters[name] = next(c for c in (wanted, *"UVWXYZ") if c not in letters.values())
     return letters
 
@@ -208,7 +272,7 @@ def _read(
         reading.passed.append({})
     elif "*" in kind or "[" in kind:
         reading.tensors.append(_tensor(parameter, function, tracer, letters))
-        reading.passed.append(name)
+        reading.passed.append(reading.tensors[-1].name)
     elif INTEGERS.fullmatch(kind) and (found := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
         reading.codes.append((found[1] or "t").upper())
         reading.passed.append({"code": reading.codes[-1]})
@@ -243,7 +307,7 @@ def _tensor(
         dtype = next((d for d in named if d), "T")
     access, doubt = _access(parameter, uses)
     doubts = [doubt, "" if dtype else f"{kind} is no dtype of a contract: these are its bytes"]
-    name, told = contract_name(parameter.name), tuple(one for one in doubts if one)
+    name, told = tensor_name(parameter.name), tuple(one for one in doubts if one)
     return Tensor(name, access, dtype or "uint8", doubts=told)
 
 

@@ -12,8 +12,16 @@ from astra_chat.tools.new import written_launcher as written
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.kernel_folder import kernel_files
-from astra_chat.tools.new.project import Project, Search, project_of, text_of
-from astra_chat.tools.new.source import BadSource, Function, Piece, code, functions, pieces
+from astra_chat.tools.new.project import Project, Search, near_headers, project_of, text_of
+from astra_chat.tools.new.source import (
+    BadSource,
+    Function,
+    Piece,
+    code,
+    functions,
+    pieces,
+    readable,
+)
 from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
 from astra_chat.tools.new.trial import tried
@@ -167,9 +175,13 @@ def draft_of(
 ) -> Draft:
     """What a kernel file offers, as a draft; `shapes` are known from elsewhere, `launcher` is a
     text of the user's that follows the file. Raises BadInput."""
-    plain = code(pieces(source))
+    file, source = source, readable(source)
+    headers = {name: readable(text) for name, text in near_headers(source, headers or {})}
+    every = pieces(source)
+    plain = code(every)
     defined = functions(plain)
-    names, headers, shapes = {piece.text for piece in plain}, headers or {}, shapes or {}
+    names, shapes = {piece.text for piece in plain}, shapes or {}
+    names |= {piece.text for piece in pieces(launcher)}
     entry = name if name not in names | KEYWORDS else f"{name}_launcher"
     exports = [] if launcher else framework.exports(plain, defined)
     if not launcher and (not exports or function not in (None, *(e.name for e in exports))):
@@ -177,17 +189,20 @@ def draft_of(
         exports += [one for one in host if one.name == function or not exports]
     if exports and (function in (None, *(e.name for e in exports)) or not _has(defined, function)):
         chosen = _chosen([e.name for e in exports], function, "exports")
-        return extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
+        draft = extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
+        return replace(draft, baseline=file)
     sources = [source, *headers.values()]
+    inner = ""
     if not launcher:
-        found, launcher = _launcher(function, plain, sources)
+        found, launcher = _launcher(function, every, sources)
+        inner = found.name
     if launcher:
         offered = [f for f in functions(code(pieces(launcher))) if c_launcher.is_plain(f)]
         wanted = function if function in [f.name for f in offered] else None
         found = offered[_chosen([f.name for f in offered], wanted, "(--launcher) has")]
         sources = [launcher, *sources]
-    draft = c_launcher.draft_of(found, sources, entry, shapes)
-    draft = replace(draft, baseline=source, launcher=launcher)
+    draft = c_launcher.draft_of(found, sources, entry, shapes, inner)
+    draft = replace(draft, baseline=file, launcher=launcher)
     return (
         draft
         if not launcher
@@ -204,23 +219,25 @@ def _has(defined: Sequence[Function], name: str | None) -> bool:
 
 
 def _launcher(
-    name: str | None, plain: Sequence[Piece], sources: Sequence[str]
+    name: str | None, every: Sequence[Piece], sources: Sequence[str]
 ) -> tuple[Function, str]:
     """A launcher of the file; or what is written around another function or a kernel. Raises
     BadInput where neither is there, or the choice is open."""
-    defined = functions(plain)
+    defined = functions(code(every))
     structs = structs_of(sources)
-    found = c_launcher.launchers(defined, plain, structs.objects)
+    found = c_launcher.launchers(defined, every, structs.objects)
     found += [f for f in defined if f.name == name and _is_host(f, structs)]
     if found and name in (None, *(f.name for f in found)):
         return found[_chosen([f.name for f in found], name, "has the launchers")], ""
     able = [f for f in defined if written.is_written(f, structs)]
-    host = [f for f in able if not f.on_device and f.name == name]
+    launching = c_launcher.outermost(
+        [f for f in c_launcher.launching(defined, every) if f in able], every
+    )
     kernels = [f for f in able if "__global__" in f.returns]
-    offered = host or [f for f in kernels if name in (None, f.name)]
+    offered = [f for f in able if f.name == name] if name else launching or kernels
     if not offered:
         raise BadInput(_no_launcher(defined, name, [f.name for f in found or able]))
-    chosen = offered[_chosen([f.name for f in offered], name, "has the kernels")]
+    chosen = offered[_chosen([f.name for f in offered], name, "has")]
     return chosen, written.written_launcher(chosen, structs)
 
 

@@ -72,7 +72,7 @@ def draft_of(
     shapes: Mapping[str, tuple[str, ...]],
 ) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
-    file, given = source, export.function.parameters
+    given = export.function.parameters
     known = {name: [shape] for name, shape in shapes.items()}
     for rewrite in (_without_copies, _with_named_sizes):
         source = rewrite(source, export.function, code(pieces(source)), known)
@@ -113,7 +113,7 @@ def draft_of(
         origin=f"{export.name} of the {export.kind} extension",
     )
     bound = binding_of(export, given, draft)
-    return replace(draft, baseline=file, makes_tensors=True, **bound)
+    return replace(draft, makes_tensors=True, **bound)
 
 
 def _without_copies(

@@ -28,7 +28,14 @@ from astra_chat.tools.new.brackets import (
     enclosing,
     partner,
 )
-from astra_chat.tools.new.source import Function, Piece, code, functions, pieces, spaced
+from astra_chat.tools.new.source import (
+    Function,
+    code,
+    functions,
+    macros_of,
+    pieces,
+    spaced,
+)
 from astra_chat.tools.new.stated import CHECKS
 
 _READS = re.compile(r"_*(ld|ldg|ldcg|ldcs|ldlu|ldca|load|.*_load.*|load_.*|prefetch.*|fetch.*)")
@@ -52,7 +59,7 @@ class Tracer:
         for source in reversed(sources):
             all_pieces = pieces(source)
             plain = code(all_pieces)
-            self._macros |= _macros(all_pieces)
+            self._macros |= macros_of(all_pieces)
             for function in functions(plain):
                 self._by_name[function.name] = function
                 body = plain[function.body : function.close + 1]
@@ -205,22 +212,6 @@ class Tracer:
             if re.search(r"\bconst\b", parameter.type):
                 uses.reads, uses.writes, uses.unclear = True, False, set()
         return uses
-
-
-def _macros(all_pieces: Sequence[Piece]) -> dict[str, list[str]]:
-    """Tokens of each #define, without its name."""
-    found: dict[str, list[str]] = {}
-    name, fresh = "", False
-    for piece in all_pieces:
-        if piece.token.kind == "directive":
-            name, fresh = "", piece.text == "define"
-        elif piece.token.directive == "define":
-            if fresh:
-                name, fresh = piece.text, False
-                found[name] = []
-            else:
-                found[name].append(piece.text)
-    return found
 
 
 def _aliases(texts: Sequence[str], name: str) -> tuple[set[str], set[str]]:

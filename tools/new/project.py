@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,9 @@ _OTHERS = (
     "USE_MUSA",
 )
 """Macros of other platforms: never defined."""
+NEAR = 2
+"""Includes from the file to a header that is read."""
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', re.MULTILINE)
 _DEPENDENCY = re.compile(r"(?:\\.|[^\s\\])+")
 
 
@@ -81,6 +84,19 @@ def project_of(
     own = [*dict.fromkeys(path.resolve().parent for path in files), *used]
     include = tuple(dict.fromkeys(_folder(folder, top) for folder in own)) if headers else ()
     return Project(source, headers, include, tuple(f"-D{name}" for name in defines))
+
+
+def near_headers(source: str, headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Those that the source includes, and that these include: what is further away is a library,
+    whose text is not read for functions."""
+    wanted, seen = [source], set[str]()
+    for _ in range(NEAR):
+        included = {name for text in wanted for name in _INCLUDE.findall(text)}
+        ends = tuple(f"/{name.removeprefix('./').replace('../', '')}" for name in included)
+        new = [name for name in headers if name not in seen and f"/{name}".endswith(ends)]
+        seen |= {*new}
+        wanted = [headers[name] for name in new]
+        yield from zip(new, wanted, strict=True)
 
 
 def _folder(folder: Path, top: Path) -> str:

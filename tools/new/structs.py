@@ -3,13 +3,15 @@ rather than elements of a tensor."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from astra_chat.tools.new.source import Parameter, Piece, closing, code, pieces, spaced
 
 _NO_FIELDS = frozenset("static using typedef enum struct class friend template union".split())
+_ALIAS = re.compile(r"\busing (\w+) = ([\w: ]+?) ;")
 Fields = tuple[Parameter, ...]
 
 
@@ -33,7 +35,9 @@ def structs_of(sources: Iterable[str]) -> Structs:
                 found.objects.add(name)
             made = any(one == name and after == "(" for one, after in pairwise(texts))
             if not (made or has_base) and (fields := tuple(_fields(body))):
-                found.fields.setdefault(name, fields)
+                kinds = dict(_ALIAS.findall(" ".join(texts)))
+                known = (replace(f, type=kinds.get(f.type, f.type)) for f in fields)
+                found.fields.setdefault(name, tuple(known))
     return found
 
 

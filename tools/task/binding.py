@@ -13,8 +13,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
-from astra_chat.tools.task.contract import Name
-from astra_chat.tools.types import DTYPES, Value
+from astra_chat.tools.task.contract import Name, Variable
+from astra_chat.tools.types import DTYPES, DTypeName, Value
 
 CppName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w:, ]*>)?$")]
 
@@ -27,12 +27,12 @@ class GivenValue(Value):
     optional that is empty, the stream."""
 
     text: Annotated[str, Field(pattern=r'^[^"\\\n]*$')] | None = None
-    dtype: Name | None = None
+    dtype: Name | Variable | None = None
     """A dtype or a type variable, as at::ScalarType."""
     list: tuple[int, ...] | None = None
     size: str | None = None
     """An expression of the contract's dims, as an integer."""
-    code: Name | None = None
+    code: Variable | None = None
     """A type variable, as the code of its dtype."""
 
     @model_validator(mode="after")
@@ -55,6 +55,8 @@ class Binding(Value):
     function: CppName | None = None
     """A host function of the file, with its namespaces; of a template with what it is called with:
     `launch<T, 128>` is chosen by the dtype of T."""
+    elements: dict[DTypeName, CppName] = Field(default_factory=dict)
+    """C++ types of these dtypes in the function's template, where they are not CUDA's own."""
     launcher: LauncherFile | None = None
     """A file of the task with C++ that follows the user's: host functions for [binding] to call."""
     signature: Annotated[str, Field(pattern=r"^[\w:<>,&* ()]+$")] | None = None
