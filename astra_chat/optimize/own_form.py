@@ -22,8 +22,8 @@ class OwnForm:
 
 
 def own_form(winner: str, original: str, task: Task) -> OwnForm:
-    """The winner; of one that is the contract's launcher alone with the user's function, which calls
-    it."""
+    """The winner; of one that is the contract's launcher alone with the user's function, which
+    calls it."""
     before = original.replace("\r\n", "\n")
     lacking = tuple(_lacking(before, winner))
     if len(lacking) == 1 and (task.binding is None or task.binding.function):
