@@ -11,7 +11,6 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from astra_chat.tools.new.accesses import Uses, element
 from astra_chat.tools.new.draft import (
     USUAL,
     Draft,
@@ -24,20 +23,19 @@ from astra_chat.tools.new.draft import (
     variables_of,
 )
 from astra_chat.tools.new.layout import GUESSED, contiguous, layout_of, with_stride
-from astra_chat.tools.new.pointer_uses import Tracer
+from astra_chat.tools.new.like_named import Alike, LikeNamed, element
 from astra_chat.tools.new.source import (
     BadSource,
     Function,
     Parameter,
     Piece,
     code,
-    functions,
     macros_of,
     pieces,
     spaced,
     split,
 )
-from astra_chat.tools.new.stated import comment_shapes, stated
+from astra_chat.tools.new.stated import stated
 from astra_chat.tools.new.type_variables import of_codes
 from astra_chat.tools.types import C_TYPES, DTypeName
 
@@ -148,16 +146,15 @@ def draft_of(
     the template that it calls. Raises BadSource where a parameter fits no contract."""
     source, plain = sources[0], code(pieces(sources[0]))
     letters = _letters(function)
-    reading, tracer = _LauncherParameters(), Tracer(sources)
+    reading, alike = _LauncherParameters(), LikeNamed(sources, function)
     for parameter in function.parameters:
-        _read(reading, parameter, function, tracer, letters)
+        _read(reading, parameter, function, alike, letters)
     _take_strides(reading)
     said = stated(function, source, plain)
     said.comments = {contract_name(name): shape for name, shape in said.comments.items()}
     said.comments |= {name: [shape] for name, shape in shapes.items()}
     for parameter in function.parameters:
-        used = tracer.of(function, parameter.name)
-        comments = list(_kernel_comments(used, source, plain))
+        comments = alike.of(parameter.name).comments
         said.comments.setdefault(tensor_name(parameter.name), comments)
     integers = [n.name for n in reading.integers]
     layout = layout_of([t.name for t in reading.tensors], said, {}, {}, (), integers)
@@ -262,7 +259,7 @@ def _read(
     reading: _LauncherParameters,
     parameter: Parameter,
     function: Function,
-    tracer: Tracer,
+    alike: LikeNamed,
     letters: Mapping[str, str],
 ) -> None:
     kind, name = value_type(parameter), contract_name(parameter.name)
@@ -271,7 +268,7 @@ def _read(
     elif kind in STREAMS:
         reading.passed.append({})
     elif "*" in kind or "[" in kind:
-        reading.tensors.append(_tensor(parameter, function, tracer, letters))
+        reading.tensors.append(_tensor(parameter, function, alike, letters))
         reading.passed.append(reading.tensors[-1].name)
     elif INTEGERS.fullmatch(kind) and (found := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
         reading.codes.append((found[1] or "t").upper())
@@ -292,9 +289,9 @@ def _read(
 
 
 def _tensor(
-    parameter: Parameter, function: Function, tracer: Tracer, letters: Mapping[str, str]
+    parameter: Parameter, function: Function, named: LikeNamed, letters: Mapping[str, str]
 ) -> Tensor:
-    kind, uses = element(parameter.type), tracer.of(function, parameter.name)
+    kind, alike = element(parameter.type), named.of(parameter.name)
     if parameter.type.count("*") > 1:
         raise BadSource(
             parameter.line,
@@ -303,20 +300,18 @@ def _tensor(
         )
     dtype = letters.get(kind) or dtype_named(kind)
     if kind == "void":
-        named = (dtype_named(word) for word in uses.elements)
+        named = (dtype_named(word) for word in alike.elements)
         dtype = next((d for d in named if d), "T")
-    access, doubt = _access(parameter, uses)
+    access, doubt = _access(parameter, alike)
     doubts = [doubt, "" if dtype else f"{kind} is no dtype of a contract: these are its bytes"]
     name, told = tensor_name(parameter.name), tuple(one for one in doubts if one)
     return Tensor(name, access, dtype or "uint8", doubts=told)
 
 
-def _access(parameter: Parameter, uses: Uses) -> tuple[str, str]:
-    if re.search(r"\bconst\b", parameter.type):
+def _access(parameter: Parameter, alike: Alike) -> tuple[str, str]:
+    if re.search(r"\bconst\b", parameter.type) or alike.constant:
         return "read", ""
-    if uses.unclear or not (uses.reads or uses.writes):
-        return "write", '"readwrite" if the kernel reads it too'
-    return access_of(parameter.name, uses)
+    return access_of(parameter.name)
 
 
 def _take_strides(reading: _LauncherParameters) -> None:
@@ -337,14 +332,6 @@ def _take_strides(reading: _LauncherParameters) -> None:
         reading.integers = [n for n in reading.integers if n not in own]
         for integer, name in zip(own, names, strict=True):
             reading.passed = [name if one == integer.name else one for one in reading.passed]
-
-
-def _kernel_comments(uses: Uses, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[str, ...]]:
-    """Shapes in the comments of kernels that get the tensor."""
-    by_name = {f.name: f for f in functions(pieces)}
-    for function, parameter in uses.parameters:
-        if function in by_name:
-            yield from comment_shapes(by_name[function], source).get(parameter, ())
 
 
 def _shaped(tensor: Tensor, shape: tuple[str, ...], doubts: Mapping[str, str]) -> Tensor:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.types import DTYPES, DTypeName, is_float
 
 MARK = "COMPLETE"
@@ -49,7 +48,9 @@ _INDEX_WORDS = re.compile(
 
 
 KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
-_RESULT = re.compile(r"out|dst|result|ind(ex|ices)|ids|topk|weights|sum|count|num_|scale")
+_RESULT = re.compile(
+    r"out|dst|result|merged|sorted|codes|scales|ind(ex|ices)|ids|_[qs]$|^[yoc]$|^d(x|q|k|v|bias|weight)_?$"
+)
 _NO_SIZE = re.compile(r"(\w+_)?(seed|offset|mode|layer|rank|version|id|flag|step)s?(_\w+)?")
 
 
@@ -63,15 +64,11 @@ def is_no_size(name: str) -> bool:
     return _NO_SIZE.fullmatch(name) is not None
 
 
-def access_of(name: str, uses: Uses) -> tuple[str, str]:
-    """How a kernel uses an argument that it reads or writes, and what is doubtful of it."""
-    if not uses.writes:
-        return "read", ""
-    if uses.reads:
-        return "readwrite", '"write" if it holds no input' if _RESULT.search(name) else ""
-    if KEPT.search(name):
-        return "readwrite", '"write" if every element of it is written'
-    return "write", ""
+def access_of(name: str) -> tuple[str, str]:
+    """How a kernel likely uses what it takes as a pointer to what is not const; and a doubt."""
+    if not KEPT.search(name) and _RESULT.search(name):
+        return "write", '"readwrite" if the kernel reads it too'
+    return "readwrite", '"write" if every element of it is written, and none read'
 
 
 def dtype_named(word: str) -> DTypeName | None:

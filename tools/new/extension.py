@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.binding import binding_of
 from astra_chat.tools.new.draft import (
     Draft,
@@ -18,8 +17,8 @@ from astra_chat.tools.new.draft import (
 from astra_chat.tools.new.framework import Export, exports, host_functions
 from astra_chat.tools.new.host_function import Facts, facts_of
 from astra_chat.tools.new.layout import GUESSED, TensorShapes, expression, layout_of, strides_of
+from astra_chat.tools.new.like_named import Alike, LikeNamed
 from astra_chat.tools.new.named_sizes import with_names
-from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import (
     BadSource,
     Function,
@@ -83,10 +82,10 @@ def draft_of(
     function, facts = export.function, facts_of(export.function, plain)
     reading, said = _parameters(export, facts), stated(export.function, source, plain)
     said.comments |= known
-    tracer = Tracer([source, *headers.values()])
-    uses = {t.name: tracer.of(function, t.name) for t in reading.tensors}
-    for name, found in uses.items():
-        said.comments.setdefault(name, _kernel_comments(found, defined, source))
+    named = LikeNamed([source, *headers.values()], function)
+    alike = {t.name: named.of(t.name) for t in reading.tensors}
+    for name, found in alike.items():
+        said.comments.setdefault(name, found.comments)
     layout = layout_of(
         [t.name for t in reading.tensors],
         said,
@@ -96,7 +95,7 @@ def draft_of(
         [n.name for n in reading.integers],
     )
     facts.letters = letters_of(facts.variables)
-    tensors = [_tensor(t, export, facts, said, layout, uses[t.name]) for t in reading.tensors]
+    tensors = [_tensor(t, export, facts, said, layout, alike[t.name]) for t in reading.tensors]
     if not any(t.written for t in tensors):
         tensors = [replace(t, access="readwrite") if NOT_SEEN in t.doubts else t for t in tensors]
     tensors, variables, told = variables_among(tensors, facts, said)
@@ -188,23 +187,12 @@ def _default(parameter: Parameter, schema: str) -> str:
     return parameter.default or (stated[1].strip() if stated else "")
 
 
-def _kernel_comments(uses: Uses, defined: Sequence[Function], source: str) -> list[tuple[str, ...]]:
-    """Shapes in the comments at the parameters of kernels that get the tensor."""
-    by_name = {f.name: f for f in defined}
-    for function, parameter in uses.parameters:
-        if function in by_name:
-            shapes = comment_shapes(by_name[function], source).get(parameter)
-            if shapes:
-                return shapes
-    return []
-
-
 def _tensor(
-    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: TensorShapes, uses: Uses
+    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: TensorShapes, alike: Alike
 ) -> Tensor:
     """With dtype, shape, strides and access, and what is doubtful of them."""
     shape = layout.shapes.get(tensor.name, ())
-    access, doubt = _access(tensor, export, uses)
+    access, doubt = _access(tensor, export, alike)
     doubts = [doubt, layout.doubts.get(tensor.name, "")]
     asked = facts.strides.get(tensor.name, set())
     strides = strides_of(shape, asked) if shape else ()
@@ -217,25 +205,24 @@ def _tensor(
     return replace(
         tensor,
         access=access,
-        dtype=dtype_of(tensor, facts, said, uses),
+        dtype=dtype_of(tensor, facts, said, alike),
         shape=shape,
         strides=strides,
         doubts=tuple(doubt for doubt in doubts if doubt),
     )
 
 
-def _access(tensor: Tensor, export: Export, uses: Uses) -> tuple[str, str]:
-    """How it is used, and a doubt: by the code first, then torch's schema, then the name."""
+def _access(tensor: Tensor, export: Export, alike: Alike) -> tuple[str, str]:
+    """How it is used, and a doubt: by torch's schema, then const of kernels, then the name."""
     if tensor.access == "write":
         return "write", ""  # the function allocated it
-    if uses.reads or uses.writes:
-        access, doubt = access_of(tensor.name, uses)
-        given = f"it is given to {', '.join(sorted(uses.unclear))}, too" if uses.unclear else ""
-        return access, given or doubt
-    by_schema = re.search(rf"Tensor(\(\w+!\)|!)\??\s+{tensor.name}\b", export.schema)
+    if alike.constant:
+        return "read", ""
+    written = bool(re.search(rf"Tensor(\(\w+!\)|!)\??\s+{tensor.name}\b", export.schema))
     by_name = tensor.name.startswith(("out", "dst", "result")) or tensor.name == "y"
-    written = bool(by_schema) if export.schema else by_name
-    return ("write" if written else "read"), NOT_SEEN if written or not export.schema else ""
+    if written or alike.constant is False or (by_name and not export.schema):
+        return access_of(tensor.name)
+    return "read", "" if export.schema else NOT_SEEN
 
 
 def _sizes_and_scalars(

@@ -64,6 +64,8 @@ class Facts:
     shapes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     elements: dict[str, list[DTypeName]] = field(default_factory=dict)
     """Tensor: what its pointer is cast to; several where the code branches on the dtype."""
+    words: dict[str, list[str]] = field(default_factory=dict)
+    """Tensor: all C++ types that its pointer is cast to."""
     made_dtypes: dict[str, str] = field(default_factory=dict)
     """Tensor that is allocated: the framework's name of its dtype."""
     returned: list[str] = field(default_factory=list)
@@ -170,6 +172,7 @@ def _elements(facts: Facts, body: str) -> None:
     pairs = _POINTER.findall(body) + [(t, e) for e, t in _CAST.findall(body)]
     pairs += _TESTED.findall(body)
     for tensor, element in pairs:
+        facts.words.setdefault(tensor, []).append(element)
         if dtype := dtype_named(element) or DTYPE_WORDS.get(element):
             seen = facts.elements.setdefault(tensor, [])
             seen += [dtype] * (dtype not in seen)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.accesses import element
 from astra_chat.tools.new.c_launcher import (
     STREAMS,
     contract_name,
@@ -16,6 +15,7 @@ from astra_chat.tools.new.c_launcher import (
     value_type,
 )
 from astra_chat.tools.new.draft import MARK, head
+from astra_chat.tools.new.like_named import element
 from astra_chat.tools.new.source import Function, Parameter
 from astra_chat.tools.new.structs import Fields, Structs
 

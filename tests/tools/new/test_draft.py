@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     COLUMNS,
     USUAL,
@@ -54,17 +53,12 @@ def test_c_types(word: str, dtype: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "uses", "access"),
-    [
-        ("x", Uses(reads=True), "read"),
-        ("q", Uses(reads=True, writes=True), "readwrite"),
-        ("y", Uses(writes=True), "write"),
-        ("key_cache", Uses(writes=True), "readwrite"),
-    ],
+    ("name", "access"),
+    [("q", "readwrite"), ("y", "write"), ("key_cache", "readwrite"), ("topk_ids_out", "write")],
 )
-def test_access(name: str, uses: Uses, access: str) -> None:
-    found, doubt = access_of(name, uses)
-    assert found == access and bool(doubt) == (name == "key_cache")
+def test_a_pointer_to_what_is_not_const(name: str, access: str) -> None:
+    found, doubt = access_of(name)
+    assert found == access and doubt, "launches decide"
 
 
 def test_numbers_and_sizes_by_name() -> None:

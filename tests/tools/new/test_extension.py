@@ -17,7 +17,7 @@ def rows(found: Draft) -> list[tuple[str, str, str, str]]:
 
 
 def test_rotary_embedding() -> None:
-    """int64 positions, strided query and key of different head counts, in place by a helper."""
+    """int64 positions, strided query and key of different head counts, in place."""
     found = draft("rotary_torch.cu")
     assert rows(found) == [
         ("positions", "int64", "num_tokens", "read"),
