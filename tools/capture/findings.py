@@ -62,9 +62,7 @@ def unseen(calls: Calls) -> Iterator[str]:
     if not calls.whole:
         yield "a process of the program did not end by itself: its last second may be missing"
     if calls.ended != "exit code 0":
-        killed = calls.ended.startswith("signal")
-        lost = ", but for the counts of its last second" if killed else ""
-        yield f"the program ended with {calls.ended}: what it did until then is kept{lost}"
+        yield f"the program ended with {calls.ended}: what it did until then is kept"
 
 
 def contradictions(operator: SeenOperator) -> Iterator[str]:

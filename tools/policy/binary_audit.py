@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from astra_chat.tools.build.disassembly import machine_code_of
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
@@ -218,9 +219,10 @@ def device_calls(cubin: Elf) -> Said:
 
 def _special_registers(build: Build, ptx: str) -> list[Finding]:
     """Those that tell a kernel more than its arguments and its place in the grid do."""
-    if not build.machine_code.is_file():
+    text = machine_code_of(build)
+    if text is None:
         return [Finding(line=1, what="its machine code cannot be read: nvdisasm fails on it")]
-    with build.machine_code.open(errors="replace") as lines:
+    with text.open(errors="replace") as lines:
         read = machine_code.refused_registers(lines, timer=register_flow.only_sleeps(ptx))
     read += ptx_audit.refused_registers(ptx, grid_sync=register_flow.only_grid_sync(ptx))
     why = "what a kernel does must depend on its arguments alone"
