@@ -24,9 +24,11 @@ from astra_chat.tools.new.source import (
     Function,
     Parameter,
     Piece,
+    closing,
     code,
     functions,
     pieces,
+    split,
 )
 from astra_chat.tools.new.stated import Shape, Stated, comment_shapes, stated
 from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
@@ -73,7 +75,7 @@ def draft_of(
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
     given = export.function.parameters
     known = {name: [shape] for name, shape in shapes.items()}
-    for rewrite in (_without_copies, _with_named_sizes):
+    for rewrite in (_with_callees, _without_copies, _with_named_sizes):
         source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
         defined = functions(plain)
@@ -113,6 +115,37 @@ def draft_of(
     )
     bound = binding_of(export, given, draft)
     return replace(draft, makes_tensors=True, **bound)
+
+
+def _with_callees(
+    source: str, function: Function, plain: Sequence[Piece], _: Mapping[str, list[Shape]]
+) -> str:
+    """The bodies of host functions that get its tensors stand in its own, by its names for them:
+    what they check and ask for is as if it did."""
+    tensors = {p.name for p in function.parameters if _is_tensor(p)}
+    host = {f.name: f for f in functions(plain) if not (f.on_device or f.is_method)}
+    bodies = []
+    for at in range(function.body, function.close):
+        callee = host.get(plain[at].text)
+        if callee is None or callee.name == function.name:
+            continue
+        opened = at + 1
+        if plain[opened].text == "<":  # f<float>(x)
+            opened = next((i for i in range(at, function.close) if plain[i].text == "("), at)
+        if plain[opened].text != "(":
+            continue
+        passed = ["".join(p.text for p in part) for part in _arguments(plain, opened)]
+        pairs = zip((p.name for p in callee.parameters), passed, strict=False)
+        names = {name: given for name, given in pairs if re.fullmatch(r"\w+", given)}
+        if tensors & {*names.values()}:
+            words = [p.text for p in plain[callee.body + 1 : callee.close]]
+            bodies.append(" ".join(names.get(word, word) for word in words))
+    start = plain[function.body].end
+    return source[:start] + " ".join(bodies) + source[start:]
+
+
+def _arguments(plain: Sequence[Piece], opened: int) -> list[list[Piece]]:
+    return list(split(plain[opened + 1 : closing(plain, opened)]))
 
 
 def _without_copies(

@@ -96,7 +96,8 @@ def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
     returned = "void" not in function.returns.split()
     if returned:
         for match in _RETURN.finditer(body):
-            names = (name.strip() for name in match[1].split(","))
+            listed = re.search(rf"\b{match[1].strip()} = \{{([\w ,]+)\}}", body)
+            names = (name.strip() for name in (listed or match)[1].split(","))
             facts.returned += [n for n in names if n and n not in facts.returned]
         inputs = {p.name for p in function.parameters}
         facts.returned = [n for n in facts.returned if n not in inputs and not n.isdecimal()]
