@@ -30,6 +30,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildFailed, Case, TimedOut
+from astra_vgpu.ground.elf import Elf
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import spec
 
@@ -38,6 +39,8 @@ UNCALLED = "-DASTRA_UNCALLED_LIBRARY"
 _MISSING = "is not implemented: "
 MOST_CASES = 12
 _DECIDED = ("is left out", "build_timeout_s")
+_MANGLED = re.compile(r"_ZN?K?(?=\d)")
+"""Begins the name of a function of C++ outside of std."""
 _NUMBER = re.compile(r"\d+")
 MOST_LINES = 12
 PATIENCE_S = 1200
@@ -246,7 +249,7 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
     try:
         calls = called_once(made, task, cases, gpu, random.Random(_SEED))
         if isinstance(calls, Died):
-            return calls.message
+            return calls.message + _elsewhere(made)
         seen = _Seen(cases, list(calls), made.ptx.read_text(errors="replace"))
         right = [case for at, case in enumerate(cases) if seen.works(at)]
         plans = record_each(made, task, right, gpu, random.Random(_SEED)) if right else ()
@@ -258,6 +261,27 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         findings = getattr(plans, "findings", ())
         seen.unplanned = findings[0].what if findings else getattr(plans, "message", str(plans))
     return seen
+
+
+def _elsewhere(made: Build) -> str:
+    """Names of functions that the file calls and neither defines nor finds in a library."""
+    symbols = Elf.read(made.object).symbols
+    undefined = sorted({symbol.name for symbol in symbols if not symbol.section})
+    names: list[str] = []
+    for name in undefined:
+        left, parts = _MANGLED.match(name), list[str]()
+        at = left.end() if left else 0
+        while at and (count := re.match(r"\d+", name[at:])):
+            start = at + count.end()
+            at = start + int(count[0])
+            parts.append(name[start:at])
+        names += ["::".join(parts)] if parts and not parts[0].startswith("__") else []
+    if not names:
+        return ""
+    return (
+        f"; it calls {', '.join(dict.fromkeys(names))}, which another file of the project defines:"
+        " define it in a file for --launcher, or in launcher.cu under [binding]"
+    )
 
 
 def _types(case: Case) -> tuple[object, ...]:
