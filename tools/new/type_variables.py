@@ -14,7 +14,7 @@ from astra_chat.tools.new.draft import (
 )
 from astra_chat.tools.new.host_function import Facts
 from astra_chat.tools.new.like_named import Alike
-from astra_chat.tools.new.stated import DTYPE_WORDS, Stated
+from astra_chat.tools.new.stated import Stated
 from astra_chat.tools.types import DTypeName, is_float
 
 
@@ -55,9 +55,6 @@ def dtype_of(tensor: Tensor, facts: Facts, said: Stated, alike: Alike) -> str:
     for told in (list(said.dtypes.get(name, ())), known):
         if len(told) == 1:
             return told[0]
-    made = facts.made_dtypes.get(name, "").rsplit("::", 1)[-1]
-    if dtype := DTYPE_WORDS.get(made.removeprefix("k")):
-        return dtype
     for word in (*facts.words.get(name, ()), *alike.elements):
         if letter := facts.letters.get(word):
             return letter

@@ -1,4 +1,4 @@
-"""Dtypes come from dispatches first, then checks, pointers, allocations and kernels."""
+"""Dtypes come from dispatches first, then checks, pointers and kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def test_letters() -> None:
         (Facts(switched={"x": "scalar_t"}, letters={"scalar_t": "T"}), Stated(), Alike(), "T"),
         (Facts(), Stated(dtypes={"x": ("int64",)}), Alike(), "int64"),
         (Facts(elements={"x": ["uint8"]}), Stated(), Alike(), "uint8"),
-        (Facts(made_dtypes={"x": "kInt"}), Stated(), Alike(), "int32"),
         (Facts(letters={"fp8_t": "Q"}, words={"x": ["fp8_t"]}), Stated(), Alike(), "Q"),
         (Facts(), Stated(), Alike(elements=["int64_t", "uint16_t"]), "int64"),
         (Facts(), Stated(), Alike(), "T"),
