@@ -24,7 +24,7 @@ from astra_chat.tools.new.source import (
 )
 from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
-from astra_chat.tools.new.trial import tried
+from astra_chat.tools.new.trial import Tried, tried
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput, reading
@@ -72,7 +72,9 @@ def new_task(
         draft, project = _read(name, kernels, function, search or Search(), launcher)
     called = ", ".join(kernel.name for kernel in kernels)
     origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
-    done = tried(name, draft, origin, project)
+    if not draft.makes_tensors:  # what it takes is all there is
+        _require_task(draft, ())
+    done = Tried(draft, project) if triton_file else tried(name, draft, origin, project)
     _require_task(done.draft, done.notes)
     texts = files(name, done.draft, origin, done.project) | project.headers
     for file, text in texts.items():
