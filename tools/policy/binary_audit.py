@@ -60,6 +60,7 @@ MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
 )
+BESIDE_LAUNCHER = "exports it beside the launcher"
 DEVICE_LIBRARY = frozenset({"__assertfail"})
 """What a kernel may call of the driver: it prints and ends the kernel."""
 DEVICE_CALLS = (
@@ -144,7 +145,7 @@ def _exports(host: Elf, entry: str, kernels: set[str]) -> Said:
         if re.match(r"(__)?cu(da)?[A-Z]", symbol.name):
             yield symbol.name, "defines a name of the CUDA runtime"
         elif not symbol.name.startswith(("_Z", "DW.ref.")) and symbol.name not in (entry, *kernels):
-            yield symbol.name, "exports it beside the launcher: make it static"
+            yield symbol.name, f"{BESIDE_LAUNCHER}: make it static"
     launchers = [s for s in defined if s.name == entry and s.kind == elf.FUNCTION]
     if len(launchers) != 1 or launchers[0].binding != elf.GLOBAL:
         yield entry, "the launcher is not exported as one plain function"
