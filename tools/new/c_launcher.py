@@ -218,8 +218,10 @@ def _binding(
     if letters:
         called += f"<{', '.join(letters.values())}>"
     other = {dtype: word for dtype, word in elements.items() if word not in _CUDAS}
-    table = {"function": called, "args": reading.passed}
-    return table | ({"elements": other} if other else {})
+    table: dict[str, object] = {"function": called, "args": reading.passed}
+    if other:
+        table["elements"] = other
+    return table
 
 
 def contract_name(name: str) -> str:
