@@ -48,11 +48,18 @@ def launcher_text(task: Task) -> str:
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
     if task.binding is None:
         return text
+    kept = "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
+    if task.binding.launcher:
+        return (
+            f"{kept} headers included. `{task.binding.launcher}` follows it; keep what that calls,"
+            f" with the same parameters, and define nothing of it:\n{fenced(task.launcher_file)}\n"
+            f"The launcher is made from it; do not define it:\n{text}"
+        )
     kind = "operator" if task.binding.operator else "function"
     return (
-        "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
-        f" headers included: the {kind} `{task.binding.called}` with the same parameters, defined"
-        " and registered as there. The launcher is made from that; do not define it:\n" + text
+        f"{kept} headers included: the {kind} `{task.binding.called}` with the same parameters,"
+        " defined and registered as there. The launcher is made from that; do not define it:\n"
+        + text
     )
 
 

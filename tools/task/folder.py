@@ -116,6 +116,8 @@ class Task(Domain):
             others |= {name for arg in self.args for name in arg.stride_names}
             for what in self.binding.unknown(tensors, others, set(self.variables)):
                 yield ("binding",), f"binding: {what}"
+            if (name := self.binding.launcher) and not (self.folder / name).is_file():
+                yield ("binding",), f"binding: {name} is not in the task's folder"
         for at, name in enumerate(self.headers):
             if not (self.folder / name).is_file():
                 yield ("headers", at), f"headers: {name} is not in the task's folder"
@@ -153,6 +155,12 @@ class Task(Domain):
     @property
     def baseline(self) -> str:
         return (self.folder / "baseline.cu").read_text()
+
+    @property
+    def launcher_file(self) -> str:
+        """C++ of the task that follows the user's file; "" where there is none."""
+        name = self.binding.launcher if self.binding else None
+        return (self.folder / name).read_text() if name else ""
 
     @property
     def reference_text(self) -> str:
