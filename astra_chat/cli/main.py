@@ -88,6 +88,7 @@ def _register_others() -> None:
         "verify.command",
         "viewer.command",
         "export.command",
+        "package.command",
         "cli.approve",
         "cli.judge",
         "cli.judge_jobs",

@@ -33,6 +33,8 @@ BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
 TRANSCRIPT = "transcript.jsonl.gz"
 """A recorded run about the task. It says nothing about how a kernel is judged, so it is no part of
 the task's id."""
+ENGINE_FILE = "engine.toml"
+"""Where engines call the operator; as little a part of the task's id (docs/engine-toml.md)."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 """The last not where task.toml names a reference."""
 
@@ -166,7 +168,8 @@ class Task(Domain):
     def files(self) -> dict[str, str]:
         """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-        kept = sorted(p for p in paths if p != self.folder / TRANSCRIPT)
+        others = (self.folder / TRANSCRIPT, self.folder / ENGINE_FILE)
+        kept = sorted(p for p in paths if p not in others)
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
 
 
