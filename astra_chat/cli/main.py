@@ -91,6 +91,7 @@ def _register_others() -> None:
         "package.command",
         "cli.approve",
         "cli.judge",
+        "cli.gate",
         "cli.judge_jobs",
         "cli.advance",
         "cli.campaign",

@@ -81,12 +81,28 @@ class Unserved(Value):
     because: str
 
 
+class Upstream(Value):
+    """Where the operator stands in SGLang's sources: for a change to them."""
+
+    op: str = Field(pattern=r"^[a-z0-9_]+\.[a-z0-9_]+$")
+    """Group and name in SGLang's registry of kernels: "moe.topk_softmax"."""
+    module: str = ""
+    """Module of what SGLang runs today."""
+    call: str = ""
+    """That called with the contract's names; empty: no one function does the same."""
+
+    @property
+    def group(self) -> str:
+        return self.op.partition(".")[0]
+
+
 class EngineFile(Value):
     """What engine.toml says."""
 
     schema_version: Literal[1] = Field(alias="schema")
     hooks: tuple[EngineHook, ...] = ()
     unserved: tuple[Unserved, ...] = ()
+    upstream: Upstream | None = None
     none: str = ""
     """Why no engine has a place for it."""
 
