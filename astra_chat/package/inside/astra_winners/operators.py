@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 
 from astra_winners.counting import COUNTERS, FELL_BACK, OFF, TOOK
+from astra_winners.rows import Rows
 
 FOLDER = Path(__file__).resolve().parent
 PACKAGED = json.loads((FOLDER / "winners.json").read_text())
@@ -46,46 +46,6 @@ def module_function(path: Path, entry: str) -> Callable[..., None]:
     return function
 
 
-class Rows:
-    """Timed cases of a winner on one GPU. A call is as the case that is nearest to it."""
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]], dims: Sequence[Sequence[Any]]) -> None:
-        self._rows, self._dims = rows, dims
-        self._known: dict[tuple[Any, ...], str] = {}
-
-    def slower(self, arguments: Sequence[Any], dtype: str) -> str:
-        """Why the winner does not gain on this call; empty: it does."""
-        dims = self._of(arguments)
-        key = (dtype, *dims.values())
-        if key not in self._known:
-            self._known[key] = self._slower(dims, dtype)
-        return self._known[key]
-
-    def _of(self, arguments: Sequence[Any]) -> dict[str, int]:
-        """Extent of each dim, from the tensors' shapes or the argument that is the dim."""
-        found: dict[str, int] = {}
-        for name, place, axis, divisors in self._dims:
-            value = arguments[place] if axis is None else arguments[place].shape[axis]
-            for one in divisors:
-                value //= found[one] if isinstance(one, str) else one
-            found[name] = max(1, int(value))
-        return found
-
-    def _slower(self, dims: Mapping[str, int], dtype: str) -> str:
-        timed = [row for row in self._rows if row["dtype"] in (dtype, "")]
-        if not timed:
-            return f"no case of {dtype} was timed"
-
-        def apart(row: Mapping[str, Any]) -> tuple[float, float]:
-            gaps = (abs(math.log(row["dims"][name] / value)) for name, value in dims.items())
-            return sum(gaps), row["low"]
-
-        nearest = min(timed, key=apart)
-        if nearest["low"] > 1:
-            return ""
-        return f"not faster on the nearest timed case, {nearest['label']}"
-
-
 class Operator:
     """A winner in this process."""
 
@@ -93,8 +53,8 @@ class Operator:
         self.name, self._made = name, made
         self.wanted = False
         """The plugin set a hook that may call it."""
-        self.others: Callable[[], str] = lambda: ""
-        """Says which other plugin has a hook where this one has its own; empty: none."""
+        self.others: list[Callable[[], str]] = []
+        """Each says which other plugin has a hook where this one has its own; empty: none."""
         self._decided: bool | None = None
         self._function: Callable[..., None] | None = None
         self._rows: Rows | None = None
@@ -103,7 +63,10 @@ class Operator:
         """Whether it may take calls in this process. The first call decides, when the engine has
         chosen its GPU; one log line says why not."""
         if self._decided is None:
-            why = self._why_not()
+            try:
+                why = self._why_not()
+            except Exception as error:  # a server runs without a winner, too
+                why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._decided = not why
             if why:
                 log.warning("astra: %s: the original runs: %s", self.name, why)
@@ -143,16 +106,12 @@ class Operator:
             return "deterministic inference, which no winner was judged for"
         if proved and ranks() > proved:
             return f"it was proved with {proved} process, and {ranks()} share this model"
-        return self.others() or self._loading()
+        others = filter(None, (one() for one in self.others))
+        return next(others, "") or self._load(name)
 
-    def _loading(self) -> str:
-        """Load the module; what is wrong if it cannot be loaded."""
-        try:
-            path = FOLDER / self._made["module"]
-            self._function = module_function(path, self._made["entry"])
-        except Exception as error:  # a server runs without a winner, too
-            return f"{type(error).__name__}: {error}"
-        rows = self._made["rows"].get(gpu()[0])
+    def _load(self, gpu_name: str) -> str:
+        self._function = module_function(FOLDER / self._made["module"], self._made["entry"])
+        rows = self._made["rows"].get(gpu_name)
         self._rows = Rows(rows, self._made["dims"]) if rows else None
         return ""
 

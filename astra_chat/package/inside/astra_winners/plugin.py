@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -68,7 +68,7 @@ def sglang_plugin() -> None:
         if not fit.why_not:
             path = dotted(fit.hook.target)
             HookRegistry.register(path, fit.hook.function, HookType.AROUND)
-            watch_for_others(fit.hook, lambda path=path: _hooks_of_others(HookRegistry, path))
+            begin(fit.hook, partial(_hooks_of_others, HookRegistry, path))
 
 
 def vllm_plugin() -> None:
@@ -77,13 +77,14 @@ def vllm_plugin() -> None:
     for fit in fits("vllm") if not FITS else ():
         if not fit.why_not:
             set_hook(fit.hook)
-            watch_for_others(fit.hook, lambda: "")
+            begin(fit.hook)
 
 
-def watch_for_others(hook: Hook, others: Callable[[], str]) -> None:
-    for name in hook.operators:
+def begin(hook: Hook, others: Callable[[], str] | None = None) -> None:
+    """Its operators may take calls from now on, unless another plugin has a hook there."""
+    for name in set(hook.operators) & switched_on():
         OPERATORS[name].wanted = True
-        OPERATORS[name].others = others
+        OPERATORS[name].others += [others] if others else []
 
 
 def fits(engine: str) -> Iterator[Fit]:
