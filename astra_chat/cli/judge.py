@@ -34,7 +34,7 @@ ProfiledOption = Annotated[
     typer.Option(
         "--case",
         metavar="CASE",
-        help="Case to profile, as in task.toml; default: the one with the greatest weight.",
+        help="Case to profile, as in task.toml; default: the one with the largest weight.",
     ),
 ]
 ExplainOption = Annotated[
@@ -47,7 +47,7 @@ MinRatioOption = Annotated[
     float | None,
     typer.Option(min=0, metavar="X", help="Exit with 1 below this speedup over the baseline."),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the verdict only, in one line.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the verdict only, on one line.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -70,10 +70,11 @@ def check(
 ) -> None:
     """Check that KERNEL is correct: every output against a float64 oracle, on the task's check
     cases and on hidden ones that are drawn after the build."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.task.case_text import read_case
 
-    with open_judge(task, **judging) as judge:
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         extra = [read_case(judge.task, text) for text in more_cases or []]
         judge.require_judged(extra)
         evaluation = judge.check(text_of(kernel), extra)
@@ -99,12 +100,18 @@ def time(
     **judging: Unpack[JudgeOptions],
 ) -> None:
     """Time KERNEL against the baseline, case by case, after checking that it is correct."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
 
+<<<<<<< HEAD
     with open_judge(task, **judging) as judge:
         source = text_of(kernel)
         evaluation = judge.evaluate(source, fresh_seeds=final)
         loss = _loss(evaluation, lambda: judge.evaluate(source, fresh_seeds=True), fail_if)
+=======
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
+        evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
+>>>>>>> main
     how = [*_typed(judging, "gpu", "cases", "baseline"), *(["--final"] if final else [])]
     again = reproduce_command(
         evaluation, task, str(kernel), _typed(judging), how, judge.task.scalars
@@ -123,11 +130,12 @@ def profile(
     **judging: Unpack[JudgeOptions],
 ) -> None:
     """Show what limits KERNEL on one case: metrics, bottleneck and physical limit."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.task.case_text import read_case
 
-    with open_judge(task, **judging) as judge:
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         found = judge.profile(text_of(kernel), read_case(judge.task, case) if case else None)
     if isinstance(found, Evaluation):
         end(show_evaluation(found, as_json, quiet))
@@ -148,10 +156,16 @@ def evaluate(
     **judging: Unpack[EvaluateOptions],
 ) -> None:
     """Check, time and profile KERNEL, and print the report that a model of the chat gets."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.evaluating import evaluate as evaluated
 
+<<<<<<< HEAD
     source = text_of(kernel)
     found = evaluated(task, source, **judging)
+=======
+    with work_progress() as tell:
+        found = evaluated(task, text_of(kernel), on_progress=tell, **judging)
+>>>>>>> main
     print(found.model_dump_json(indent=2) if as_json else found.report)
 
     def again() -> Evaluation:

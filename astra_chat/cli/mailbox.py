@@ -94,7 +94,7 @@ def answer(
         str, typer.Option(metavar="NAME", help="Your name; the transcript records it.")
     ] = "",
     as_is: Annotated[
-        bool, typer.Option("--as-is", help="Give it although it contradicts the run's facts.")
+        bool, typer.Option("--as-is", help="Submit it even if it contradicts the run's facts.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -127,6 +127,7 @@ def answer(
 @app.command("list")
 def list_questions(box: DirArgument, as_json: JsonOption = False) -> None:
     """List all questions of a mailbox, oldest first, with their state."""
+    from astra_chat.display.tables import print_rows
     from astra_chat.mailbox.questions import questions
 
     found = questions(box)
@@ -134,8 +135,8 @@ def list_questions(box: DirArgument, as_json: JsonOption = False) -> None:
         rows = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
         print(json.dumps({"schema": LIST_SCHEMA, "questions": rows}, indent=2))
         return
-    for one in found:
-        print(f"{one.id}: {one.state}, {one.meta.task}, {one.meta.role}")
+    rows = [(one.id, one.state, one.meta.task, one.meta.role) for one in found]
+    print_rows(("id", "state", "task", "role"), rows)
 
 
 def question_document(question: Question) -> dict[str, Any]:

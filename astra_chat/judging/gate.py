@@ -16,7 +16,7 @@ from astra_chat.judging.opening import open_judge
 from astra_chat.options import JudgeOptions
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.task.folder import TRANSCRIPT, find_task
+from astra_chat.tools.task.folder import TRANSCRIPTS, find_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.timing.regression import Loss, losses
 from astra_chat.tools.types import Timed, Value, sha256_of
@@ -85,6 +85,6 @@ def _with_baseline(task: str | Path, old: str) -> Iterator[Path]:
     folder = find_task(str(task)).folder
     with tempfile.TemporaryDirectory(prefix="astra-gate-") as name:
         copy = Path(name) / folder.name
-        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(TRANSCRIPT, "__pycache__"))
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(*TRANSCRIPTS, "__pycache__"))
         (copy / TIER_FILES[TIER]).write_text(old)
         yield copy

@@ -74,7 +74,12 @@ def test_the_nearest_timed_case_decides(inside: Any) -> None:
     _, rows = inside
     dims = [["tokens", 0, 0, []], ["topk", 0, 1, []], ["experts", 1, 1, []]]
     timed = [
-        {"label": name, "dtype": "bfloat16", "low": low, "dims": dict(zip(("tokens", "topk", "experts"), d))}
+        {
+            "label": name,
+            "dtype": "bfloat16",
+            "low": low,
+            "dims": dict(zip(("tokens", "topk", "experts"), d, strict=True)),
+        }
         for name, low, d in (("16x2x8", 0.87, (16, 2, 8)), ("16x8x128", 1.8, (16, 8, 128)))
     ]
     table = rows.Rows(timed, dims)
