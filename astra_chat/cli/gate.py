@@ -41,13 +41,15 @@ def gate(
     On a GPU a loss is measured twice, the second time on fresh inputs, and counts where both show
     it. On the virtual GPU times are estimated, and the result is the same each time.
     """
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.gate import gate as gated
     from astra_chat.judging.gate_files import junit as junit_file
     from astra_chat.judging.gate_files import sarif as sarif_file
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.tools.text import plain
 
-    report = gated(task, text_of(old), text_of(new), **judging)
+    with work_progress(as_json) as tell:
+        report = gated(task, text_of(old), text_of(new), on_progress=tell, **judging)
     for path, text in ((junit, junit_file), (sarif, sarif_file)):
         if path:
             write_whole(path, text(report, new.as_posix()))

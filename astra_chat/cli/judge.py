@@ -103,15 +103,10 @@ def time(
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
 
-<<<<<<< HEAD
-    with open_judge(task, **judging) as judge:
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         source = text_of(kernel)
         evaluation = judge.evaluate(source, fresh_seeds=final)
         loss = _loss(evaluation, lambda: judge.evaluate(source, fresh_seeds=True), fail_if)
-=======
-    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
-        evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
->>>>>>> main
     how = [*_typed(judging, "gpu", "cases", "baseline"), *(["--final"] if final else [])]
     again = reproduce_command(
         evaluation, task, str(kernel), _typed(judging), how, judge.task.scalars
@@ -159,13 +154,9 @@ def evaluate(
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.evaluating import evaluate as evaluated
 
-<<<<<<< HEAD
     source = text_of(kernel)
-    found = evaluated(task, source, **judging)
-=======
     with work_progress() as tell:
-        found = evaluated(task, text_of(kernel), on_progress=tell, **judging)
->>>>>>> main
+        found = evaluated(task, source, on_progress=tell, **judging)
     print(found.model_dump_json(indent=2) if as_json else found.report)
 
     def again() -> Evaluation:

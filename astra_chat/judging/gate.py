@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Unpack
@@ -16,6 +16,7 @@ from astra_chat.judging.opening import open_judge
 from astra_chat.options import JudgeOptions
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.progress import Progress
 from astra_chat.tools.task.folder import TRANSCRIPTS, find_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.timing.regression import Loss, losses
@@ -41,7 +42,13 @@ class GateReport(Value):
     """The first evaluation of the new kernel, with the old one as its baseline."""
 
 
-def gate(task: str | Path, old: str, new: str, **options: Unpack[JudgeOptions]) -> GateReport:
+def gate(
+    task: str | Path,
+    old: str,
+    new: str,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    **options: Unpack[JudgeOptions],
+) -> GateReport:
     """Judge the source `new` with the source `old` as its baseline.
 
     On the virtual GPU nothing is left to chance: without a seed, one of both texts is taken. Raises
@@ -51,7 +58,7 @@ def gate(task: str | Path, old: str, new: str, **options: Unpack[JudgeOptions]) 
         options["seed"] = sha256_of(f"{old}\0{new}")[:32]
     with (
         _with_baseline(task, old) as folder,
-        open_judge(folder, **{**options, "baseline": TIER}) as judge,
+        open_judge(folder, on_progress=on_progress, **{**options, "baseline": TIER}) as judge,
     ):
         first = judge.evaluate(new)
         found = losses(first, lambda: judge.evaluate(new, fresh_seeds=True))
