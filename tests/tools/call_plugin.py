@@ -1,7 +1,8 @@
 """Run by tests/astra_chat/package/test_plugin.py: an engine of two functions with the plugin before
 them, whose module runs on the virtual GPU.
 
-Arguments: the module, its PTX, and as JSON the registers and shared memory of each Tensors of torch on the host are presented as CUDA tensors where the module is called.
+Arguments: the module, its PTX, and as JSON the registers and shared memory of its kernels. Tensors
+of torch on the host are presented as CUDA tensors where the module is called.
 """
 
 from __future__ import annotations
