@@ -1,5 +1,5 @@
 """A plugin in an engine: found by its entry point and set before the functions, its kernel run on
-the virtual GPU. The engine is written here, with the interface that SGLang documents.
+the virtual GPU. The engine is written here, with the interface that SGLang documents."""
 
 from __future__ import annotations
 
