@@ -2,8 +2,8 @@
 
 Measures each task's baseline beside itself, twice as a gate does after an alarm: an alarm of both
 is false. The same two measurements with every time of the new kernel `--loss` longer have a loss
-that the rule should find. Each pair is appended to the file at once, so a command that was stopped goes
-on. At the end stand both rates with the upper end of their one-sided 95 % interval.
+that the rule should find. Each pair is appended to the file at once, so a command that was stopped
+goes on. At the end stand both rates with the upper end of their one-sided 95 % interval.
 """
 
 from __future__ import annotations
