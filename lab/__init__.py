@@ -15,6 +15,7 @@ soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
 same_machine_code   kernels built the judge's two ways: the same machine code
+gate_rates          how often a gate is wrong: false alarms, losses missed
 between_evaluations how far one kernel's ratios differ from one evaluation to the next
 
 Scripted runs and their page:

@@ -40,6 +40,7 @@ A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
     "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
     "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml", "cards.toml",
+    "old.cu", "new.cu",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")

@@ -35,6 +35,8 @@ TRANSCRIPT = "transcript.jsonl.xz"
 the task's id."""
 TRANSCRIPTS = (TRANSCRIPT, "transcript.jsonl.gz")
 """Its names; the first that is there counts."""
+ENGINE_FILE = "engine.toml"
+"""Where engines call the operator; as little a part of the task's id (docs/engine-toml.md)."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 """The last not where task.toml names a reference."""
 
@@ -188,8 +190,8 @@ class Task(Domain):
     def files(self) -> dict[str, str]:
         """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-        runs = [self.folder / name for name in TRANSCRIPTS]
-        kept = sorted(p for p in paths if p not in runs)
+        others = [self.folder / name for name in (*TRANSCRIPTS, ENGINE_FILE)]
+        kept = sorted(p for p in paths if p not in others)
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
 
 
