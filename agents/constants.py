@@ -53,7 +53,8 @@ def to_tune(state: RunState) -> Kernel | None:
         for attempt in under_way.attempts
         if attempt.evaluation is not None
         and isinstance(attempt.evaluation.outcome, Timed)
-        and not (attempt.replaced or attempt.rejected is not None)
+        and not (attempt.rejected is not None or attempt.repairs)
+        and attempt.passed
         and is_marked(attempt.kernel.source)
     }
     return max(ratios, key=lambda kernel: ratios[kernel], default=None)

@@ -107,7 +107,7 @@ def predictions(rounds: Sequence[Round]) -> list[Prediction]:
     return [
         _judged(one, one.parent)
         for one in rounds
-        if one.parent and (any(attempt.evaluation for attempt in one.attempts) or _none_built(one))
+        if one.parent and (any(attempt.evaluation for attempt in one.of_plan) or _none_built(one))
     ]
 
 
@@ -127,15 +127,17 @@ def score(judged: list[Prediction]) -> PredictionScore:
 
 def _none_built(one: Round) -> bool:
     """Whether all builds of the round failed, and there was one."""
-    builds = [attempt.build for attempt in one.attempts if attempt.build is not None]
+    builds = [attempt.build for attempt in one.of_plan if attempt.build is not None]
     return bool(builds) and all(failed(build) for build in builds)
 
 
 def _judged(one: Round, parent: Evaluation) -> Prediction:
     timed = [
         attempt.evaluation.outcome
-        for attempt in one.attempts
-        if attempt.evaluation and isinstance(attempt.evaluation.outcome, Timed)
+        for attempt in one.of_plan
+        if attempt.refused is None
+        and attempt.evaluation
+        and isinstance(attempt.evaluation.outcome, Timed)
     ]
     best = max(timed, key=lambda outcome: outcome.ratio, default=None)
     was = parent.outcome if isinstance(parent.outcome, Timed) else None

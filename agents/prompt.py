@@ -206,9 +206,9 @@ def _open_in_plan(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _plan_in_short(context: ChatContext, state: RunState) -> Section | None:
-    if state.round is None:
+    if state.served is None:
         return None
-    plan = state.round.plan
+    plan = state.served.plan
     return Section(f"The plan: {one_line(plan.title)}", plan_in_short(plan))
 
 

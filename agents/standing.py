@@ -66,7 +66,7 @@ def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
             timed = _timed(attempt.evaluation)
             if timed is None:
                 continue
-            counts = attempt.rejected is None and not attempt.replaced
+            counts = attempt.rejected is None and attempt.passed
             counts &= timed.verdict == "accepted" or attempt.leads
             kept = counts and (best is None or timed.ratio > best.ratio)
             yield Standing(

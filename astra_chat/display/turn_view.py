@@ -31,6 +31,7 @@ from astra_chat.tools.descriptions import (
     metric_text,
     prediction,
     ratio_text,
+    speed,
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
@@ -155,13 +156,24 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     if first:
         lines.append(Text("the baseline against itself: a check of the judge", "dim"))
     if evaluation.confirms:
-        lines.append(Text("confirmation on fresh seeds: this result is the one reported", "dim"))
+        lines.append(Text(_confirmation_text(evaluation, before), "dim"))
     if isinstance(outcome, Timed):
         lines += [] if first or evaluation.confirms else _came_true(outcome, before)
         lines.append(Text(_profile_text(outcome.profile), "dim"))
     if evaluation.resources:
         lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
     return [*lines, _steps(evaluation.steps)]
+
+
+def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
+    if isinstance(evaluation.outcome, Timed):
+        return "confirmation on fresh seeds: this result is the one reported"
+    won = (before.counted.get(evaluation.candidate) or (None, None))[1]
+    figure = f" with {speed(won)}" if won else ""
+    return (
+        f"the confirmation refuses the winner{figure}; its case joins the run's, and its repair or"
+        " the next best is confirmed in its place"
+    )
 
 
 def _came_true(timed: Timed, state: RunState) -> list[Text]:

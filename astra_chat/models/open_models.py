@@ -75,6 +75,7 @@ REPEATED = (
     "cases",
     "budget",
     "confirmations",
+    "winner_repairs",
     "mutants",
     "tune",
     "stop_at_percent",
