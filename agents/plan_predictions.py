@@ -11,7 +11,7 @@ from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import profile_on
 from astra_chat.tools.timing.comparison import ESTIMATES, resolution
-from astra_chat.tools.types import Case, Timed, Value
+from astra_chat.tools.types import Case, Metric, Timed, Value
 
 UNCHANGED = 0.01
 """A relative change of a metric up to this counts as none."""
@@ -148,14 +148,18 @@ def _judged(one: Round, parent: Evaluation) -> Prediction:
         moves=one.plan.moves,
         predicted_ratio=one.plan.predicted_ratio,
         actual_ratio=best.ratio / was.ratio if best and was else None,
-        before=_metric(was, one.plan),
-        after=_metric(best, one.plan),
+        before=_value(metric_of(was, one.plan)),
+        after=_value(metric_of(best, one.plan)),
         case=one.plan.case,
         resolution=resolution(best, was) if best and was else ESTIMATES,
     )
 
 
-def _metric(timed: Timed | None, plan: Plan) -> float | None:
+def _value(metric: Metric | None) -> float | None:
+    return metric.value if metric else None
+
+
+def metric_of(timed: Timed | None, plan: Plan) -> Metric | None:
     """Returns the plan's metric on the case that the plan names; None where it was not profiled."""
     if timed is None:
         return None
@@ -163,5 +167,4 @@ def _metric(timed: Timed | None, plan: Plan) -> float | None:
     if plan.case:
         case = next((time.case for time in timed.cases if time.case.named == plan.case), None)
     profile = profile_on(timed, case) if case else None
-    metric = profile.metric(plan.metric) if profile else None
-    return metric.value if metric else None
+    return profile.metric(plan.metric) if profile else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.agents.constants import PLAN_PROMPT, PROMPT
+from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, without_effect
 from astra_chat.agents.history_text import prediction_line, round_lines
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.plan_text import plan_in_short, plan_text
@@ -16,6 +16,13 @@ from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.prompt_section import ChatContext as ChatContext
 from astra_chat.agents.prompt_section import Section
 from astra_chat.agents.run_state import RunState
+from astra_chat.agents.search_sections import (
+    algorithms,
+    kernels_of_plan,
+    prices,
+    scoring,
+    second_parent,
+)
 from astra_chat.agents.source_sections import (
     failing,
     last_source,
@@ -26,7 +33,13 @@ from astra_chat.agents.source_sections import (
 )
 from astra_chat.agents.source_sections import source_to_edit as source_to_edit
 from astra_chat.agents.standing import rounds_without_gain, standings
-from astra_chat.agents.task_text import comparison_text, inputs_text, launcher_text, task_text
+from astra_chat.agents.task_text import (
+    accept_text,
+    comparison_text,
+    inputs_text,
+    launcher_text,
+    task_text,
+)
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import RoleName
 from astra_chat.tools.descriptions import (
@@ -94,6 +107,12 @@ def _contract(context: ChatContext, state: RunState) -> Section:
 def _inputs(context: ChatContext, state: RunState) -> Section | None:
     text = inputs_text(context.task)
     return Section("How the inputs of a case are drawn", text, 4) if text else None
+
+
+def _accept(context: ChatContext, state: RunState) -> Section | None:
+    text = accept_text(context.task)
+    title = "What `accept` accepts: None is right, words are what is wrong"
+    return Section(title, text, 4) if text else None
 
 
 def _headers(context: ChatContext, state: RunState) -> Section | None:
@@ -196,7 +215,10 @@ def _plan(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _open_constants(context: ChatContext, state: RunState) -> Section | None:
-    return Section("Constants that you leave open", PROMPT) if state.limits.tune else None
+    if not state.limits.tune:
+        return None
+    text = " ".join(filter(None, (PROMPT, without_effect(state))))
+    return Section("Constants that you leave open", text)
 
 
 def _open_in_plan(context: ChatContext, state: RunState) -> Section | None:
@@ -283,15 +305,16 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 """Sections that a single agent gets in addition to those of the role it acts as."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
-    "tester": (_task, _inputs, tested, _tests, _score, _analysis),
+    "tester": (_task, _inputs, scoring, tested, _tests, _score, _analysis),
     "planner": (
-        _task, _contract, _cases, _inputs, _rules, parent_that_runs, _progress, _open_in_plan, _log,
-        _predictions, _profile, _analysis,
+        _task, _contract, _cases, _inputs, _accept, _rules, prices, parent_that_runs, _progress,
+        _open_in_plan, _log, _predictions, _profile, _analysis, algorithms,
     ),
     "coder": (
-        _task, _contract, _cases, _inputs, _headers, parent, _parent_cases, _plan, _open_constants,
+        _task, _contract, _cases, _inputs, _accept, _headers, parent, _parent_cases, _plan,
+        second_parent, _open_constants, kernels_of_plan,
     ),
-    "fixer": (_task, _contract, _headers, _plan_in_short, failing),
+    "fixer": (_task, _contract, _accept, _headers, _plan_in_short, failing),
     "profiler": (
         _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _tuned, _standing,
         _last_report,

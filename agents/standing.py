@@ -98,6 +98,20 @@ def rounds_without_gain(rounds: Sequence[Round]) -> int:
     return count
 
 
+def rounds_below_resolution(rounds: Sequence[Round]) -> int:
+    """Number of last rounds in a row whose candidates were timed and gained nothing that can be
+    resolved: measured or estimated ties, and slower ones."""
+    gained: dict[int, bool] = {}
+    for one in standings(rounds):
+        gained[one.round] = gained.get(one.round, False) or one.gained
+    count = 0
+    for last in reversed([gained[one.number] for one in rounds if one.number in gained]):
+        if last:
+            break
+        count += 1
+    return count
+
+
 def _timed(evaluation: Evaluation | None) -> Timed | None:
     outcome = evaluation.outcome if evaluation else None
     return outcome if isinstance(outcome, Timed) else None

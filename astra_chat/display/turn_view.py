@@ -9,6 +9,7 @@ from rich.text import Text
 
 from astra_chat.agents.approval import describe_approval
 from astra_chat.agents.evaluations import profile_of
+from astra_chat.agents.plan_predictions import metric_of
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
@@ -178,16 +179,17 @@ def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
 
 def _came_true(timed: Timed, state: RunState) -> list[Text]:
     """The plan's prediction beside what came."""
-    if state.round is None:
+    served = state.served
+    if served is None:
         return []
-    plan, parent = state.round.plan, state.round.parent
+    plan, parent = served.plan, served.parent
     before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
     words = prediction(plan.predicted_ratio, timed, before)
-    was = profile_of(parent)
-    old = was.metric(plan.metric) if was else None
-    new = timed.profile.metric(plan.metric)
+    was = parent.outcome if parent and isinstance(parent.outcome, Timed) else None
+    old, new = metric_of(was, plan), metric_of(timed, plan)
     if old and new:
-        words += f"; {metric_text(old)} before, {metric_text(new)} now"
+        case = f" on {plan.case}" if plan.case else ""
+        words += f"; {metric_text(old)}{case} before, {metric_text(new)} now"
     return [Text(words)]
 
 

@@ -9,6 +9,7 @@ from astra_chat.report.case_plots import CHARACTER_IN, ROW_IN
 from astra_chat.report.figures import BASELINE, LINE, PAPER, SERIES, Drawing, Plot, words
 from astra_chat.report.round_plots import with_interval
 from astra_chat.report.run_page import RunPage
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import Basis
 
 MARKERS = "osDv^<>P"
@@ -53,7 +54,8 @@ def label_of(run: RunPage) -> str:
     """Names a run in a plot."""
     options = run.summary.options
     number = run.id.removeprefix("run")
-    return f"{number}: {options.strategy}, {options.models}, {options.tier}, {run.basis}"
+    baseline = baseline_name(run.summary.task, options.tier)
+    return f"{number}: {options.strategy}, {options.models}, {baseline}, {run.basis}"
 
 
 def _drawings(name: str, runs: Sequence[RunPage]) -> list[Drawing]:
