@@ -12,3 +12,9 @@ class Progress(Value):
     done: int
     total: int
     text: str
+
+    @property
+    def line(self) -> str:
+        """ "check, 31 of 58: compared with the oracle"."""
+        counted = f", {self.done} of {self.total}" if self.total > 1 else ""
+        return f"{self.step}{counted}: {self.text}"

@@ -40,7 +40,9 @@ class LiveView:
             self._tasks[report.step],
             total=report.total,
             completed=report.done,
-            words=report.text,
+            words=f"{report.done} of {report.total}, {report.text}"
+            if report.total > 1
+            else report.text,
         )
 
     def close(self) -> None:
@@ -50,7 +52,8 @@ class LiveView:
     def _show_over(self, bars: Progress, record: Record) -> None:
         if isinstance(record.event, Chosen):
             speaker = record.event.decision.speaker
-            self._tasks["speaker"] = bars.add_task(speaker, total=None, words="speaks")
+            words = self._view.work if speaker == "executor" else "is asked"
+            self._tasks["speaker"] = bars.add_task(speaker, total=None, words=words or "works")
             bars.start()
         else:
             for task in self._tasks.values():

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.turn_order import Decision
+from astra_chat.agents.turn_order import Decision, next_step
 from astra_chat.agents.turns import (
     Turn,
 )
+from astra_chat.agents.work_text import work_text
 from astra_chat.display.results_table import table
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
 from astra_chat.display.turn_view import chosen_text, objection_text, repeated_text, turn_lines
@@ -75,6 +77,7 @@ class View:
         self._records.append(record)
         match event:
             case Header():
+                self._state = replace(self._state, limits=event.options.limits)
                 self._budget = parse_budget(event.options.budget)
                 if not self._silent:
                     self._show_header(event, record.run)
@@ -94,6 +97,11 @@ class View:
                 self._show_end(event)
             case _:
                 self._show_aside(record)
+
+    @property
+    def work(self) -> str:
+        """What the executor does after the last turn, in half a sentence."""
+        return work_text(next_step(self._state))
 
     def close(self) -> None:
         """Nothing comes any more."""
@@ -115,6 +123,7 @@ class View:
                 )
             case Resumed(started=started, options=options):
                 self._decision, self._ended = None, None
+                self._state = replace(self._state, limits=options.limits)
                 self._budget = parse_budget(options.budget)
                 self._line(f"resumed on {started}", "bold")
             case ModelCall(tokens=tokens) as asked:

@@ -30,6 +30,7 @@ from astra_chat.models.recording_judge import recorded_judge
 from astra_chat.session.export import export_best, leave_refused, leave_source
 from astra_chat.session.final_message import deviation, ended, refusal_text
 from astra_chat.session.judges import judge_for
+from astra_chat.session.progress_note import ProgressNote
 from astra_chat.session.recorded_options import resume_command
 from astra_chat.session.recorder import Recorder, begin
 from astra_chat.session.request import Request
@@ -71,7 +72,7 @@ def run_request(
     `judge` stands in for the task's own; `stop` stops the run from another thread. An exception of
     the machine's or our own is recorded in that end, then raised.
     """
-    loop, listener = ChatLoop(stop), events or Silent()
+    loop, listener = ChatLoop(stop), ProgressNote(events or Silent())
     approver = approver_for(request.approver) if request.approver else None
     own: TuningJudge | DetachedJudge | None = None
 
@@ -95,6 +96,7 @@ def run_request(
         ) as opened,
         closing(begin(request, past, listener.record)) as recorder,
     ):
+        listener.begin(recorder)
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)
         run = recorder.records[0].run
         if isinstance(own, DetachedJudge):
@@ -102,7 +104,10 @@ def run_request(
         asker = Asker(run, request.task.name, recorder.path, wait=not request.no_wait)
         request.models.begin(request.task, recorder.header, meter, asker)
         metered = MeteredJudge(opened, meter)
-        end = Session(request, recorder, metered, meter, approver, listener, loop).run()
+        try:
+            end = Session(request, recorder, metered, meter, approver, listener, loop).run()
+        finally:
+            listener.clear()
     path, question = recorder.path, end.question.folder if end.question else None
     summary, again = summarize(recorder.records), resume_command(path, request)
     return RunResult(path, summary, again, question, end.job)

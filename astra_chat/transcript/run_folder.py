@@ -21,6 +21,8 @@ BEST_MODULE = "best"
 README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
 TORCH_OPERATOR = "torch_op.py"
 """In BEST_MODULE, beside the module itself."""
+PROGRESS = ".progress"
+"""How far the judge is, in one line, while it works."""
 JOBS = "jobs"
 """A folder: evaluations that another machine judges (detached/jobs.py)."""
 

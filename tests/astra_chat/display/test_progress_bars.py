@@ -44,3 +44,9 @@ def test_on_a_terminal_nothing_said_is_lost(tmp_path: Path) -> None:
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", live(Terminal(), path))
     for piece in ("Four at a time.", "predicts 1.50x", "all cases, weighted", "opens the chat"):
         assert piece in text, piece
+
+
+def test_the_bars_say_what_the_judge_works_at_and_how_much_is_done(tmp_path: Path) -> None:
+    shown = live(Terminal(), write_transcript(tmp_path / "t.jsonl"))
+    assert "speaks" not in shown and "judges the baseline" in shown
+    assert "checks and times" in shown and "2 of 3, [x] compared" in shown
