@@ -73,9 +73,8 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
 
 def test_an_answer_is_given_and_the_next_question_printed_by_one_call(box: Path) -> None:
     first = open_question(box)
-    assert first.prompt.startswith(
-        f"# Question to the tester of run {first.meta.run}, task doubled"
-    )
+    heading = f"# Question to the tester of run {first.meta.run}, task doubled\n"
+    assert first.prompt.startswith(heading)
     meta = first.meta.model_copy(update={"id": "second", "asked": "2100-01-01", "run": "other"})
     ask(box, meta, "# Prompt\n\nWhat now?\n", first.schema)
     code, text = command("answer", box, first.id, "-", "--next", stdin=PASS)

@@ -131,7 +131,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("evaluation", {"job": "nope"}, "no evaluation 'nope' here: begin one (exit code 2)"),
     (
         "mailbox_next",
-        {"folder": "/no/such/box", "wait_s": 0},
+        {"folder": "/no/box", "wait_s": 0},
         "a run makes it with --models mailbox:",
     ),
     ("transcript", {"path": "/etc/hostname"}, "not a transcript"),
