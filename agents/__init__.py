@@ -7,7 +7,6 @@ limits            how long a chat may continue
 evaluations       is a candidate faster, what was profiled
 stop_reasons      why a chat ends by its own rules
 turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
-work_text         what the executor does in a step
 constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes
 selector          chooses who acts, by rule or by asking a model

@@ -50,6 +50,7 @@ from astra_chat.tools.mutation.scores import CaseScore
 from astra_chat.tools.report.results_text import cases_list, judge_report, times_text
 from astra_chat.tools.text import fenced, one_line
 from astra_chat.tools.types import Basis, Case, Timed
+from astra_chat.tools.wording import counted
 
 MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
@@ -173,23 +174,25 @@ def _progress_after(context: ChatContext, state: RunState) -> Section:
 
 
 def _state(context: ChatContext, state: RunState, where: str) -> Section:
-    limits, lines = state.limits, [f"{where}; {state.evaluations} evaluations so far"]
+    limits, lines = state.limits, [f"{where}; {counted(state.evaluations, 'evaluation')} so far"]
     if left := context.budget_left():
         lines.append(f"budget left: {left}")
     if limits.patience is not None:
         gone = rounds_without_gain(state.rounds)
-        lines.append(f"{gone} rounds in a row without gain; {limits.patience} end the run")
+        lines.append(
+            f"{counted(gone, 'round')} in a row without gain; {limits.patience} end the run"
+        )
     if state.best is None:
         lines.append("no candidate is accepted as faster than the baseline so far")
     else:
         lines.append(f"best so far, kept: {state.best[0].candidate}, {speed(state.best[1])}")
-    return Section("Where the run stands", _bullets(lines))
+    return Section("State of the run", _bullets(lines))
 
 
 def _standing(context: ChatContext, state: RunState) -> Section | None:
     """How the last candidate stands, for who is not shown the earlier rounds."""
     stands = list(standings(state.rounds))
-    return Section("The last candidate stands", stands[-1].text) if stands else None
+    return Section("Result of the last candidate", stands[-1].text) if stands else None
 
 
 def _tuned(context: ChatContext, state: RunState) -> Section | None:

@@ -34,7 +34,7 @@ def task_text(task: Task, device: str) -> str:
     tolerance = f"tolerance: {tolerances}; " if tolerances else ""
     return (
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\n"
-        f"Legal dims:\n{_bullets(domain_lines(task))}\n"
+        f"Valid dims:\n{_bullets(domain_lines(task))}\n"
         f"dtypes: {types_text(task)}; {tolerance}rms error at"
         f" most {task.oracle_ratio:g} times the baseline's own\n"
         f"precision: {precision_text(task)}\n"
@@ -122,8 +122,8 @@ def comparison_text(basis: Basis) -> str:
         "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
         f" it is faster than the baseline if {interval}\n"
         f"Resolution: two candidates {resolution_text(basis)} are a tie: no gain, and no reason for"
-        " a round. The higher ratio is kept all the same, of equals the earlier: one has to be."
-        " Predictions are scored by it. Candidates that are not kept stay reachable as `parent`."
+        " a round. The higher ratio stays the best, of equals the earlier."
+        " Predictions are scored by it. Discarded candidates stay reachable as `parent`."
     )
 
 

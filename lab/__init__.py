@@ -33,6 +33,7 @@ winners             a live run's winner: which it is, its source
 judge_winners       live winners on a GPU, as a confirmation judges
 live_estimates      estimates beside what a GPU said of live winners
 over_today          live winners over what is launched today
+run_picture         docs/run.svg: the rounds of one live run, for the README
 decode_layer        one decode layer as a CUDA graph, with and without the winners
 decode_step         its kernels and matrix products in serving order
 

@@ -119,7 +119,21 @@ def test_agents_md_answers_with_one_file_and_the_readme_is_short() -> None:
     for question, answer in rows:
         file = answer.split()[0].rstrip(";")
         assert (ROOT / file).is_file(), question
-    assert len(DOCUMENTS["README.md"].splitlines()) < 120
+    assert len(DOCUMENTS["README.md"].splitlines()) <= 90
+
+
+def test_the_readmes_figures_are_those_of_the_page() -> None:
+    page = DOCUMENTS["docs/research/over-today.md"]
+    h100, h200 = re.split("^## ", page, flags=re.MULTILINE)[1:]
+    row = re.compile(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|", re.MULTILINE)
+    recorded = {(task, today, then) for task, then, today in row.findall(h200)}
+    shown = re.findall(r"(\w+) \| ([\d.]+)x \| ([\d.]+)x", DOCUMENTS["README.md"])
+    assert set(shown) == recorded
+    mean = re.search(r"Geometric mean over these 13 tasks: \*\*([\d.]+)", h200)
+    assert mean and f"these 13* | {mean[1]}x" in DOCUMENTS["README.md"]
+    today = {task: figure for task, _, figure in row.findall(h100)}
+    gains = re.findall(r"(\w+) gains ([\d.]+)x and (\w+) ([\d.]+)x", DOCUMENTS["README.md"])[0]
+    assert (today[gains[0]], today[gains[2]]) == (gains[1], gains[3])
 
 
 def names_of_tests() -> set[str]:

@@ -12,6 +12,8 @@ class Progress(Value):
     done: int
     total: int
     text: str
+    remark: str = ""
+    """What is known before the verdict; to be shown until it comes."""
 
     @property
     def line(self) -> str:

@@ -288,7 +288,7 @@ class Correct(Value):
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
     hidden: int = 0
-    """How many of the cases were drawn from the legal domain."""
+    """How many of the cases were drawn from the valid domain."""
     error_ratio: float | None = None
     """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None

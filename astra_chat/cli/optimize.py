@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 from astra_chat.cli.new import (
     CasesOption,
@@ -58,14 +59,14 @@ NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Optimize a kernel file of your repository: out comes a patch.")(
-        optimize
-    )
+    app.command(short_help="Optimize a kernel file of your repository, up to a patch.")(optimize)
 
 
 @options(RunArguments, f"{OWN} {NAMES} quiet")
 def optimize(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.", callback=present)
+    ],
     into: Annotated[
         Path | None,
         typer.Option(
@@ -87,7 +88,7 @@ def optimize(
 ) -> None:
     """Optimize the kernel of FILE in your repository: make its task, run the chat on it, and write
     a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the same
-    command again goes on where it was."""
+    command again continues where it was."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
     from astra_chat.optimize.repository import place_of, warning
     from astra_chat.optimize.written import written
@@ -156,7 +157,7 @@ def _require_complete(task: Path) -> None:
             raise BadInput(f"{task}/{problem}")
     except BadInput as error:
         error.add_note(f"look at all of it with: astra-chat tasks check {task}")
-        error.add_note("then the same command again goes on")
+        error.add_note("then give the same command again: it continues from there")
         raise
 
 

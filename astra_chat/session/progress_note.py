@@ -6,8 +6,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from astra_chat.agents.turn_order import next_step
-from astra_chat.agents.work_text import work_text
+from astra_chat.display.run_board import doing
 from astra_chat.session.recorder import Recorder
 from astra_chat.session.run_events import RunEvents
 from astra_chat.tools.progress import Progress
@@ -40,12 +39,12 @@ class ProgressNote:
         if self._recorder is None or now - self._written_s < EVERY_S:
             return
         self._written_s = now
-        doing = work_text(next_step(self._recorder.state)) or "works"
+        work = doing(self._recorder.state, "executor")
         path = self._recorder.folder / PROGRESS
         with suppress(OSError):  # a note is not worth a run
             part = path.with_name(f"{PROGRESS}.part")
             part.unlink(missing_ok=True)
-            part.write_text(f"the judge {doing}: {report.line}\n")
+            part.write_text(f"{work}: {report.line}\n")
             part.replace(path)
 
     def notice(self, text: str) -> None:

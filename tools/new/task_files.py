@@ -60,7 +60,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *_scalars(draft),
         *_require(draft),
         "",
-        f"# {MARK}: odd sizes, the least and the largest your callers use, a case of each dtype.",
+        f"# {MARK}: odd sizes, your callers' smallest and largest, a case of each dtype.",
         "check = [",
         *(f"    {row}," for row in _check_rows(draft)),
         "]",
@@ -219,7 +219,7 @@ def _dims(draft: Draft) -> list[str]:
             note += "; hidden cases are drawn from all of it."
         lines += [
             *([""] if index else []),
-            f"# {MARK}: the legal range of {name}{note}",
+            f"# {MARK}: the valid range of {name}{note}",
             f"[dims.{name}]",
             *bounds,
         ]

@@ -193,7 +193,7 @@ class _Seen:
 def _failure(called: Called) -> str:
     """Why a call gives no plan; "" where it may."""
     if called.refused:
-        return f"{called.refused}: a launch plan holds no such call"
+        return f"{called.refused}: launch plans do not support this call"
     if called.strayed:
         return "work on another stream than the caller's"
     return failure_text(called) if called.status or called.left else ""

@@ -28,7 +28,7 @@ def marks(folder: Path) -> list[str]:
             if left := _LEFT.search(line):
                 places.append(f"{name}, line {number}: {left[1]}")
             elif name == "reference.py" and _BLANK_FORMULA.search(line):
-                places.append(f"{name}, line {number}: ... stands where a formula should")
+                places.append(f"{name}, line {number}: ... where a formula should be")
     return places
 
 

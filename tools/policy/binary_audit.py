@@ -165,7 +165,7 @@ def _kinds(host: Elf) -> Said:
     """An indirect function is a piece of code that the loader asks which function to use."""
     for symbol in host.symbols:
         if symbol.kind not in KINDS:
-            yield symbol.name, "host code that the loader runs, or a symbol of a kind not known"
+            yield symbol.name, "host code that the loader runs, or a symbol of unknown kind"
 
 
 def _sections(host: Elf) -> Said:

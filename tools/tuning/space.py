@@ -19,6 +19,7 @@ from itertools import product
 
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
 MAX_PARAMETERS, MAX_VALUES, MAX_COMBINATIONS = 8, 64, 100_000
@@ -106,7 +107,7 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             relations.append(_relation(relation["relation"].strip(), number))
         mark, constant = _MARK.search(line.rstrip()), _constant(line)
         if mark and constant is None:
-            raise BadInput(f"line {number}: no integer constant stands before 'tune:'; {FORM}")
+            raise BadInput(f"line {number}: no integer constant before 'tune:'; {FORM}")
         if constant is not None and (mark or constant[0] in wanted):
             name, start, end = constant
             if name in parameters:
@@ -158,7 +159,8 @@ def _require_sound(space: Space) -> None:
         raise BadInput(f"the kernel leaves nothing open: {FORM}, or give --param NAME=1,2,4")
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
-            f"{len(names)} constants with {space.combinations:,} combinations: at most"
+            f"{counted(len(names), 'constant')} with"
+            f" {counted(space.combinations, 'combination')}: at most"
             f" {MAX_PARAMETERS} and {MAX_COMBINATIONS:,}"
         )
     for one in space.parameters:

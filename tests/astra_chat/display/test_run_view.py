@@ -75,7 +75,7 @@ def test_every_printed_estimate_says_so(tmp_path: Path) -> None:
             Decision(
                 speaker="planner", by="rule", legal=("planner", "tester"), rejected=("no",) * 3
             ),
-            "gave no legal choice",
+            "model named neither",
         ),
     ],
 )

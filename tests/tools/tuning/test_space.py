@@ -71,7 +71,7 @@ def test_a_sample_holds_the_starting_point_and_is_the_same_again() -> None:
     ("source", "words"),
     [
         ("int x = 3;\n", "leaves nothing open"),
-        ("int x = y;  // tune: 1 2\n", "line 1: no integer constant stands before"),
+        ("int x = y;  // tune: 1 2\n", "line 1: no integer constant before"),
         ("\nint x = 3;  // tune: 1 two\n", "line 2: '1 two' are no integers"),
         ("int x = 3;  // tune:\n", "line 1: no values"),
         ("int x = 3;  // tune: 1\nint x = 3;  // tune: 1\n", "line 2: x has values"),
