@@ -9,7 +9,6 @@ from astra_chat.report.case_plots import CHARACTER_IN, ROW_IN
 from astra_chat.report.figures import BASELINE, LINE, PAPER, SERIES, Drawing, Plot, words
 from astra_chat.report.round_plots import with_interval
 from astra_chat.report.run_page import RunPage
-from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import Basis
 from astra_chat.tools.wording import counted
 
@@ -55,8 +54,7 @@ def label_of(run: RunPage) -> str:
     """Names a run in a plot."""
     options = run.summary.options
     number = run.id.removeprefix("run")
-    baseline = baseline_name(run.summary.task, options.tier)
-    return f"{number}: {options.strategy}, {options.models}, {baseline}, {run.basis}"
+    return f"{number}: {options.strategy}, {options.models}, {run.start}, {run.basis}"
 
 
 def _drawings(name: str, runs: Sequence[RunPage]) -> list[Drawing]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from astra_chat.display.console import console
+from astra_chat.display.run_board import board
+from astra_chat.display.run_view import View
 from astra_chat.models.open_models import open_models
 from astra_chat.replay.prompts import prompts
 from astra_chat.replay.rerun import rerun
@@ -19,7 +23,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, candidate_id
 from astra_chat.transcript.events import Ended
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import turns_of
+from astra_chat.transcript.turns import state_of, turns_of
 from astra_chat.verify.recorded import Run
 from astra_chat.verify.run_claims import run_claims
 from tests.chat_samples import (
@@ -163,3 +167,20 @@ def test_a_transcript_from_before_repairs_keeps_its_order(task: Task, tmp_path: 
     assert old.options.winner_repairs == 0 and speakers(path)[-1] == "executor"
     assert at_end(resumed(path), old.options.limits) is not None
     assert holds(path)
+
+
+def test_a_reader_sees_refusal_repair_and_confirmation(repairing: Task, tmp_path: Path) -> None:
+    records = read(run(repairing, tmp_path / "out", Refusing()).transcript).records
+    for brief in (False, True):
+        out = io.StringIO()
+        view = View(console(out), brief=brief)
+        for record in records:
+            view.show(record)
+        shown = " ".join(out.getvalue().split())
+        assert "the confirmation refuses the winner with estimated 1.90x" in shown
+        assert "refused by its confirmation" in shown and DRAWN.named in shown
+    board_out = io.StringIO()
+    console(board_out).print(board(state_of(records), 20))
+    rows = board_out.getvalue().splitlines()
+    assert any("confirmation failed" in row and candidate_id(VECTOR) in row for row in rows)
+    assert any("1.70x accepted, best" in row and "repair of" in row for row in rows)
