@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -75,11 +76,17 @@ def test_another_algorithm_is_asked_for_at_first_and_when_small_changes_are_used
 def test_the_planner_has_prices_with_their_arithmetic(context: ChatContext) -> None:
     text = prompt_of("planner", context, baseline_turns())
     assert f"- launch: {second_launch_us(H200):.1f} us for each after the first" in text
+    (round_us,) = re.findall(r"a round of loads from DRAM takes ([\d.]+) us", _told_metrics())
+    assert f"{round_us} us from DRAM" in text, "one price in both texts"
     moved_us = 4 * 64 * 4 * 2 / H200.dram_bytes_per_s * 1e6
     assert f"0.00205 MB at least / 4.8 TB a second = {moved_us:.3g} us" in text
     assert f"256 operations = {256 / H200.fp32_flops * 1e6:.3g} us" in text
     assert "tensor cores" not in text.partition("## Prices")[2].partition("##")[0], "no 16 bits"
     assert "Prices to reckon with" not in prompt_of("coder", context, baseline_turns())
+
+
+def _told_metrics() -> str:
+    return " ".join(instructions("planner").split())
 
 
 def beam(*sources: str) -> list[Turn]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import AnyTime, Device, Timed
-from astra_chat.tools.virtual_gpu.adapter import second_launch_us
+from astra_chat.tools.virtual_gpu.adapter import FITTED, second_launch_us
 from astra_vgpu.ground.gpu_specs import SPECS, GpuSpec
 
 MOST_CASES = 6
@@ -25,11 +25,14 @@ def prices_text(task: Task, timed: Timed, device: Device) -> str:
 
 
 def _prices(gpu: GpuSpec) -> list[str]:
-    load_us = gpu.dram_latency_cycles / gpu.clocks_per_us
+    load_us, l2_us = (
+        FITTED.load * cycles / gpu.clocks_per_us
+        for cycles in (gpu.dram_latency_cycles, gpu.l2_latency_cycles)
+    )
     return [
         f"launch: {second_launch_us(gpu):.1f} us for each after the first, memsets and copies too",
         f"round of loads that waits for the one before: {load_us:.2f} us from DRAM,"
-        f" {gpu.l2_latency_cycles / gpu.clocks_per_us:.2f} us from L2",
+        f" {l2_us:.2f} us from L2",
         f"chain: 1,000 cycles of results that wait for each other / {gpu.clocks_per_us:,.0f} cycles"
         f" a us = {1000 / gpu.clocks_per_us:.2f} us",
         f"one SM of {gpu.sms}: {gpu.l2_bytes_per_clock} bytes a clock from L2 ="

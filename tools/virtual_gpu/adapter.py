@@ -9,7 +9,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    pass
+    from astra_vgpu.c_engine.build import source_folder
+    from astra_vgpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
+    from astra_vgpu.launch.engines import NOT_COMPILED, c_sources, compile_sources, kernel_of
+    from astra_vgpu.lowering.early_access import EarlyAccesses, LaunchParameters, early_accesses
+    from astra_vgpu.lowering.variable_stores import (
+        loaded_parameters,
+        stored_parameters,
+        written_variables,
+    )
+    from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
+    from astra_vgpu.model.constants import FITTED
+    from astra_vgpu.model.estimate import Estimate, estimate
+    from astra_vgpu.model.launch_price import second_launch_us
+    from astra_vgpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
+    from astra_vgpu.model.ratio_interval import (
+        ALIKE,
+        COVERAGE,
+        SHARED,
+        SPREAD,
+        judged,
+        ratio_interval,
+    )
+    from astra_vgpu.model.reachable import reachable_us
+    from astra_vgpu.model.time_split import PARTS
+    from astra_vgpu.ptx.debug_lines import INLINED, WAITED
+    from astra_vgpu.ptx.lexer import PtxSyntaxError
+    from astra_vgpu.ptx.some_kernels import with_kernels
+    from astra_vgpu.runtime.calls import (
+        INVALID_SYMBOL,
+        INVALID_VALUE,
+        UNKNOWN_FUNCTION,
+        CallsOnGpu,
+    )
+    from astra_vgpu.runtime.cudart_binding import device_bytes
+    from astra_vgpu.runtime.cudart_build import HEADER, LIBRARY, ensure_runtime, header_text
+    from astra_vgpu.sass.disassembly import OPTIONS
+    from astra_vgpu.sass.functional_units import UNITS
+    from astra_vgpu.types import ENGINES, Counters, Dim3, Engine, Fault, PtxUnsupported
 
 HOMES = {
     "c_engine.build": ("source_folder",),
@@ -18,6 +55,7 @@ HOMES = {
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
+    "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),
     "model.launch_price": ("second_launch_us",),
     "model.occupancy": ("MAX_THREADS", "blocks_per_sm", "launch_error"),
