@@ -15,6 +15,8 @@ selector_prompt   what that model is asked
 roles/            standing instructions of each role
 prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
 source_sections   the sections that show a source
+search_sections   those that widen a search: prices, other algorithms, kernels that differ
+difference        how a source differs from another
 task_text         the task, the launcher, how candidates are compared
 source_text       sources with line numbers, and what is copied from them
 idle_functions    what of a source no timed case runs

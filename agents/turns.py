@@ -138,6 +138,8 @@ class Plan(Value):
     of greatest weight."""
     parent: str = ""
     """An earlier correct candidate to change in place of the source shown; "" for that source."""
+    second_parent: str = Field(default="", exclude_if=is_empty)
+    """Another correct candidate whose idea the change takes over; "" for none."""
 
 
 class Kernel(Value):
