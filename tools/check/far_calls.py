@@ -96,8 +96,7 @@ class FarCalls:
             if not isinstance(virtual, Build):
                 return None
             built = virtual
-        cases, ends = self._passed()
-        cases = [*(cases if confirming else cases[:FEW]), *ends]
+        cases = self._passed(confirming)
         cases += self._of_kernels(runner, built, cases, checked, confirming)
         faults = (self._fault_in(answer) for answer in _answers(runner, built, cases))
         return next((fault for fault in faults if fault), None)
@@ -179,15 +178,22 @@ class FarCalls:
         built = build(runner.task, runner.task.baseline, runner.device, runner.stop)
         return require_build(built, f"the baseline of {runner.task.name}")
 
-    def _passed(self) -> tuple[list[Case], list[Case]]:
-        """The far calls and the ends that the baseline passes, found out once for all
-        candidates."""
+    def _passed(self, confirming: bool) -> list[Case]:
+        """The shared calls of a check that the baseline passes: it runs only those, as they come to
+        be wanted, once for all candidates."""
         far, ends = self._shared
-        every = unique([*far, *ends])
-        self._learn(every)
+        tried = len(far) if confirming else FEW
+        self._learn(unique([*far[:tried], *ends]))
+        while not confirming and tried < len(far) and self._count(far[:tried]) < FEW:
+            self._learn(far[tried : tried + 1])
+            tried += 1
+        every = unique([*far[:tried], *ends])
         failed = [case for case in every if not self._passes(case)]
         self.left_out = [f"{self._why(case)} (too large for an oracle)" for case in failed]
-        return [case for case in far if case not in failed], [c for c in ends if c not in failed]
+        return [case for case in every if case not in failed]
+
+    def _count(self, cases: Sequence[Case]) -> int:
+        return sum(map(self._passes, cases))
 
     @cached_property
     def _shared(self) -> tuple[list[Case], list[Case]]:

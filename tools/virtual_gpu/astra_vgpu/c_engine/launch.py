@@ -101,7 +101,9 @@ def run(
     return LaunchReport(
         launch,
         int(given.blocks.size),
-        _counters(program, results, given.table) if counters else Counters(),
+        _counters(program, results, given.table)
+        if counters
+        else Counters(lane_instructions=results.counters.lane_instructions),
         prints_of_launch,
         uninitialized=_uninitialized(program, launch, memory, results),
         visits=_visits(results) if counters and given.blocks.size else None,

@@ -1,9 +1,10 @@
 """Races between thread blocks on global memory.
 
 A race: two blocks access the same bytes, one of them stores another value, and nothing orders them.
+A store of what is there already counts as a read.
 
 For each granule of a buffer that the kernel may store to, a cell records which block wrote it and,
-where the kernel loads too, which block read it. Two accesses are ordered once the first has been
+where the kernel loads too, or may order its blocks, which block read it. Two accesses are ordered once the first has been
 published, by an atomic (or volatile) operation after a fence, and the second comes after one that
 looked there (block_order.py): that covers the last block of a reduction, locks and flags. Reads of
 the first block are ordered by a flag that it stores, with or without a fence: that covers tiles
@@ -35,7 +36,7 @@ STORED_AND_CACHED = (
     " may hold what was there before"
 )
 MANY = 1 << 31
-"""Bit of a reader's cell: several blocks read."""
+"""Bit of a reader's cell: several blocks read; of a writer's: several wrote the same value."""
 FLAG = MANY
 """Value of a cell of additions where somebody looks at the result."""
 _BITS = 31
@@ -178,7 +179,7 @@ class BlockRaces:
     def _cells(self, buffer: Buffer, bits: int) -> Cells:
         last = buffer.address + max(buffer.nbytes, 1) - 1
         count = (last >> bits) - (buffer.address >> bits) + 1
-        loads = buffer.address in self._loaded
+        loads = buffer.address in self._loaded or self.order is not None
         readers = np.zeros(count, np.uint32) if loads else None
         return Cells(np.zeros(count, np.uint32), readers, None, None, bits)
 
@@ -199,7 +200,7 @@ class BlockRaces:
 
     def message(self, does: str, size: int, address: int, cell: int, thread: int, did: str) -> str:
         """Text of a race. cell, thread: of the earlier access, which `did` that."""
-        many = bool(cell & MANY) and did == "read"
+        many = bool(cell & MANY)
         block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
         number = cell & ((1 << self.site_bits) - 1)
         where = (
@@ -207,6 +208,7 @@ class BlockRaces:
         )
         if number:
             site = self.reach.sites[number - 1]
+            did = "wrote" if did == "read" and site.family == "st" else did  # what was there already
             where = f"{site.source or f'PTX line {site.line}'}, {where}"
         return (
             f"race between blocks on global memory: {does}s {size} bytes at"

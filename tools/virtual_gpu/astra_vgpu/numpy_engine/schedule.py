@@ -62,7 +62,7 @@ def run(
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
-    stay zero, without `prints` what the kernel prints is dropped. block_races: of the launch, where
+    stay zero, all but lane_instructions, without `prints` what the kernel prints is dropped. block_races: of the launch, where
     other parts of it run elsewhere. in_order: one block after the other, from the first; None: as
     program.in_order says. Raises Fault where a GPU or its
     sanitizer would stop, KeyError for a variable of the module without an address.
@@ -81,6 +81,7 @@ def run(
     watched_here = watched_buffers(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
+    lane_instructions = 0
     starts = range(0, chosen.size, step)
     if memory.descending and not one_by_one:
         starts = starts[::-1]
@@ -101,11 +102,14 @@ def run(
         if launch.programmatic:
             frame.waited = np.zeros(frame.shape, np.bool_)
         with np.errstate(all="ignore"), watched(block_races):
-            Batch(program, frame, instruction_budget).run()
+            batch = Batch(program, frame, instruction_budget)
+            batch.run()
+        lane_instructions += batch.lane_instructions
         if frame.counters is not None:
             frame.counters.finish()
         uninitialized += frame.uninitialized.values()
     result_counters = launch_counters.finish() if launch_counters else Counters()
+    result_counters.lane_instructions = lane_instructions
     return LaunchReport(
         launch,
         int(chosen.size),
