@@ -233,8 +233,7 @@ class Checker:
         if fault:
             return fault, left_out
         correct = seen.correct()
-        checked = [call.oracle_case.case for call in seen.calls]
-        far = self._far.fault(built, seed.of("far"), checked, confirming=asked.confirming)
+        far = self._far.fault(built, seed.of("far"), kernels.ran, confirming=asked.confirming)
         return far or correct, [*left_out, *self._far.left_out]
 
     def _forget(self, oracle_cases: Sequence[OracleCase]) -> None:

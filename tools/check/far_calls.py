@@ -24,6 +24,7 @@ from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import unique
+from astra_chat.tools.check.kernels import Launching
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of
@@ -83,11 +84,11 @@ class FarCalls:
         """Calls on which the baseline fails, or that could not be run."""
 
     def fault(
-        self, built: Build, seed: Seed, checked: Sequence[Case] = (), *, confirming: bool
+        self, built: Build, seed: Seed, checked: Sequence[Launching] = (), *, confirming: bool
     ) -> Wrong | Failure | None:
         """The first call in which a build leaves its arguments, or what the baseline writes of
-        them. `checked`: calls that launch its kernels; what they launch is looked at in a far call,
-        too, unless the shared ones do. To confirm a winner all shared calls are made and all
+        them. `checked`: calls that launch its kernels, which are looked at in a far call, too,
+        unless the shared ones launch them. To confirm a winner all shared calls are made and all
         kernels looked at. Raises Cancelled.
         """
         runner = self._runner.seeded(seed)
@@ -129,7 +130,7 @@ class FarCalls:
         runner: Runner,
         built: Build,
         shared: Sequence[Case],
-        checked: Sequence[Case],
+        checked: Sequence[Launching],
         confirming: bool,
     ) -> list[Case]:
         """Far calls of kernels that the shared ones do not launch, near calls that launch them."""
@@ -137,9 +138,8 @@ class FarCalls:
         for plan in runner.record(built, shared):
             launched |= _kernels(plan)
         near = dict[str, Case]()
-        plans = zip(checked, runner.record(built, checked), strict=True)
-        for case, plan in sorted(plans, key=lambda pair: _row(task, pair[0])):
-            for name in _kernels(plan) - launched:
+        for case, names in sorted(checked, key=lambda pair: _row(task, pair[0])):
+            for name in names - launched:
                 near.setdefault(name, case)
         wanted = runner.seed.of("kernels of far calls").random().sample(sorted(near), len(near))
         tries = list[Case]()

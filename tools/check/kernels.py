@@ -59,6 +59,8 @@ _SHIFT = re.compile(r"\b1[uUlL]*\s*<<\s*(\d{1,2})\b")
 
 Extents = dict[str, list[list[int]]]
 """Groups of extents of each dim that may select a kernel."""
+Launching = tuple[Case, frozenset[str]]
+"""A call, and the mangled names of the kernels that it launches."""
 Further = Callable[[Runner, Build, Sequence[Case], CheckProgress], Correct | Wrong | Failure]
 """Checks further cases of the build."""
 
@@ -72,8 +74,8 @@ class CheckedKernels:
     confirming: bool
     calls: int = 0
     """Calls whose plans were looked at."""
-    launched: set[str] = field(default_factory=set)
-    """Mangled names of the kernels launched by calls that were executed and compared."""
+    ran: list[Launching] = field(default_factory=list)
+    """Calls that were executed and compared."""
     known: dict[str, Case] = field(default_factory=dict)
     """A call that launches each kernel met so far: the shortest of those among which it was met."""
 
@@ -96,11 +98,12 @@ class CheckedKernels:
     @property
     def missing(self) -> list[str]:
         """Mangled names of the kernels that no executed and compared call launches, sorted."""
-        return sorted(set(read_cubin(self.built.cubin.read_bytes()).kernels) - self.launched)
+        launched = {name for _, names in self.ran for name in names}
+        return sorted(set(read_cubin(self.built.cubin.read_bytes()).kernels) - launched)
 
     def _ran(self, cases: Sequence[Case]) -> None:
         """These calls were executed and compared. Their plans are known."""
-        self.launched |= self._look_at(cases)
+        self.ran += self._look_at(cases)
 
     def _sought(self) -> tuple[Case, ...]:
         """Legal calls that launch what is missing, one of each kernel that was found; and the first
@@ -141,15 +144,15 @@ class CheckedKernels:
                 tried.add(seed.key)
                 yield from _beside(self.runner.task, seed, own, draw)
 
-    def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> set[str]:
-        """Record these calls' plans. Returns the kernels they launch, each of which is known then.
-        Crashes of the launcher are added."""
-        task, met = self.runner.task, set[str]()
+    def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> list[Launching]:
+        """Record these calls' plans. Returns what they launch, which is known then. Crashes of the
+        launcher are added."""
+        task, met = self.runner.task, list[Launching]()
         self.calls += len(cases)
         plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
-                met |= plan.kernel_names
+                met.append((case, plan.kernel_names))
                 for name in plan.kernel_names:
                     self.known.setdefault(name, case)
             elif isinstance(plan, Crashed) and plan.case == case and crashes is not None:

@@ -89,7 +89,7 @@ def run(
     del kept
     prints_of_launch = _prints(library, results.printed, results.printed_bytes.value)
     if failed:
-        raise fault_of(
+        fault = fault_of(
             program,
             launch,
             memory,
@@ -98,6 +98,8 @@ def run(
             block_races=block_races,
             watched=watched,
         )
+        fault.unset = _uninitialized(program, launch, memory, results)
+        raise fault
     return LaunchReport(
         launch,
         int(given.blocks.size),

@@ -4,12 +4,12 @@ A race: two blocks access the same bytes, one of them stores another value, and 
 A store of what is there already counts as a read.
 
 For each granule of a buffer that the kernel may store to, a cell records which block wrote it and,
-where the kernel loads too, or may order its blocks, which block read it. Two accesses are ordered once the first has been
-published, by an atomic (or volatile) operation after a fence, and the second comes after one that
-looked there (block_order.py): that covers the last block of a reduction, locks and flags. Reads of
-the first block are ordered by a flag that it stores, with or without a fence: that covers tiles
-that are compacted in place. This accepts more than the memory model does: a missed race is better
-than a false positive.
+where the kernel loads too, or may order its blocks, which block read it. Two accesses are ordered
+once the first has been published, by an atomic (or volatile) operation after a fence, and the
+second comes after one that looked there (block_order.py): that covers the last block of a
+reduction, locks and flags. Reads of the first block are ordered by a flag that it stores, with or
+without a fence: that covers tiles that are compacted in place. This accepts more than the memory
+model does: a missed race is better than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
 whose value decides nothing, of what another block stored so, needs the same order.
@@ -208,7 +208,9 @@ class BlockRaces:
         )
         if number:
             site = self.reach.sites[number - 1]
-            did = "wrote" if did == "read" and site.family == "st" else did  # what was there already
+            did = (
+                "wrote" if did == "read" and site.family == "st" else did
+            )  # what was there already
             where = f"{site.source or f'PTX line {site.line}'}, {where}"
         return (
             f"race between blocks on global memory: {does}s {size} bytes at"

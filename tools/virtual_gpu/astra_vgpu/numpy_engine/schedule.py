@@ -29,6 +29,7 @@ from astra_vgpu.numpy_engine.unset_registers import other_content
 from astra_vgpu.numpy_engine.warp_races import WarpRaces
 from astra_vgpu.types import (
     Counters,
+    Fault,
     Launch,
     LaunchReport,
     Print,
@@ -62,10 +63,10 @@ def run(
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
-    stay zero, all but lane_instructions, without `prints` what the kernel prints is dropped. block_races: of the launch, where
-    other parts of it run elsewhere. in_order: one block after the other, from the first; None: as
-    program.in_order says. Raises Fault where a GPU or its
-    sanitizer would stop, KeyError for a variable of the module without an address.
+    stay zero, all but lane_instructions, without `prints` what the kernel prints is dropped.
+    block_races: of the launch, where other parts of it run elsewhere. in_order: one block after the
+    other, from the first; None: as program.in_order says. Raises Fault where a GPU or its sanitizer
+    would stop, KeyError for a variable of the module without an address.
     """
     _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
@@ -102,9 +103,7 @@ def run(
         if launch.programmatic:
             frame.waited = np.zeros(frame.shape, np.bool_)
         with np.errstate(all="ignore"), watched(block_races):
-            batch = Batch(program, frame, instruction_budget)
-            batch.run()
-        lane_instructions += batch.lane_instructions
+            lane_instructions += _ran(Batch(program, frame, instruction_budget), frame)
         if frame.counters is not None:
             frame.counters.finish()
         uninitialized += frame.uninitialized.values()
@@ -118,6 +117,16 @@ def run(
         uninitialized=first_of_each(uninitialized),
         visits=launch_counters.visits if launch_counters else None,
     )
+
+
+def _ran(batch: Batch, frame: Frame) -> int:
+    """Runs the batch; returns the instructions of single threads."""
+    try:
+        batch.run()
+    except Fault as fault:
+        fault.unset = first_of_each(frame.uninitialized.values())
+        raise
+    return batch.lane_instructions
 
 
 @functools.cache
