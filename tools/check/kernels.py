@@ -48,6 +48,8 @@ MOST_CALLS, MOST_CONFIRMING = 1_500, 12_000
 MOST_BYTES, MOST_US = 2**28, 500_000.0
 """Most bytes of a drawn call, and most time on the virtual GPU of one that is taken into a check; a
 confirmation takes longer ones, too."""
+SHORT_US, HALVINGS = 10_000.0, 20
+"""A drawn call that takes longer is tried with fewer tokens, down to so many times half as many."""
 SERVED_ONE_IN = 4
 """Drawn calls of which one, on average, begins with the extents of one of the task's own calls."""
 FACTORS = (1, 1, 2, 4, 8, 16, 32, 64)
@@ -124,9 +126,23 @@ class CheckedKernels:
             islice(self._beside_known(missing, tried, draw), max(0, most - self.calls))
         ):
             self._look_at(cases, crashes)
-        new = [self.known[name] for name in missing if name in self.known]
+        new = [self._short(name) for name in missing if name in self.known]
         new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
         return tuple({case.key: case for case in [*new, *crashes[:1]]}.values())
+
+    def _short(self, name: str) -> Case:
+        """The call of a kernel with as few of what varies most as launch it still."""
+        task, case, tokens = self.runner.task, self.known[name], most_varied(self.runner.task)
+        if _us(task, case) <= SHORT_US:
+            return case
+        kind, extent = Combination.of(case), case.dims[tokens]
+        fewer = [{**case.dims, tokens: extent >> bits} for bits in range(HALVINGS, 0, -1)]
+        found = [legal_near(task, kind, dims, list(dims)) for dims in fewer if dims[tokens]]
+        cases = [one for dims in found for one in _legal(task, kind, case, dims, {})]
+        self.calls += len(cases)
+        plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
+        launching = (c for c, p in plans if isinstance(p, LaunchPlan) and name in p.kernel_names)
+        return next(launching, case)
 
     def _beside_known(
         self, missing: Sequence[str], tried: set[str], draw: Callable[[str], list[int]]

@@ -296,7 +296,10 @@ def _watching(
         table.watch(block_races, precise=True)
         if watched is not None:
             watched.clear()
+        counted = layout.Counters.from_address(request.counters)
+        lane_instructions = counted.lane_instructions
         end = library.run_launch(ctypes.byref(request))
+        counted.lane_instructions = lane_instructions
     block_races.used = True
     return bool(end)
 

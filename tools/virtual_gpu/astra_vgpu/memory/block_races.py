@@ -43,7 +43,7 @@ _BITS = 31
 DID = ("read", "wrote", "added to")
 """What the earlier access did; the C engine knows them by number."""
 COARSEST_BITS = 5
-COARSE_CELLS = 1 << 16
+COARSE_CELLS = 1 << 20
 """Coarse cells are at most 32 bytes wide, and as fine as fewer of them allow."""
 SWITCH = "ASTRA_BLOCK_RACES"
 """This variable of the environment, set to "off", leaves the check out."""
