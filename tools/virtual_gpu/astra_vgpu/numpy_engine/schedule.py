@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of, watched
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.memory.uninitialized_reads import first_of_each
@@ -41,7 +40,6 @@ BATCH_LANES = 32768
 INSTRUCTION_BUDGET = 1 << 33
 """Instructions of single threads that one batch may issue before it counts as an infinite loop:
 some seconds. All threads of the batch count, idle ones too, and at least batch.MIN_LANES."""
-_KEPT_BYTES = 1 << 28
 RESERVED_BYTES = 288
 """What cooperative_groups may use beyond a kernel's own shared memory."""
 _LOCAL_LIMIT_BYTES = 1 << 28
@@ -68,7 +66,7 @@ def run(
     other, from the first; None: as program.in_order says. Raises Fault where a GPU or its sanitizer
     would stop, KeyError for a variable of the module without an address.
     """
-    _keep_freed_memory()
+    keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
     one_by_one = program.in_order if in_order is None else in_order
@@ -127,20 +125,6 @@ def _ran(batch: Batch, frame: Frame) -> int:
         fault.unset = first_of_each(frame.uninitialized.values())
         raise
     return batch.lane_instructions
-
-
-@functools.cache
-def _keep_freed_memory() -> None:
-    """Tells malloc not to give freed arrays back to the kernel between two instructions.
-
-    The page faults of getting them again would cost several times what the arithmetic does.
-    """
-    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        for option in (trim_threshold, mmap_threshold):
-            libc.mallopt(option, _KEPT_BYTES)
-        libc.mallopt(top_pad, _KEPT_BYTES // 8)
 
 
 def _step(program: Program, threads: int, one_by_one: bool) -> int:
