@@ -89,8 +89,8 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
     That of a task which comes with Astra brings its own options for those that are not given.
     Raises BadInput where neither is there.
     """
-    path, given = task.folder / TRANSCRIPT, options.model_fields_set
-    if path.is_file():
+    path, given = task.recorded_run, options.model_fields_set
+    if path is not None:
         recorded, ours = read(path).options, task.folder == BUILTIN / task.name
         asked = [name for name in DECIDING if name in given or not ours]
         if all(getattr(recorded, name) == getattr(options, name) for name in asked):

@@ -76,8 +76,8 @@ class TranscriptClient(OfflineClient):
 def own_transcript(task: Task) -> Path | None:
     """The recorded run that a task has in its folder. A shipped task that was restored from a
     transcript has it where it was installed."""
-    paths = [folder / TRANSCRIPT for folder in (task.folder, BUILTIN / task.name)]
-    return next((path for path in paths if path.is_file()), None)
+    shipped = BUILTIN / task.name / TRANSCRIPT
+    return task.recorded_run or (shipped if shipped.is_file() else None)
 
 
 def _repeated(transcript: Transcript) -> RepeatedRun:

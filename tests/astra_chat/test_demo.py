@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -111,7 +110,7 @@ def test_every_task_has_the_committed_run(task: str) -> None:
     assert sorted(LIVE) == sorted(task_names())
     name = live.relative_to(ARCHIVE).as_posix()
     assert names_in(ARCHIVE)[name].default_of == task
-    assert gzip.decompress(packed.read_bytes()) == read_recorded(live)
+    assert read_recorded(packed) == read_recorded(live)
 
 
 def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A task folder as values (task.toml): the contract of a kernel, its cases and its tolerances.
 
 The folder holds task.toml, baseline.cu, reference.py and, where there are any, headers, paper.cu,
-script/ and transcript.jsonl.gz.
+script/ and transcript.jsonl.xz.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
 from astra_vgpu.ground.errors import BadInput
 
 BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
-TRANSCRIPT = "transcript.jsonl.gz"
+TRANSCRIPT = "transcript.jsonl.xz"
 """A recorded run about the task. It says nothing about how a kernel is judged, so it is no part of
 the task's id."""
+TRANSCRIPTS = (TRANSCRIPT, "transcript.jsonl.gz")
+"""Its names; the first that is there counts."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 """The last not where task.toml names a reference."""
 
@@ -163,10 +165,16 @@ class Task(Domain):
         """Text of every header, by name."""
         return {name: (self.folder / name).read_text() for name in self.headers}
 
+    @property
+    def recorded_run(self) -> Path | None:
+        """The recorded run in the folder, if it holds one."""
+        return next((p for n in TRANSCRIPTS if (p := self.folder / n).is_file()), None)
+
     def files(self) -> dict[str, str]:
         """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-        kept = sorted(p for p in paths if p != self.folder / TRANSCRIPT)
+        runs = [self.folder / name for name in TRANSCRIPTS]
+        kept = sorted(p for p in paths if p not in runs)
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
 
 

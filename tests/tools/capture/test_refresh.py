@@ -20,7 +20,7 @@ ROW = (HEADS + 2 * KV) * SIZE
 
 def task(folder: Path, name: str) -> Path:
     copy = folder / name
-    shutil.copytree(BUILTIN / name, copy, ignore=shutil.ignore_patterns("*.gz", "script"))
+    shutil.copytree(BUILTIN / name, copy, ignore=shutil.ignore_patterns("*.xz", "script"))
     return copy
 
 
