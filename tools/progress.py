@@ -12,3 +12,5 @@ class Progress(Value):
     done: int
     total: int
     text: str
+    remark: str = ""
+    """What is known before the verdict; to be shown until it comes."""
