@@ -35,6 +35,8 @@ class Question:
     """None before the candidate was run. If winners are confirmed, the confirmation."""
     search_ratio: float | None = None
     """Ratio over the baseline in the search, before the confirmation."""
+    last_round: bool = False
+    """No planner speaks after this round."""
 
     @property
     def text(self) -> str:
@@ -64,6 +66,7 @@ def question(state: RunState, baseline: str) -> Question | None:
         build=attempt.build,
         evaluation=last if isinstance(last, Evaluation) else None,
         search_ratio=_ratio(state.before_confirmation),
+        last_round=one.number >= state.limits.rounds,
     )
 
 

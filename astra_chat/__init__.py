@@ -1,6 +1,7 @@
 """Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
 
 options          options of the judge and of a run, declared once
+settings         which of them a user's or a project's astra.toml says
 cli/             the command astra-chat
 mcp/             the program's functions as tools of an MCP server
 skill/           what coding agents are told

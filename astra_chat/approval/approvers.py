@@ -50,12 +50,14 @@ PROMPTS: dict[Gate, str] = {
 }
 HELP = """\
 a  approve      {yes}
-r  reject       {no}; the planner reads why
+r  reject       {no}; {why}
 e  edit         change its source in $EDITOR; your version is built and judged in its place
 l  all          approve it, and ask no more in this run
 d  difference   show all of what it changes in its parent
 s  stop         decide later: the run ends and can be resumed
 """
+WHY = {False: "why? The planner reads it: ", True: "why? For the record, Enter for no reason: "}
+"""What is asked after a rejection, by whether it is in the last round: no planner follows that."""
 MEANING: dict[Gate, dict[str, str]] = {
     "run": {
         "yes": "its code is run on this machine, isolated, to check and time it",
@@ -99,7 +101,8 @@ class Terminal:
                 if line.strip():
                     print(f"not understood: {one_line(line)[:80]}; ? explains", file=self._out)
             case "help":
-                print(HELP.format(**MEANING[asked.gate]), end="", file=self._out)
+                why = "the reason is recorded" if asked.last_round else "the planner reads why"
+                print(HELP.format(**MEANING[asked.gate], why=why), end="", file=self._out)
             case "difference":
                 show_difference(console(self._out), asked)
             case choice:
@@ -117,8 +120,8 @@ class Terminal:
             return self._edited(asked)
         if choice != "reject":
             return decision(asked, choice)
-        while (reason := self._read("why? The planner reads it: ")) is not None:
-            if reason.strip():
+        while (reason := self._read(WHY[asked.last_round])) is not None:
+            if reason.strip() or asked.last_round:
                 return decision(asked, choice, reason.strip())
         return None
 

@@ -8,6 +8,8 @@ judge_jobs  judge work: jobs of runs on other machines
 advance  resume the runs whose results are there
 campaign  many runs by one file
 models   models check
+config   the settings files: shown and changed
+setting_defaults  how commands take settings
 mailbox  the questions of runs with a mailbox, and their answers
 skill    a SKILL.md for coding agents
 mcp      a server for MCP clients

@@ -16,6 +16,7 @@ import typer
 
 from astra_chat.cli import streams
 from astra_chat.cli.exit_codes import EPILOG, exit_code_of
+from astra_chat.cli.setting_defaults import defaults
 from astra_chat.display.notes import note
 from astra_chat.version import __version__
 from astra_vgpu.ground.cache_size import limit_bytes
@@ -46,6 +47,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def log(
+    context: typer.Context,
     log_level: Annotated[
         LogLevel, typer.Option(help="Minimum log level on stderr.")
     ] = LogLevel.WARNING,
@@ -66,6 +68,7 @@ def log(
     if cache_limit is not None:
         os.environ["ASTRA_CACHE_LIMIT"] = cache_limit  # child processes keep to it too
         limit_bytes()
+    context.default_map = defaults(context.invoked_subcommand)
     logger = logging.getLogger("astra_chat")
     logger.setLevel(log_level.name)
     if not any(isinstance(handler, _Notes) for handler in logger.handlers):
@@ -98,6 +101,7 @@ def _register_others() -> None:
         "cli.new",
         "cli.optimize",
         "cli.models",
+        "cli.config",
         "cli.mailbox",
         "cli.skill",
         "cli.mcp",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
+from astra_chat.cli.setting_defaults import without_conflicts
 from astra_chat.options import Declared, EvaluateOptions, declared, takes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -27,9 +30,25 @@ def _typed(one: Declared) -> Any:
 
 
 def options(options: type, names: str) -> Callable[[Command], Command]:
-    """Gives a command these options, in this order; what it has no parameter for comes as
-    `**options`."""
-    return takes(options, names.split(), _typed)
+    """Gives a command these options, in this order, with the settings below them; what it has no
+    parameter for comes as `**options`."""
+    given = takes(options, names.split(), _typed)
+
+    def made(command: Command) -> Command:
+        called = given(command)
+
+        @wraps(called)
+        def with_settings(context: typer.Context, *args: Any, **typed: Any) -> Any:
+            return called(*args, **without_conflicts(context, typed))
+
+        own = Parameter("context", Parameter.POSITIONAL_ONLY, annotation=typer.Context)
+        public = signature(called)
+        public = public.replace(parameters=[own, *public.parameters.values()])
+        with_settings.__signature__ = public  # type: ignore[attr-defined]
+        with_settings.__annotations__ = {**called.__annotations__, "context": typer.Context}
+        return with_settings  # type: ignore[return-value]
+
+    return made
 
 
 TaskArgument = Annotated[
