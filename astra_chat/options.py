@@ -345,7 +345,7 @@ def page() -> str:
             " evaluate`\n",
             *_table(EvaluateOptions),
             "\n## Settings\n",
-            "These may stand in astra.toml, by their name in Python (settings.md):"
+            "astra.toml may contain these, by their name in Python (settings.md):"
             f" {', '.join(f'`{name}`' for name in settable())}.",
         )
     )
