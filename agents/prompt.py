@@ -37,6 +37,7 @@ from astra_chat.tools.mutation.scores import CaseScore
 from astra_chat.tools.report.results_text import cases_list, judge_report, times_text
 from astra_chat.tools.text import fenced, one_line
 from astra_chat.tools.types import Basis, Case, Timed
+from astra_chat.tools.wording import counted
 
 MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
@@ -154,12 +155,14 @@ def _progress_after(context: ChatContext, state: RunState) -> Section:
 
 
 def _state(context: ChatContext, state: RunState, where: str) -> Section:
-    limits, lines = state.limits, [f"{where}; {state.evaluations} evaluations so far"]
+    limits, lines = state.limits, [f"{where}; {counted(state.evaluations, 'evaluation')} so far"]
     if left := context.budget_left():
         lines.append(f"budget left: {left}")
     if limits.patience is not None:
         gone = rounds_without_gain(state.rounds)
-        lines.append(f"{gone} rounds in a row without gain; {limits.patience} end the run")
+        lines.append(
+            f"{counted(gone, 'round')} in a row without gain; {limits.patience} end the run"
+        )
     if state.best is None:
         lines.append("no candidate is accepted as faster than the baseline so far")
     else:

@@ -2,6 +2,7 @@
 
 options          options of the judge and of a run, declared once
 settings         which of them a user's or a project's astra.toml says
+arguments        arguments that name files: what is missing is said first
 cli/             the command astra-chat
 mcp/             the program's functions as tools of an MCP server
 skill/           what coding agents are told

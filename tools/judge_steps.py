@@ -340,7 +340,7 @@ class Evaluating:
         profile alone is asked for."""
         with self.steps.step("profile"):
             cases = self.bench.oracle_cases("profile", [case for case, _ in weighted])
-            self.bench.tell("profile", 0, 1, f"{len(cases)} cases")
+            self.bench.tell("profile", 0, 1, "looking for the bottleneck")
             runner = self.bench.runner.seeded(self.steps.seed.of("profile"))
             if self.bench.device.kind == "virtual":
                 return [

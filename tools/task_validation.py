@@ -27,8 +27,8 @@ from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Device, Wrong, is_float
 
 ORDERED = (
-    "the baseline's result depends on the order of atomics, which no GPU guarantees, and reference.py"
-    " accepts one order; in the reverse order the baseline is"
+    "the baseline's result depends on the order of atomics, which no GPU guarantees, and"
+    " reference.py accepts one order; in the reverse order the baseline is"
 )
 UNDECIDED = (
     'if several results are valid, say so: judged = { by = "accept" } and accept(), or canonical(),'

@@ -24,6 +24,7 @@ from astra_chat.display.console import console
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import AstraError, BadInput, reading
@@ -188,7 +189,9 @@ class Scripted:
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
-            raise BadInput(f"{path}: {field}: {first['msg']}") from None
+            raise BadInput(
+                f"{path}: {field}: {invalid(first, ScriptedDecision.model_fields)}"
+            ) from None
         self._decisions = said.decision
         for one in said.decision:
             if one.answer == "edit":

@@ -14,6 +14,7 @@ from astra_chat.campaign.index import Index, Totals
 from astra_chat.campaign.rows import CampaignRow
 from astra_chat.display.spending_view import time_words
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import counted
 
 RUN_HEADINGS = (
     "task",
@@ -195,7 +196,8 @@ def totals_text(index: Index) -> str:
     usd = "price unknown" if totals.usd is None else f"${totals.usd:.4f}"
     energy = "" if totals.energy_j is None else f" ({totals.energy_j:,.0f} J by NVML)"
     return (
-        f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
+        f"{totals.ended} of {counted(totals.runs, 'run')} ended;"
+        f" {counted(totals.evaluations, 'evaluation')},"
         f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU{energy},"
         f" {totals.wall_s:.0f} s in all; the runs' time: {time_words(totals.time_use)}"
     ) + "".join(

@@ -67,10 +67,11 @@ def check(
 ) -> None:
     """Check that KERNEL is correct: every output against a float64 oracle, on the task's check
     cases and on hidden ones that are drawn after the build."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.task.case_text import read_case
 
-    with open_judge(task, **judging) as judge:
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         extra = [read_case(judge.task, text) for text in more_cases or []]
         judge.require_judged(extra)
         evaluation = judge.check(text_of(kernel), extra)
@@ -96,9 +97,10 @@ def time(
     **judging: Unpack[JudgeOptions],
 ) -> None:
     """Time KERNEL against the baseline, case by case, after checking that it is correct."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
 
-    with open_judge(task, **judging) as judge:
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
     how = [*_typed(judging, "gpu", "cases", "baseline"), *(["--final"] if final else [])]
     again = reproduce_command(
@@ -118,11 +120,12 @@ def profile(
     **judging: Unpack[JudgeOptions],
 ) -> None:
     """Show what limits KERNEL on one case: metrics, bottleneck and physical limit."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.task.case_text import read_case
 
-    with open_judge(task, **judging) as judge:
+    with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
         found = judge.profile(text_of(kernel), read_case(judge.task, case) if case else None)
     if isinstance(found, Evaluation):
         end(show_evaluation(found, as_json, quiet))
@@ -143,9 +146,11 @@ def evaluate(
     **judging: Unpack[EvaluateOptions],
 ) -> None:
     """Check, time and profile KERNEL, and print the report that a model of the chat gets."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.evaluating import evaluate as evaluated
 
-    found = evaluated(task, text_of(kernel), **judging)
+    with work_progress() as tell:
+        found = evaluated(task, text_of(kernel), on_progress=tell, **judging)
     print(found.model_dump_json(indent=2) if as_json else found.report)
     end(found.passed and fast_enough(found.evaluation, fail_if is FailIf.SLOWER, min_ratio))
 

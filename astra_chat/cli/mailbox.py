@@ -127,15 +127,16 @@ def answer(
 @app.command("list")
 def list_questions(box: DirArgument, as_json: JsonOption = False) -> None:
     """List all questions of a mailbox, oldest first, with their state."""
+    from astra_chat.display.tables import print_rows
     from astra_chat.mailbox.questions import questions
 
     found = questions(box)
     if as_json:
-        rows = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
-        print(json.dumps({"schema": LIST_SCHEMA, "questions": rows}, indent=2))
+        documents = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
+        print(json.dumps({"schema": LIST_SCHEMA, "questions": documents}, indent=2))
         return
-    for one in found:
-        print(f"{one.id}: {one.state}, {one.meta.task}, {one.meta.role}")
+    rows = [(one.id, one.state, one.meta.task, one.meta.role) for one in found]
+    print_rows(("id", "state", "task", "role"), rows)
 
 
 def question_document(question: Question) -> dict[str, Any]:

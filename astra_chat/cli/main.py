@@ -20,6 +20,7 @@ from astra_chat.cli.setting_defaults import defaults
 from astra_chat.display.notes import note
 from astra_chat.version import __version__
 from astra_vgpu.ground.cache_size import limit_bytes
+from astra_vgpu.ground.errors import BadInput
 
 app = typer.Typer(
     name="astra-chat",
@@ -67,7 +68,13 @@ def log(
     """A group chat of agents optimizes CUDA kernels, and a judge checks every claim."""
     if cache_limit is not None:
         os.environ["ASTRA_CACHE_LIMIT"] = cache_limit  # child processes keep to it too
-        limit_bytes()
+        try:
+            limit_bytes()
+        except BadInput as error:
+            words = str(error).replace("ASTRA_CACHE_LIMIT=", "--cache-limit ", 1)
+            source = context.get_parameter_source("cache_limit")
+            typed = source is not None and source.name == "COMMANDLINE"
+            raise BadInput(words if typed else str(error)) from None
     context.default_map = defaults(context.invoked_subcommand)
     logger = logging.getLogger("astra_chat")
     logger.setLevel(log_level.name)

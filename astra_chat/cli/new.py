@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ ReferenceOption = Annotated[
 CasesOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
+        metavar="FILE",
+        help="Cases and ranges of dims from what `astra-chat capture` wrote.",
+        callback=present,
     ),
 ]
 
@@ -61,6 +64,7 @@ def new(
             metavar="FILE",
             help="The kernel: a CUDA file (repeat it for several), a folder of them, a flashinfer"
             "-bench Definition (.json), or a Triton kernel (.py).",
+            callback=present,
         ),
     ],
     function: FunctionOption = None,
@@ -79,14 +83,15 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n': the smallest not below n.",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the smallest of these that is"
+            " at least n.",
         ),
     ] = None,
     warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,
     stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor that differs from the case's."),
+        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor, if not the case's."),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,

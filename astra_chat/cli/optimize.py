@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 from astra_chat.cli.new import (
     CasesOption,
@@ -58,14 +59,14 @@ NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Optimize a kernel file of your repository, up to a patch.")(
-        optimize
-    )
+    app.command(short_help="Optimize a kernel file of your repository, up to a patch.")(optimize)
 
 
 @options(RunArguments, f"{OWN} {NAMES} quiet")
 def optimize(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.", callback=present)
+    ],
     into: Annotated[
         Path | None,
         typer.Option(

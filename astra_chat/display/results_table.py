@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from astra_chat.display.tables import FigureTable
 from astra_chat.tools.types import AnyTime, Basis, Device
 from astra_chat.transcript.summary import RunSummary
 from astra_vgpu.ground.gpu_specs import spec
@@ -19,7 +19,7 @@ def table(summary: RunSummary) -> list[RenderableType]:
     name = summary.best.candidate if summary.best else ""
     said = f"{where(timed.basis, summary.device)}, L2 cold, baseline {summary.options.tier}"
     title = Text(f"{said}, best candidate {name}" if name else said, "bold")
-    rows = Table(box=None, pad_edge=False)
+    rows = FigureTable(box=None, pad_edge=False)
     rows.add_column("case", overflow="fold")
     for column in _columns(bool(name)):
         rows.add_column(column, justify="right", no_wrap=True)

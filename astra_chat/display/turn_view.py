@@ -36,6 +36,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Profile, Timed, candidate_id
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import Contradiction, RejectedReply, RepeatedRun
 
 MAX_CHANGES = 8
@@ -81,6 +82,16 @@ def repeated_text(one: RepeatedRun, scripted: bool) -> str:
     )
 
 
+def recorded_text(one: RepeatedRun) -> str:
+    """The result of the run that is repeated: the first figure that there is, and no new one."""
+    if one.ratio is None:
+        return ""
+    return (
+        f"that run's result: candidate {one.best} at {one.basis} {ratio_text(one.ratio)} the"
+        " baseline's speed; what follows is judged again"
+    )
+
+
 def chosen_text(decision: Decision | None, said: Turn) -> str:
     """Who chose the speaker of a turn."""
     if decision is None:
@@ -110,19 +121,21 @@ def _kernel_lines(
     parent, name = _parent_of(speaker, before, texts)
     changed = changes(parent, kernel.source)
     added = [line for line in changed if line.startswith("+")]
-    counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
+    counts = f"+{len(added)} -{counted(len(changed) - len(added), 'line')} against {name}"
     shown = [line for line in changed if not line[2:].startswith("//")]
     if len(shown) > MAX_CHANGES:
         shown = [line for line in shown if line.startswith("+")][:MAX_CHANGES]
     if kernel.edits:
-        counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
+        counts += f", given as {counted(kernel.edits, 'edit')}"
     lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
     for line in shown:
         text = Text(f"  {line}", "green" if line.startswith("+") else "red")
         text.truncate(width - 2, overflow="ellipsis")
         lines.append(text)
     if len(shown) < len(changed):
-        lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
+        lines.append(
+            Text(f"  and {counted(len(changed) - len(shown), 'more changed line')}", "dim")
+        )
     return lines
 
 
@@ -157,14 +170,14 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     if evaluation.confirms:
         lines.append(Text("confirmation on fresh seeds: this result is the one reported", "dim"))
     if isinstance(outcome, Timed):
-        lines += [] if first or evaluation.confirms else _came_true(outcome, before)
+        lines += [] if first or evaluation.confirms else prediction_lines(outcome, before)
         lines.append(Text(_profile_text(outcome.profile), "dim"))
     if evaluation.resources:
         lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
     return [*lines, _steps(evaluation.steps)]
 
 
-def _came_true(timed: Timed, state: RunState) -> list[Text]:
+def prediction_lines(timed: Timed, state: RunState) -> list[Text]:
     """The plan's prediction beside what came."""
     if state.round is None:
         return []

@@ -7,17 +7,18 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
-from astra_chat.judging.evaluating import EvaluationReport, report_on
-from astra_chat.judging.opening import open_judge
 from astra_chat.options import JudgeOptions
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.subprocesses import Cancelled
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput, failure
+
+if TYPE_CHECKING:
+    from astra_chat.judging.evaluating import EvaluationReport
+    from astra_chat.tools.judge import Judge
 
 State: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
@@ -76,6 +77,9 @@ class Jobs:
         def work(
             opened: Callable[[Judge], None], tell: Callable[[Progress], None]
         ) -> EvaluationReport:
+            from astra_chat.judging.evaluating import report_on
+            from astra_chat.judging.opening import open_judge
+
             with open_judge(task, **options, on_progress=tell) as judge:
                 opened(judge)
                 return report_on(judge, source, more_cases, final=final)

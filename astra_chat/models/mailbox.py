@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,7 +185,10 @@ class MailboxClient(OfflineClient):
 
 
 def _waits(question: Question) -> str:
-    return f"the {question.meta.role} waits for an answer: {question.folder}"
+    return (
+        f"the {question.meta.role} waits for an answer: {question.folder}; to see the question:"
+        f" astra-chat mailbox next {shlex.quote(str(question.folder.parent))}"
+    )
 
 
 def prompt_text(

@@ -86,12 +86,16 @@ def _repeated(transcript: Transcript) -> RepeatedRun:
     if transcript.header.repeats is not None:
         return transcript.header.repeats
     calls = [r.event for r in transcript.records if isinstance(r.event, ModelCall)]
+    ended = transcript.ended
     who = dict.fromkeys(one_line(call.answered_by or call.model)[:MAX_NAME] for call in calls)
     return RepeatedRun(
         run=transcript.records[0].run,
         started=transcript.header.started,
         models=transcript.header.options.models,
         answered_by="; ".join(list(who)[:MAX_NAMES]),
+        best=(ended.best or "") if ended else "",
+        ratio=ended.ratio if ended else None,
+        basis=ended.basis if ended else None,
     )
 
 

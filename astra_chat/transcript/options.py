@@ -13,6 +13,7 @@ from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.options import RunArguments, declared
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -23,6 +24,7 @@ _DECLARED = declared(RunArguments)
 MAX_ROUNDS, MOST_POINTS = (int(_DECLARED[name].option.most or 0) for name in ("rounds", "tune"))
 _ARGUMENTS = {"tier": "baseline", "stop_at_percent": "stop_at"}
 """Arguments of `run` whose fields here have other names."""
+JUDGES = "use local, detached, ssh:HOST or ray[:ADDRESS]"
 EVALUATIONS = re.compile(r"\bevaluations=(\d+)")
 
 
@@ -89,9 +91,9 @@ class RunOptions(Value):
             return cls.model_validate(found)
         except ValidationError as error:
             first = error.errors()[0]
-            what = first["msg"].removeprefix("Value error, ").replace("Input", "input", 1)
-            value = one_line(str(first["input"]))[:200]
-            raise BadInput(f"{option_name(str(first['loc'][0]))} {value}: {what}") from None
+            name, value = str(first["loc"][0]), one_line(str(first["input"]))[:200]
+            what = JUDGES if name == "judge" else invalid(first)
+            raise BadInput(f"{option_name(name)} {value}: {what}") from None
 
     def changed(self, given: RunOptions) -> RunOptions:
         """These options, with those that were given in their place."""

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from astra_chat.tools.types import Case, Value
+from astra_chat.tools.wording import counted
 
 
 class CaseScore(Value):
@@ -77,18 +78,23 @@ class CaseScores(Value):
         source = f"the baseline and of {self.also}" if self.also else "the baseline"
         killed = f"{whose} detect {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
         refused = [score for score in self.cases if score.refused]
-        fails = f"; {len(refused)} that the baseline fails are discarded" if refused else ""
+        fails = (
+            f"; discarded: {counted(len(refused), 'case')} that the baseline fails"
+            if refused
+            else ""
+        )
         if not self.mutants:
-            kept = "all others are kept" if refused else "all cases are kept"
+            kept = "all other cases count" if refused else "all cases count"
             return f"no seeded bug of {source} could be built: {kept}{fails}"
         if self.lived:
             killed += f"; the {len(self.cases)} proposed ones detect {len(self.new)} of the"
             killed += f" {len(self.lived)} surviving ones"
         killed += fails
         if count := len(self.dropped) - len(refused):
-            killed += f"; {count} that detect none are discarded"
+            killed += f"; {counted(count, 'case')} that detect{'s' * (count == 1)} none: discarded"
         if self.harmless:
-            killed += f"; {len(self.harmless)} bugs that change no result are left out"
+            changing = counted(len(self.harmless), "bug that changes", "bugs that change")
+            killed += f"; left out: {changing} no result"
         return killed
 
 

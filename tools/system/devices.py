@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from astra_chat.tools.types import Device
+from astra_chat.tools.wording import did_you_mean
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec, spec_for_device_name
 
@@ -27,7 +28,8 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
         if gpu:
             raise BadInput("--gpu is the GPU model to estimate for: use it with --device virtual")
         return cuda_device(int(index or 0))
-    raise BadInput(f"no device '{name}': use auto, cuda, cuda:N or virtual")
+    hint = did_you_mean(kind, ("auto", "cuda", "virtual"))
+    raise BadInput(f"no device '{name}': use auto, cuda, cuda:N or virtual{hint}")
 
 
 def wanted_device(name: str, gpu: str | None = None) -> Device:

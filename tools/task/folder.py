@@ -20,6 +20,7 @@ from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.task.precision import Precision
+from astra_chat.tools.task.shipped import BUILTIN, task_folder, task_names
 from astra_chat.tools.task.task_file import (
     Contradictions,
     problem_lines,
@@ -29,7 +30,6 @@ from astra_chat.tools.task.task_file import (
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
 from astra_vgpu.ground.errors import BadInput
 
-BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
 TRANSCRIPT = "transcript.jsonl.xz"
 """A recorded run about the task. It says nothing about how a kernel is judged, so it is no part of
 the task's id."""
@@ -178,21 +178,9 @@ class Task(Domain):
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
 
 
-def task_names() -> list[str]:
-    """Names of the tasks that ship with Astra."""
-    return sorted(p.parent.name for p in BUILTIN.glob("*/task.toml"))
-
-
 def find_task(name_or_folder: str) -> Task:
     """Load a shipped task by name, or any task folder by path. Raises BadInput."""
-    if name_or_folder in task_names():
-        return load_task(BUILTIN / name_or_folder)
-    folder = Path(name_or_folder)
-    if folder.is_dir():
-        return load_task(folder)
-    raise BadInput(
-        f"no task '{name_or_folder}': it is neither a folder nor one of {', '.join(task_names())}"
-    )
+    return load_task(task_folder(name_or_folder))
 
 
 def load_task(folder: Path) -> Task:
@@ -219,6 +207,7 @@ def _require_files(folder: Path, names: Sequence[str]) -> None:
 
 
 __all__ = [
+    "BUILTIN",
     "Arg",
     "Dim",
     "Scalar",

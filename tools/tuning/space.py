@@ -19,6 +19,7 @@ from itertools import product
 
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
 MAX_PARAMETERS, MAX_VALUES, MAX_COMBINATIONS = 8, 64, 100_000
@@ -147,7 +148,8 @@ def _require_sound(space: Space) -> None:
         raise BadInput(f"the kernel leaves nothing open: {FORM}, or give --param NAME=1,2,4")
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
-            f"{len(names)} constants with {space.combinations:,} combinations: at most"
+            f"{counted(len(names), 'constant')} with"
+            f" {counted(space.combinations, 'combination')}: at most"
             f" {MAX_PARAMETERS} and {MAX_COMBINATIONS:,}"
         )
     for one in space.parameters:

@@ -198,7 +198,7 @@ def test_an_unforeseen_error_is_one_line_unless_asked(
     assert said.code == 3, "1 is the kernel's"
     assert "ZeroDivisionError" in said.lines[0] and "ASTRA_DEBUG=1" in said.lines[0]
     assert said.lines[1] == "astra-chat: the transcript so far: here"
-    monkeypatch.setattr(sys, "argv", ["astra-chat", "replay", "x"])
+    monkeypatch.setattr(sys, "argv", ["astra-chat", "replay", str(tmp_path)])
     monkeypatch.setenv("ASTRA_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         main()

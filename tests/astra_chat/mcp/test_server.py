@@ -73,7 +73,7 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
                 "transcript",
             }
             assert "silu_and_mul" in [one["name"] for one in await call(client, "tasks")]
-            contract = await call(client, "task", name=str(task.folder))
+            contract = await call(client, "task", task=str(task.folder))
             assert "doubled(" in contract["prototype"] and "__global__" in contract["baseline"]
 
             words = {"task": str(task.folder), "device": "virtual", "kernel": VECTOR}
@@ -126,8 +126,9 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
 
 STATES = ("queued", "running", "done")
 FAILURES: list[tuple[str, dict[str, Any], str]] = [
-    ("task", {"name": "nope"}, "no task 'nope'"),
+    ("task", {"task": "nope"}, "no task 'nope'"),
     ("evaluate", {"task": "nope", "kernel": "x"}, "no task 'nope'"),
+    ("evaluate", {}, "task: it is missing; kernel: it is missing (exit code 2)"),
     ("evaluation", {"job": "nope"}, "no evaluation 'nope' here: begin one (exit code 2)"),
     ("mailbox_next", {"folder": "/no/such/box"}, "a run makes it with --models mailbox:"),
     ("transcript", {"path": "/etc/hostname"}, "not a transcript"),

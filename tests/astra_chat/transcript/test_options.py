@@ -69,7 +69,7 @@ def test_the_limits_are_those_of_the_options() -> None:
         ({"rounds": 0}, "--rounds 0: input should be greater than or equal to 1"),
         ({"mutants": -1}, "--mutants -1: input should be"),
         ({"tier": "today"}, "--baseline today: input should be 'sglang' or 'paper'"),
-        ({"stop_at_percent": 101.0}, "--stop-at 101.0: input should be less than or equal to 100"),
+        ({"stop_at_percent": 101.0}, "--stop-at 101.0: it should be less than or equal to 100"),
         ({"strategy": "greedy"}, "--strategy greedy: use best, paper"),
         ({"models": "a\nb"}, "--models a"),
         ({"models": "a" * 10_001}, "--models aaa"),
