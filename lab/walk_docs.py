@@ -181,8 +181,13 @@ def environment(tools: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": paths, "ROOT": str(ROOT), "COLUMNS": "100"}
 
 
+def walk_docs_rules() -> dict[str, PageRules]:
+    """The rules by page, and those of all pages."""
+    return TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
+
+
 def walk(page: str, given: argparse.Namespace) -> WalkedPage:
-    rules = TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
+    rules = walk_docs_rules()
     found = list(commands(page, (ROOT / page).read_text()))
     with tempfile.TemporaryDirectory() as name:
         tools, folder = Path(name, "bin"), Path(name, "work")
