@@ -189,7 +189,7 @@ def write_setting(file: Path, name: str, value: str | int | float | None) -> Non
     require_no_key(text, file)
     written = tomllib.loads(text)
     if (written.get(name) if value is not None else None) != value:
-        raise BadInput(f"{file}: {name} is written there in a form of its own: edit the file")
+        raise BadInput(f"{file}: {name} is written there in another form: edit the file")
     if file == project_file():
         _require_no_address(written, file, user_file())
     try:

@@ -50,6 +50,8 @@ Shared, and folders:
 transcript_schema   transcripts/schema.json from the types
 recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
+walk_docs           docs/walked.md: the commands of the documentation, run
+doc_commands        the commands of its pages
 baselines/          SGLang's and FlashInfer's kernels beside ours
 virtual_gpu/        the virtual GPU: speed, numerics, fuzzing; its estimate calibrated and validated
 """
