@@ -116,8 +116,9 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             values = named or _values(mark["values"] if mark else "", number)
             first = int(line[start:end].replace("'", ""))
             at = (offset + start, offset + end)
-            others = mark and not named and first not in values
-            where = (offset + mark.start("values"), offset + mark.end("values")) if others else None
+            where = None
+            if mark and not named and first not in values:
+                where = (offset + mark.start("values"), offset + mark.end("values"))
             known = tuple(dict.fromkeys([*values, first]))
             parameters[name] = TuningParameter(name, known, first, *at, where)
         offset += len(line)
