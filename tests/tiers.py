@@ -34,6 +34,7 @@ LONGEST = (
     "tests/astra_chat/detached/test_ray.py",
     "tests/astra_chat/campaign/test_driver.py",
     "tests/tools/check/test_checker.py",
+    "tests/attacks/test_attacks.py",
     "tests/attacks/test_wrong_kernels.py",
     "tests/tools/test_judge.py",
     "tests/astra_chat/cli/test_tune.py",
