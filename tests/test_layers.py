@@ -24,6 +24,7 @@ AUTOGEN_PLACES = (
 CHILD_PROCESSES = (
     "tools/runners/",
     "tools/capture/inside/",
+    "astra_chat/package/inside/",
     "lab/decode_",
     "lab/baselines/cuda_record.py",
 )

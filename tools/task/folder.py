@@ -35,6 +35,8 @@ TRANSCRIPT = "transcript.jsonl.xz"
 the task's id."""
 TRANSCRIPTS = (TRANSCRIPT, "transcript.jsonl.gz")
 """Its names; the first that is there counts."""
+ENGINE_FILE = "engine.toml"
+"""Where engines call the operator; as little a part of the task's id (docs/engine-toml.md)."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 """The last not where task.toml names a reference."""
 
@@ -116,6 +118,8 @@ class Task(Domain):
             others |= {name for arg in self.args for name in arg.stride_names}
             for what in self.binding.unknown(tensors, others, set(self.variables)):
                 yield ("binding",), f"binding: {what}"
+            if (name := self.binding.launcher) and not (self.folder / name).is_file():
+                yield ("binding",), f"binding: {name} is not in the task's folder"
         for at, name in enumerate(self.headers):
             if not (self.folder / name).is_file():
                 yield ("headers", at), f"headers: {name} is not in the task's folder"
@@ -155,6 +159,12 @@ class Task(Domain):
         return (self.folder / "baseline.cu").read_text()
 
     @property
+    def launcher_file(self) -> str:
+        """C++ of the task that follows the user's file; "" where there is none."""
+        name = self.binding.launcher if self.binding else None
+        return (self.folder / name).read_text() if name else ""
+
+    @property
     def reference_text(self) -> str:
         """Text of reference.py; "" where there is none."""
         path = self.folder / "reference.py"
@@ -180,8 +190,8 @@ class Task(Domain):
     def files(self) -> dict[str, str]:
         """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-        runs = [self.folder / name for name in TRANSCRIPTS]
-        kept = sorted(p for p in paths if p not in runs)
+        others = [self.folder / name for name in (*TRANSCRIPTS, ENGINE_FILE)]
+        kept = sorted(p for p in paths if p not in others)
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
 
 

@@ -71,6 +71,18 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
     assert json.loads(command("list", box, "--json")[1])["questions"][0]["state"] == "answered"
 
 
+def test_an_answer_is_given_and_the_next_question_printed_by_one_call(box: Path) -> None:
+    first = open_question(box)
+    heading = f"# Question to the tester of run {first.meta.run}, task doubled\n"
+    assert first.prompt.startswith(heading)
+    meta = first.meta.model_copy(update={"id": "second", "asked": "2100-01-01", "run": "other"})
+    ask(box, meta, "# Prompt\n\nWhat now?\n", first.schema)
+    code, text = command("answer", box, first.id, "-", "--next", stdin=PASS)
+    assert code == 0 and text.startswith("given: checked against") and text.endswith("What now?\n")
+    code, text = command("answer", box, "second", "-", "--next", "--json", stdin=PASS)
+    assert code == WAITING or json.loads(text)["next"]["id"]
+
+
 def test_next_says_that_no_run_is_left_to_ask(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "GRACE_S", 0.0)
     command("answer", box, open_question(box).id, "-", stdin=PASS)
