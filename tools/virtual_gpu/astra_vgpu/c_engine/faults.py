@@ -122,10 +122,13 @@ def fault_of(
 def uninitialized_of(
     program: Program, launch: Launch, memory: Memory, record: layout.UninitializedReads
 ) -> UninitializedReads:
-    place = {
-        "shared": lambda: f"offset {record.address} of shared memory",
-        "local": lambda: absent(record.address),
-    }.get(_SPACES[record.space], lambda: memory.place(record.address))
+    match _SPACES[record.space]:
+        case "shared":
+            place = f"offset {record.address} of shared memory"
+        case "local":
+            place = absent(record.address)
+        case _:
+            place = memory.place(record.address)
     return uninitialized_read(
         program.instructions[record.instruction],
         (record.block, record.thread),
@@ -134,7 +137,7 @@ def uninitialized_of(
             str(machine.coordinates(record.thread, launch.block)),
         ),
         record.size,
-        place(),
+        place,
     )
 
 
