@@ -12,12 +12,13 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed, Value
+from astra_chat.tools.wording import did_you_mean
 
 Kind = Literal["best", "paper", "beam", "tree", "single"]
 FORMS = "best, paper, beam:K, beam:KxN, tree or single"
@@ -48,7 +49,8 @@ def parse_strategy(text: str) -> Strategy:
             return Strategy(kind=kind)
     match = re.fullmatch(r"beam:(\d+)(?:x(\d+))?", text)
     if match is None:
-        raise ValueError(f"use {FORMS}")
+        hint = did_you_mean(text.partition(":")[0], get_args(Kind))
+        raise ValueError(f"use {FORMS}{hint}")
     parents, candidates = int(match[1]), int(match[2] or 1)
     if not (1 <= parents <= MAX_PARENTS and 1 <= candidates <= MAX_CANDIDATES):
         raise ValueError(f"1 to {MAX_PARENTS} parents, 1 to {MAX_CANDIDATES} candidates a plan")

@@ -34,7 +34,7 @@ def task_text(task: Task, device: str) -> str:
     tolerance = f"tolerance: {tolerances}; " if tolerances else ""
     return (
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\n"
-        f"Legal dims:\n{_bullets(domain_lines(task))}\n"
+        f"Valid dims:\n{_bullets(domain_lines(task))}\n"
         f"dtypes: {types_text(task)}; {tolerance}rms error at"
         f" most {task.oracle_ratio:g} times the baseline's own\n"
         f"precision: {precision_text(task)}\n"
@@ -48,20 +48,39 @@ def launcher_text(task: Task) -> str:
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
     if task.binding is None:
         return text
+    kept = "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
+    if task.binding.launcher:
+        return (
+            f"{kept} headers included. `{task.binding.launcher}` follows it; keep what that calls,"
+            f" with the same parameters, and define nothing of it:\n{fenced(task.launcher_file)}\n"
+            f"The launcher is made from it; do not define it:\n{text}"
+        )
     kind = "operator" if task.binding.operator else "function"
     return (
-        "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
-        f" headers included: the {kind} `{task.binding.called}` with the same parameters, defined"
-        " and registered as there. The launcher is made from that; do not define it:\n" + text
+        f"{kept} headers included: the {kind} `{task.binding.called}` with the same parameters,"
+        " defined and registered as there. The launcher is made from that; do not define it:\n"
+        + text
     )
 
 
 def inputs_text(task: Task) -> str:
     """`make_inputs` of reference.py with what it names of the file: which arguments a value family
     fills. "" where that is longer than MOST_INPUTS characters."""
+    return _function_text(task, "make_inputs")
+
+
+def accept_text(task: Task) -> str:
+    """`accept` of reference.py, which judges results of which several are right; "" where the task
+    judges none by it, or it is longer than MOST_INPUTS characters."""
+    asked = any(arg.judged is not None and arg.judged.by == "accept" for arg in task.args)
+    return _function_text(task, "accept") if asked else ""
+
+
+def _function_text(task: Task, name: str) -> str:
+    """A function of reference.py with what it names of the file."""
     source = task.reference_text
     named = {name: node for node in ast.parse(source).body for name in _defined(node)}
-    wanted, seen = ["make_inputs"], set[str]()
+    wanted, seen = [name], set[str]()
     while wanted:
         node = named.get(name := wanted.pop())
         if node is not None and name not in seen:
@@ -110,8 +129,8 @@ def comparison_text(basis: Basis) -> str:
         "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
         f" it is faster than the baseline if {interval}\n"
         f"Resolution: two candidates {resolution_text(basis)} are a tie: no gain, and no reason for"
-        " a round. The higher ratio is kept all the same, of equals the earlier: one has to be."
-        " Predictions are scored by it. Candidates that are not kept stay reachable as `parent`."
+        " a round. The higher ratio stays the best, of equals the earlier."
+        " Predictions are scored by it. Discarded candidates stay reachable as `parent`."
     )
 
 

@@ -1,6 +1,8 @@
 """Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
 
 options          options of the judge and of a run, declared once
+settings         which of them a user's or a project's astra.toml says
+arguments        arguments that name files: what is missing is said first
 cli/             the command astra-chat
 mcp/             the program's functions as tools of an MCP server
 skill/           what coding agents are told
@@ -11,6 +13,7 @@ campaign/        many runs by one file
 approval/        a human decides: at once, by a file, or later
 mailbox/         questions of a run as folders, answered by whoever writes a file
 detached/        evaluations as files, judged on another machine
+memory/          what confirmed runs found, for later runs
 models/          model backends, recordings, meter
 transcript/      the record of a run: format, reader, writer, summary
 replay/          recorded runs shown, judged or run again

@@ -36,6 +36,8 @@ class Option(NamedTuple):
     """How the command line spells it, where that is not its name."""
     least: float | None = None
     most: float | None = None
+    setting: bool = False
+    """Whether the settings file may say it: astra_chat/settings.py."""
 
     @property
     def help(self) -> str:
@@ -89,10 +91,12 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             "scripted",
-            "Model backend: openai:MODEL[,ROLE=openai:MODEL...], mailbox:DIR, scripted,"
-            " transcript[:FILE], record:FILE:..., auto:FILE:... or replay:FILE. Default:"
-            " transcript, the recorded run in the task's folder, with its own options where none"
-            " are given, or where none fits {default}.",
+            "Model backend: PROVIDER:MODEL[,ROLE=PROVIDER:MODEL...], of openai, anthropic, google,"
+            " openrouter, ollama or vllm; mailbox:DIR, scripted, transcript[:FILE],"
+            " record:FILE:..., auto:FILE:... or replay:FILE. Default: transcript, the recorded run"
+            " in the task's folder, with its own options where none are given, or where none fits"
+            " {default}.",
+            setting=True,
         ),
     ]
     base_url: Annotated[
@@ -101,11 +105,15 @@ class RunArguments(TypedDict, total=False):
     ]
     device: Annotated[
         str | None,
-        Option("auto", "Device to run kernels on: {default} (default), cuda, cuda:N or virtual."),
+        Option(
+            "auto",
+            "Device to run kernels on: {default} (default), cuda, cuda:N or virtual.",
+            setting=True,
+        ),
     ]
     gpu: Annotated[
         str | None,
-        Option(None, "GPU model to estimate for on the virtual GPU: h200, h100, ..."),
+        Option(None, "GPU model to estimate for on the virtual GPU: h200, h100, ...", setting=True),
     ]
     out: Annotated[
         ON_PATH,
@@ -113,11 +121,18 @@ class RunArguments(TypedDict, total=False):
     ]
     rounds: Annotated[
         int | None,
-        Option(5, "Maximum number of plans to try; default: {default}.", least=1, most=10_000),
+        Option(
+            5,
+            "Maximum number of plans to try; default: {default}.",
+            least=1,
+            most=10_000,
+            setting=True,
+        ),
     ]
-    cases: Annotated[str | None, Option(None, "Timed cases: demo or bench.")]
+    cases: Annotated[str | None, Option(None, "Timed cases: demo or bench.", setting=True)]
     baseline: Annotated[
-        str | None, Option("sglang", "Baseline to compare with: {default} (default) or paper.")
+        str | None,
+        Option("sglang", "Baseline to compare with: {default} (default) or paper."),
     ]
     approver: Annotated[
         str | None,
@@ -126,6 +141,7 @@ class RunArguments(TypedDict, total=False):
             "Who approves: ask (the terminal, as --approve), detached (decide later with"
             " astra-chat approve), a FILE.toml of decisions, a recorded run, or none.",
             "WHO",
+            setting=True,
         ),
     ]
     budget: Annotated[
@@ -134,12 +150,15 @@ class RunArguments(TypedDict, total=False):
             "",
             "Limits of the run, separated by commas: tokens=N, usd=N, wall_s=N,"
             " evaluations=N, gpu_s=N; none for no limit.",
+            setting=True,
         ),
     ]
     strategy: Annotated[
         str | None,
         Option(
-            "best", "Search strategy: {default} (default), paper, beam:K, beam:KxN, tree or single."
+            "best",
+            "Search strategy: {default} (default), paper, beam:K, beam:KxN, tree or single.",
+            setting=True,
         ),
     ]
     judge: Annotated[
@@ -150,6 +169,7 @@ class RunArguments(TypedDict, total=False):
             " of a Ray cluster; or detached: by `astra-chat judge work` on another machine, while"
             " the run waits.",
             "WHERE",
+            setting=True,
         ),
     ]
     stop_at: Annotated[
@@ -160,11 +180,17 @@ class RunArguments(TypedDict, total=False):
             "PERCENT",
             least=0,
             most=100,
+            setting=True,
         ),
     ]
     patience: Annotated[
         int | None,
-        Option(None, "Stop after so many rounds in a row without a gain; 0 for any.", least=0),
+        Option(
+            None,
+            "Stop after this many rounds in a row without a gain; 0: never.",
+            least=0,
+            setting=True,
+        ),
     ]
     mutants: Annotated[
         int | None,
@@ -173,26 +199,38 @@ class RunArguments(TypedDict, total=False):
             "Seeded bugs that score the tester's cases; default: {default}, 0 for none.",
             least=0,
             most=1000,
+            setting=True,
         ),
     ]
     tune: Annotated[
         int | None,
         Option(
             0,
-            "Tune constants that the coder marks: so many points of a correct candidate are"
+            "Tune constants that the coder marks: up to POINTS points of a correct candidate are"
             " ranked, the best is judged; default: {default}, none.",
             "POINTS",
             least=0,
             most=1000,
+            setting=True,
         ),
     ]
     seed: Annotated[
         str | None,
         Option(
             None,
-            "Root of all that the judge draws: up to 32 hex digits. Fresh by default, and"
+            "Root of all random choices of the judge: up to 32 hex digits. Fresh by default, and"
             " printed when the run has ended.",
             "HEX",
+        ),
+    ]
+    memory: Annotated[
+        ON_PATH,
+        Option(
+            None,
+            "Show the planner, from round 2 on, what runs in this file found (astra-chat memory);"
+            " off for none, the default.",
+            "FILE",
+            setting=True,
         ),
     ]
     trust: Annotated[bool, Option(False, "Run untrusted code even where it cannot be isolated.")]
@@ -255,6 +293,11 @@ def declared(options: type) -> dict[str, Declared]:
     return {name: Declared(name, kind, option) for name, (kind, option) in split.items()}
 
 
+def settable() -> dict[str, Declared]:
+    """The options that the settings file may say."""
+    return {name: one for name, one in declared(RunArguments).items() if one.option.setting}
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Form = Callable[[Declared], Any]
 
@@ -311,6 +354,9 @@ def page() -> str:
             "\n## A judge: `check`, `time`, `profile`, `evaluate`, `tune`, `from astra_chat import"
             " evaluate`\n",
             *_table(EvaluateOptions),
+            "\n## Settings\n",
+            "astra.toml may contain these, by their name in Python (settings.md):"
+            f" {', '.join(f'`{name}`' for name in settable())}.",
         )
     )
 

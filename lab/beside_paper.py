@@ -60,9 +60,9 @@ def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]
     ratios = {run.path: ratio for run in papers if (ratio := _by_events(run, method))}
     yield from ("", f"## By the paper's timing, on {method.device.name}", "")
     least = min(method.times, key=lambda time: time.mean_us)
-    yield "Winners over the paper's start, whatever their own, on the paper's twelve cases: 20"
+    yield "Winners over the paper's baseline, whatever their own, on the paper's twelve cases: 20"
     yield "launches to warm up, then the mean of 100 event pairs, from a C loop. An event pair"
-    yield f"costs more than a small call: the least time here is {least.mean_us:.2f} us, of a"
+    yield f"costs more than a small call: the shortest time here is {least.mean_us:.2f} us, of a"
     yield f"kernel that takes {least.cold_us:.2f} us in a graph, with a cold L2. So this says less"
     yield "than the times above."
     yield ""
@@ -79,7 +79,7 @@ def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]
             for task in PAPER
         ]
         yield f"From `paper` as a team, geometric mean: **{geomean(medians):.2f}** (1.32 in the"
-        yield "paper). A kernel that did nothing, with the least time in every case, would have"
+        yield "paper). A kernel that did nothing, with the shortest time in every case, would have"
         yield f"{geomean(starts) / least.mean_us:.2f}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,9 +18,12 @@ def one_line_errors() -> Iterator[None]:
     code."""
     try:
         yield
+        sys.stdout.flush()
     except AstraError as error:
         print(f"astra-chat: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:  # whoever read it has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         print("astra-chat: interrupted", file=sys.stderr)
         sys.exit(130)
@@ -27,5 +31,9 @@ def one_line_errors() -> Iterator[None]:
 
 @one_line_errors()
 def print_document(made: Callable[[Iterable[Path]], str]) -> None:
-    """What is made of the files that the command line names; bad input is one line."""
+    """What is made of the files that the command line names; bad input is one line, and --help says
+    what the files are."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print((sys.modules["__main__"].__doc__ or "").strip())
+        return
     print(made(expanded(map(Path, sys.argv[1:]))))

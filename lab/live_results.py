@@ -52,11 +52,11 @@ OPENING = (
     "# Results",
     "",
     "Kernels that language models found by answering Astra's prompts through a mailbox. Besides",
-    "the prompts they knew a short brief, which [research/live-runs.md](research/live-runs.md)",
-    "tells, with what misled them. A figure is the weighted geometric mean of the speed-up of a",
+    "the prompts they knew a short brief: [research/live-runs.md](research/live-runs.md) has it,",
+    "and what misled them. A figure is the weighted geometric mean of the speed-up of a",
     "run's winner over the kernel that the run started from; with several runs the median and the",
     f"range. Written by `{COMMAND}` from the transcripts.",
-    "What the words mean: [judge.md](judge.md).",
+    "Terms: [judge.md](judge.md).",
 )
 EACH = (
     "A run's name is that of its transcript in transcripts/recorded.tar.xz, without .jsonl.",
@@ -84,11 +84,11 @@ def document(runs: Sequence[LiveRun], methods: Sequence[PaperMethod] = ()) -> st
 def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from OPENING
     yield ""
-    yield f"{len(runs)} runs. What a GPU says is over all timed cases; winners that a run estimated"
-    yield "were judged there after it; `confirmed`: on fresh inputs, and by the sanitizers."
-    yield "The paper's figures (arXiv 2509.07506) are its own: over its own start, by its own"
-    yield "timing, on an H100. Beside them stand runs from that start, `paper`, and from SGLang's"
-    yield "kernel of 2025, `sglang`."
+    yield f"{len(runs)} runs. A GPU's figures are over all timed cases. Winners of estimated"
+    yield "runs were judged on the GPU later; `confirmed`: on fresh inputs, and by the sanitizers."
+    yield "The paper's figures (arXiv 2509.07506) are over its own baseline, by its own timing, on"
+    yield "an H100. Beside them are our runs from that baseline, `paper`, and from SGLang's kernel"
+    yield "of 2025, `sglang`."
 
 
 def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _over_all(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator
         yield ""
         yield (
             f"From `sglang` as a team, geometric mean over these {len(by_task)} tasks: "
-            f"**{teams:.2f}**; with the better arm of each: {best:.2f}."
+            f"**{teams:.2f}**; with the better of team and single for each: {best:.2f}."
         )
 
 
@@ -147,7 +147,7 @@ def _beside_the_aims(
 ) -> Iterator[str]:
     """A row a task, each arm by the median of its runs."""
     arms = [arm for arm in ("team", "single") if any(run.arm[1] == arm for run in runs)]
-    last = [f"least case, {arm}" for arm in arms] if least else []
+    last = [f"slowest case, {arm}" for arm in arms] if least else []
     heads = [f"from `sglang`, {arm}" for arm in arms]
     yield table_row("task", "aim on an H200", *heads, *last)
     yield table_row(*["---"] * (2 + len(heads) + len(last)))
@@ -174,7 +174,7 @@ def _each(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield ""
     yield table_row(
         "run",
-        "start",
+        "baseline",
         "rounds",
         "candidates, correct",
         "answers, sent back",
@@ -233,7 +233,7 @@ def _on_gpu(found: Evaluation) -> str:
     if not isinstance(outcome, Timed):
         return f"**{outcome.kind}** on {name}"
     least = min(case.ratio for case in outcome.cases)
-    return f"{verdict_of(found)}: {outcome.ratio:.3f} on {name}, least case {least:.3f}"
+    return f"{verdict_of(found)}: {outcome.ratio:.3f} on {name}, slowest case {least:.3f}"
 
 
 @one_line_errors()

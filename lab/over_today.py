@@ -31,7 +31,7 @@ Written by `python -m lab.over_today`. *over today*: the weighted geometric mean
 the winner over the fastest of today's kernels (SGLang 0.5.23, FlashInfer 0.7.2) on each case.
 Winner and today's kernel were timed in two runs, each beside our `sglang` baseline, on GPUs of one
 kind; a figure is the quotient of two ratios, and differs by {BETWEEN_EVALUATIONS:.1%} from run to
-run by root mean square. Of a task's runs from `sglang` the fastest winner stands here. Which of
+run by root mean square. The table has the fastest winner of a task's runs from `sglang`. Which of
 today's kernels there are, and what they miss: [baselines.md](baselines.md)."""
 
 
@@ -109,7 +109,7 @@ def _tables(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[s
             continue
         yield from ("", f"## On {gpu}", "")
         yield table_row(
-            "task", "over `sglang`", "over today", "least case", "cases", "today's fastest"
+            "task", "over `sglang`", "over today", "slowest case", "cases", "today's fastest"
         )
         yield table_row(*["---"] * 6)
         for one in found:

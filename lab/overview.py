@@ -11,7 +11,7 @@ from lab.result_tables import table_row
 
 WORDS = (
     "The fastest winner from `sglang` of each task: on an H200, where it was measured there. The",
-    "interval is that of the mean, 95 %. *% of limit*: the physical limit (least bytes at the",
+    "interval is that of the mean, 95 %. *% of limit*: the physical limit (the bytes at the",
     "datasheet's bandwidth, or a launch) over the time, in the call that moves most bytes. The",
     "name of a task leads to its page: each case, and how the kernel was found.",
 )
@@ -23,7 +23,9 @@ def overview(runs: Sequence[LiveRun]) -> Iterator[str]:
     if not gpus:
         return
     yield from ("", "## Task by task", "", *WORDS, "")
-    heads = [head for gpu in gpus for head in (f"{_short(gpu)}: ratio", "least case", "% of limit")]
+    heads = [
+        head for gpu in gpus for head in (f"{_short(gpu)}: ratio", "slowest case", "% of limit")
+    ]
     yield table_row("task", "by", "rounds, candidates", "evaluations, tokens", *heads)
     yield table_row(*["---"] * (4 + len(heads)))
     for task in tasks:

@@ -7,9 +7,9 @@
     unpack ARCHIVE FOLDER            all members as files; ARCHIVE/FOLDER, ARCHIVE/MEMBER: some
     check ARCHIVE                    whether every member is what its sha256 says
 
-FILE may be compressed by gzip; NAME, and a name in FOLDER, is without .gz then. A default run of a
-task stays in the task's folder, and the archive only names it. Equal files make an equal archive;
-nothing is written before all members have been read back from it.
+FILE may be compressed by xz or gzip; NAME, and a name in FOLDER, is without .xz or .gz then. A
+default run of a task stays in the task's folder, and the archive only names it. Equal files make an
+equal archive; nothing is written before all members have been read back from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def files_in(folder: Path) -> dict[str, bytes]:
     paths = sorted(p for p in folder.rglob("*") if p.is_file())
     if not paths:
         raise BadInput(f"{folder} holds no file")
-    return {p.relative_to(folder).as_posix().removesuffix(".gz"): read_recorded(p) for p in paths}
+    names = (p.relative_to(folder).as_posix() for p in paths)
+    plain = (name.removesuffix(".gz").removesuffix(".xz") for name in names)
+    return dict(zip(plain, map(read_recorded, paths), strict=True))
 
 
 def content(archive: Path) -> dict[str, bytes]:

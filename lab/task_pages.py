@@ -77,7 +77,7 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
     yield f"`astra-chat report {runs[0].path.as_posix()} -o report.html`, with its own file."
     gpus = gpus_of(runs)
     yield ""
-    yield table_row("run", "start", "winner", "found by estimate", *gpus)
+    yield table_row("run", "baseline", "winner", "found by estimate", *gpus)
     yield table_row(*["---"] * (4 + len(gpus)))
     for run in runs:
         speed, best = fastest(run.summary), run.summary.best

@@ -17,12 +17,13 @@ from tests.sources import ROOT, TESTS
 
 VIRTUAL_GPU = "tools/virtual_gpu/"
 """Its pages name its own files by their paths in it."""
+# walked.md, which a program writes, has the commands of all others.
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
     for path in [
         *ROOT.glob("*.md"),
         ROOT / "transcripts/README.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted(set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs/walked.md"}),
         *sorted((ROOT / VIRTUAL_GPU).glob("*.md")),
         *sorted((ROOT / VIRTUAL_GPU / "docs").glob("*.md")),
     ]
@@ -39,7 +40,8 @@ OF_OTHER_PROJECTS = {"docs/research/found-bugs.md", "docs/research/programs.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
     "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
-    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py",
+    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml", "cards.toml",
+    "old.cu", "new.cu",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")
@@ -119,7 +121,21 @@ def test_agents_md_answers_with_one_file_and_the_readme_is_short() -> None:
     for question, answer in rows:
         file = answer.split()[0].rstrip(";")
         assert (ROOT / file).is_file(), question
-    assert len(DOCUMENTS["README.md"].splitlines()) < 120
+    assert len(DOCUMENTS["README.md"].splitlines()) <= 90
+
+
+def test_the_readmes_figures_are_those_of_the_page() -> None:
+    page = DOCUMENTS["docs/research/over-today.md"]
+    h100, h200 = re.split("^## ", page, flags=re.MULTILINE)[1:]
+    row = re.compile(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|", re.MULTILINE)
+    recorded = {(task, today, then) for task, then, today in row.findall(h200)}
+    shown = re.findall(r"(\w+) \| ([\d.]+)x \| ([\d.]+)x", DOCUMENTS["README.md"])
+    assert set(shown) == recorded
+    mean = re.search(r"Geometric mean over these 13 tasks: \*\*([\d.]+)", h200)
+    assert mean and f"these 13* | {mean[1]}x" in DOCUMENTS["README.md"]
+    today = {task: figure for task, _, figure in row.findall(h100)}
+    gains = re.findall(r"(\w+) gains ([\d.]+)x and (\w+) ([\d.]+)x", DOCUMENTS["README.md"])[0]
+    assert (today[gains[0]], today[gains[2]]) == (gains[1], gains[3])
 
 
 def names_of_tests() -> set[str]:

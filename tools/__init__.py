@@ -35,6 +35,7 @@ prefetch         what later steps need, begun while nvcc works
 progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?
 text             untrusted text in prompts and terminals: fences, invisible characters
+wording          numbers with their nouns; "did you mean"
 """
 
 import sys

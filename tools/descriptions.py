@@ -24,6 +24,7 @@ from astra_chat.tools.types import (
     Unsupported,
     Wrong,
 )
+from astra_chat.tools.wording import counted
 
 LOG_LINES = 12
 COLUMNS = 300
@@ -152,7 +153,7 @@ def cut_lines(text: str, most: int) -> str:
         f"  {line if len(line) <= COLUMNS else line[:COLUMNS] + ' ...'}" for line in lines[:most]
     ]
     if len(lines) > most:
-        kept.append(f"  ... {len(lines) - most} more lines")
+        kept.append(f"  ... {counted(len(lines) - most, 'more line')}")
     return "\n".join(kept)
 
 
@@ -166,9 +167,9 @@ def _right(correct: Correct) -> str:
     sampled = f" ({len(correct.sampled)} by a sample of blocks)" if correct.sampled else ""
     hidden = f", {correct.hidden} of them drawn at random" if correct.hidden else ""
     unsteady = "; non-deterministic" if correct.deterministic is False else ""
-    cases, lost = f"{correct.cases} cases", ""
+    cases, lost = counted(correct.cases, "case"), ""
     if correct.left_out:
-        cases = f"{correct.cases} of {correct.cases + correct.left_out} cases"
+        cases = f"{correct.cases} of {counted(correct.cases + correct.left_out, 'case')}"
         lost = f"; {correct.left_out} left out: the baseline fails there"
     return f"correct on {cases}{sampled}{hidden}{lost}{unsteady}"
 
@@ -193,7 +194,7 @@ def _wrong(wrong: Wrong) -> str:
         return f"{said}{f' is {number(wrong.got)}' if wrong.index else ''}{note}"
     if wrong.reason == "distribution":
         return f"{said} is {number(wrong.got)}{note}"
-    count = f"({wrong.bad:,} of {wrong.total:,} elements){note}"
+    count = f"({wrong.bad:,} of {counted(wrong.total, 'element')}){note}"
     if wrong.reason == "unwritten" and not wrong.index:  # counted, not compared
         return f"{said} {count}"
     return f"{said} expected {number(wrong.expected)}, got {number(wrong.got)} {count}"

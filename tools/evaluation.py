@@ -123,7 +123,7 @@ class CheckRecord(Value):
 
     @property
     def drawn(self) -> int:
-        """Cases that were drawn from the legal domain."""
+        """Cases that were drawn from the valid domain."""
         return self.shared + len(self.hidden)
 
     @property

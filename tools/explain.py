@@ -20,6 +20,7 @@ from astra_chat.tools.types import (
     StepName,
     Timed,
 )
+from astra_chat.tools.wording import counted
 
 State = Literal["passed", "failed", "within the check", "not reached", "not asked for"]
 ORDER: tuple[StepName, ...] = (
@@ -133,7 +134,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     if record:
         tried = record.cases
         sentences.append(
-            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} legal"
+            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} valid"
             " shapes, times all contents"
         )
     if evaluation.device.kind == "virtual":
@@ -163,13 +164,15 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
 
 def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]:
     sentences = [
-        f"{record.calls:,} calls on {record.cases} cases, {record.elements:,} elements compared one"
+        f"{counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
+        f" {counted(record.elements, 'element')} compared one"
         " by one, NaN and infinity first; shapes and dtypes are the buffers' own",
-        f"{len(record.visible)} cases are known: the tester's, and the task's with numbers that the"
-        f" judge drew (seed {_seed(record)})",
-        f"{record.shared} cases were drawn from the whole legal domain before the build, for all"
+        f"known in advance: {counted(len(record.visible), 'case')}, the tester's, and the task's"
+        f" with numbers that the judge drew (seed {_seed(record)})",
+        f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')},"
+        " for all"
         " candidates of this judge",
-        f"{len(record.hidden)} cases were drawn after the build: {_hidden(record)}",
+        f"drawn after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"
         " each time: unwritten elements show",
         f"{record.read_bytes:,} bytes of read-only arguments: compared with their content before",
@@ -255,11 +258,17 @@ def _swept(record: CheckRecord) -> list[str]:
 def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
     sentences = []
     if used := record.how.get("same_buffers"):
-        sentences.append(f"{used} calls on other numbers at the same addresses: no stale results")
+        sentences.append(
+            f"{counted(used, 'call')} on other numbers at the same addresses: no stale results"
+        )
     if replayed := record.how.get("graph"):
-        sentences.append(f"{replayed} calls captured as a CUDA graph, then replayed on new inputs")
+        sentences.append(
+            f"{counted(replayed, 'call')} captured as a CUDA graph, then replayed on new inputs"
+        )
     if paired := record.how.get("overlapped"):
-        sentences.append(f"{paired} calls while another call ran: nothing is shared between calls")
+        sentences.append(
+            f"{counted(paired, 'call')} while another call ran: nothing is shared between calls"
+        )
     outcome = evaluation.outcome
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if record.repeats and isinstance(correct, Correct):

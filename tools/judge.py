@@ -97,6 +97,7 @@ class Judge:
                 task, device, self.weighted, builder.baseline_build, runner, oracle, checker
             ),
             tell=self._tell,
+            remark=self._remark,
         )
 
     def __enter__(self) -> Judge:
@@ -197,6 +198,9 @@ class Judge:
             return work.result(timed)
         profiles = work.profile(built, chosen, timed)
         return profiles[0] if isinstance(profiles, list) else work.result(profiles)
+
+    def _remark(self, text: str) -> None:
+        self.on_progress(Progress(step="check", done=0, total=1, text="", remark=text))
 
     def _tell(self, step: StepName, done: int, total: int, text: str) -> None:
         self.on_progress(Progress(step=step, done=done, total=total, text=text))

@@ -38,7 +38,12 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.task.trust import require_trust
-from astra_chat.tools.timing.verdict import TimedCase, time_cases, timed_outcome
+from astra_chat.tools.timing.verdict import (
+    TimedCase,
+    early_ratio,
+    time_cases,
+    timed_outcome,
+)
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -145,6 +150,8 @@ class Bench:
     largest: LargestCalls
     prefetch: Prefetch
     tell: Callable[[StepName, int, int, str], None]
+    remark: Callable[[str], None]
+    """Called with what is known of a candidate before its verdict."""
 
     def oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
         """Inputs and results of these cases, for a step that waits for them."""
@@ -188,7 +195,13 @@ class Evaluating:
             self.bench.prefetch.confirmation()
         if failure := self.plan(built, timed_cases):
             return failure
-        correct = self.check(built, extra_cases, timed_cases, confirming=confirming)
+        correct = self.check(
+            built,
+            extra_cases,
+            timed_cases,
+            confirming=confirming,
+            before=lambda: self._tell_early(built, weighted[heaviest(weighted)][0]),
+        )
         if not isinstance(correct, Correct):
             return correct
         if confirming and (unsafe := self.sanitize(built, weighted)):
@@ -246,8 +259,11 @@ class Evaluating:
         timed: Sequence[Case] = (),
         *,
         confirming: bool = False,
+        before: Callable[[], None] = lambda: None,
     ) -> Correct | Wrong | Failure:
+        """`before` is called first, as a part of this step."""
         with self.steps.step("check"):
+            before()
             outcome, self.record = self.bench.checker.check(
                 built,
                 extra_cases,
@@ -257,6 +273,22 @@ class Evaluating:
                 confirming=confirming,
             )
         return outcome
+
+    def _tell_early(self, built: Build, case: Case) -> None:
+        """Reports an estimate on one case while the check, which takes much longer, is still to
+        come. Nothing is decided by it, and no real GPU is held for it."""
+        bench = self.bench
+        if bench.device.kind == "cuda" or self.source == bench.builder.baseline:
+            return
+        bench.tell("time", 0, 1, f"a first estimate on {case.label}")
+        runner = bench.runner.seeded(self.steps.seed.of("time"))
+        ratio = early_ratio(
+            runner, built, bench.builder.baseline_build(), *bench.oracle_cases("time", [case])
+        )
+        if ratio is not None:
+            bench.remark(
+                f"estimated {ratio:.2f}x the baseline's speed on {case.label}, not checked yet"
+            )
 
     def sanitize(self, built: Build, weighted: Weighted) -> Found | Refused | None:
         """The virtual GPU has checked all of its cases."""
@@ -308,7 +340,7 @@ class Evaluating:
         profile alone is asked for."""
         with self.steps.step("profile"):
             cases = self.bench.oracle_cases("profile", [case for case, _ in weighted])
-            self.bench.tell("profile", 0, 1, f"{len(cases)} cases")
+            self.bench.tell("profile", 0, 1, "looking for the bottleneck")
             runner = self.bench.runner.seeded(self.steps.seed.of("profile"))
             if self.bench.device.kind == "virtual":
                 return [

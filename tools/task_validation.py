@@ -27,11 +27,11 @@ from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Device, Wrong, is_float
 
 ORDERED = (
-    "the baseline's result depends on the order of atomics, which no GPU promises, and reference.py"
-    " allows one order; in the reverse of it the baseline is"
+    "the baseline's result depends on the order of atomics, which no GPU guarantees, and"
+    " reference.py accepts one order; in the reverse order the baseline is"
 )
 UNDECIDED = (
-    'if several results are legal, say so: judged = { by = "accept" } and accept(), or canonical(),'
+    'if several results are valid, say so: judged = { by = "accept" } and accept(), or canonical(),'
     " which sorts what has no order and sets what the kernel may leave unwritten to 0"
     ' (docs/own-kernel.md, "A result that is not the only one")'
 )
@@ -185,7 +185,7 @@ def _disagreement(
         yield from _hint(task, first.outcome)
     if not failed:
         yield (
-            "  task.toml declares this legal: narrow what the cases below name (its dims, its"
+            "  task.toml allows this: narrow what the cases below name (its dims, its"
             " values, its dtypes), or correct reference.py"
         )
 

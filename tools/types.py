@@ -12,6 +12,7 @@ from astra_chat.tools.case import Case as Case
 from astra_chat.tools.case import Value as Value
 from astra_chat.tools.case import ValueFamily as ValueFamily
 from astra_chat.tools.case import is_empty
+from astra_chat.tools.dtypes import C_TYPES as C_TYPES
 from astra_chat.tools.dtypes import DTYPE_CODES as DTYPE_CODES
 from astra_chat.tools.dtypes import DTYPES as DTYPES
 from astra_chat.tools.dtypes import ITEM_BYTES as ITEM_BYTES
@@ -288,7 +289,7 @@ class Correct(Value):
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
     hidden: int = 0
-    """How many of the cases were drawn from the legal domain."""
+    """How many of the cases were drawn from the valid domain."""
     error_ratio: float | None = None
     """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None

@@ -12,6 +12,7 @@ from astra_chat.analysis.rows import RoundRow, TurnRow
 from astra_chat.tools.descriptions import describe_build, describe_evaluation
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import Chosen, TurnEvent
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.spending import ModelCall, Tokens
@@ -63,7 +64,8 @@ def words(said: Turn) -> str:
         case RunRequest(task=task, summary=summary):
             return f"{task}: {summary}"
         case CaseScores() as scores:
-            return f"{len(scores.cases)} cases scored by {len(scores.mutants)} seeded bugs"
+            bugs = counted(len(scores.mutants), "seeded bug")
+            return f"{counted(len(scores.cases), 'case')} scored by {bugs}"
         case BuildReport() as report:
             return describe_build(report)
         case Evaluation() as evaluation:

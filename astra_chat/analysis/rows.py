@@ -43,7 +43,7 @@ class CaseRow(Value):
     """Times of one case."""
 
     label: str
-    """The case in one line."""
+    """The case as one line."""
     case: str
     """The case as JSON, seed included."""
     dtype: str
@@ -53,9 +53,9 @@ class CaseRow(Value):
     basis: Basis
     """measured or estimated."""
     baseline_us: float
-    """Microseconds a call of the baseline, L2 cold; of a measurement the median."""
+    """Microseconds per call of the baseline, with a cold L2; the median if measured."""
     median_us: float
-    """Microseconds a call of the candidate, L2 cold; of a measurement the median."""
+    """Microseconds per call of the candidate, with a cold L2; the median if measured."""
     ratio: float
     """Baseline over candidate: above 1 is faster."""
     ratio_low: float
@@ -63,21 +63,21 @@ class CaseRow(Value):
     ratio_high: float
     """Upper end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
     limit_us: float
-    """Microseconds a call that the hardware allows at least."""
+    """Shortest time of a call that the hardware allows, in microseconds."""
     percent_of_limit: float
     """Physical limit as a percentage of the candidate's time."""
     baseline_warm_us: float | None
-    """Microseconds a call of the baseline with the data in the L2; None: not measured."""
+    """Microseconds per call of the baseline with the data in the L2; None: not measured."""
     warm_us: float | None
-    """Microseconds a call of the candidate with the data in the L2; None: not measured."""
+    """Microseconds per call of the candidate with the data in the L2; None: not measured."""
     baseline_event_us: float | None
-    """Microseconds a call of the baseline, launch overhead included; None: not measured."""
+    """Microseconds per call of the baseline, launch overhead included; None: not measured."""
     event_us: float | None
-    """Microseconds a call of the candidate, launch overhead included; None: not measured."""
+    """Microseconds per call of the candidate, launch overhead included; None: not measured."""
     limiter: str
     """Largest term of the estimate; empty if measured."""
     launches: str
-    """What the candidate launches, in one line; empty in old transcripts."""
+    """What the candidate launches, as one line; empty in old transcripts."""
     bottleneck: str
     """What limits the candidate on this case, by the case's profile; empty: it has none."""
     metrics: tuple[NamedValue, ...]
@@ -139,11 +139,11 @@ class EvaluationRow(RunColumns):
     """Physical limit as a percentage of the candidate's time, weighted over the cases; None: not
     timed."""
     bottleneck: str
-    """What limits the candidate on the case of greatest weight; empty: not timed."""
+    """What limits the candidate on the case of largest weight; empty: not timed."""
     checked_cases: int | None
     """Cases that the candidate was checked on; None: not checked to the end."""
     hidden_cases: int | None
-    """Checked cases that were drawn from the legal domain; None: not checked to the end."""
+    """Checked cases that were drawn from the valid domain; None: not checked to the end."""
     worst_error: float | None
     """Largest error as a share of the tolerance."""
     error_ratio: float | None
@@ -156,7 +156,7 @@ class EvaluationRow(RunColumns):
     """Spill stores plus loads of the kernel that has most, in bytes; None: not built."""
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
-    """Metrics of the profile of the case of greatest weight."""
+    """Metrics of the profile of the case of largest weight."""
     steps: tuple[NamedValue, ...]
     """Seconds of the judge's steps, build included."""
     judge_s: float

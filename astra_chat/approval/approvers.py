@@ -24,6 +24,7 @@ from astra_chat.display.console import console
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import AstraError, BadInput, reading
@@ -50,12 +51,14 @@ PROMPTS: dict[Gate, str] = {
 }
 HELP = """\
 a  approve      {yes}
-r  reject       {no}; the planner is told why
+r  reject       {no}; {why}
 e  edit         change its source in $EDITOR; your version is built and judged in its place
 l  all          approve it, and ask no more in this run
 d  difference   show all of what it changes in its parent
 s  stop         decide later: the run ends and can be resumed
 """
+WHY = {False: "why? The planner reads it: ", True: "why? For the record, Enter for no reason: "}
+"""What is asked after a rejection, by whether it is in the last round: no planner follows that."""
 MEANING: dict[Gate, dict[str, str]] = {
     "run": {
         "yes": "its code is run on this machine, isolated, to check and time it",
@@ -99,7 +102,8 @@ class Terminal:
                 if line.strip():
                     print(f"not understood: {one_line(line)[:80]}; ? explains", file=self._out)
             case "help":
-                print(HELP.format(**MEANING[asked.gate]), end="", file=self._out)
+                why = "the reason is recorded" if asked.last_round else "the planner reads why"
+                print(HELP.format(**MEANING[asked.gate], why=why), end="", file=self._out)
             case "difference":
                 show_difference(console(self._out), asked)
             case choice:
@@ -117,8 +121,8 @@ class Terminal:
             return self._edited(asked)
         if choice != "reject":
             return decision(asked, choice)
-        while (reason := self._read("why? The planner reads it: ")) is not None:
-            if reason.strip():
+        while (reason := self._read(WHY[asked.last_round])) is not None:
+            if reason.strip() or asked.last_round:
                 return decision(asked, choice, reason.strip())
         return None
 
@@ -185,7 +189,9 @@ class Scripted:
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
-            raise BadInput(f"{path}: {field}: {first['msg']}") from None
+            raise BadInput(
+                f"{path}: {field}: {invalid(first, ScriptedDecision.model_fields)}"
+            ) from None
         self._decisions = said.decision
         for one in said.decision:
             if one.answer == "edit":

@@ -4,7 +4,6 @@ budgets."""
 from __future__ import annotations
 
 import tomllib
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +18,7 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import choices, invalid
 from astra_chat.transcript.options import OneLine
 from astra_vgpu.ground.errors import BadInput, reading
 
@@ -30,7 +30,7 @@ PLACES = {"task": "", "strategy": "", "start": "", "repeat": "", "run": ""}
 def _different(values: tuple[Any, ...]) -> tuple[Any, ...]:
     twice = next((one for i, one in enumerate(values) if one in values[:i]), None)
     if twice is not None:
-        raise ValueError(f"'{twice}' stands there twice")
+        raise ValueError(f"'{twice}' is given twice")
     return values
 
 
@@ -113,12 +113,10 @@ def _problem(error: ValidationError) -> str:
     if first["type"] == "too_short":
         return f"'{name}' is empty: that makes no run"
     if first["type"] != "extra_forbidden":
-        return f"{name}: {first['msg'].removeprefix('Value error, ')}"
+        return f"{name}: {invalid(first)}"
     fields = Budget.model_fields if len(place) > 1 else CampaignFile.model_fields
     there = [field.alias or key for key, field in fields.items()]
-    near = get_close_matches(place[-1], there, 1, 0.5)
-    hint = f"do you mean '{near[0]}'?" if near else f"there are {', '.join(there)}"
-    return f"there is no key '{name}': {hint}"
+    return f"there is no key '{name}'{choices(place[-1], there)}"
 
 
 def _require_usable(file: CampaignFile) -> None:
@@ -146,6 +144,6 @@ def _require_model(model: str) -> None:
         filled = model.format_map(PLACES)
     except (KeyError, ValueError, IndexError, AttributeError):
         there = ", ".join(f"{{{name}}}" for name in PLACES)
-        raise BadInput(f"models: '{model}': in braces stands one of {there}") from None
+        raise BadInput(f"models: '{model}': braces take one of {there}") from None
     if filled.partition(":")[0] not in RECORDINGS:
         parse(filled)

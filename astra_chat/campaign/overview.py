@@ -3,7 +3,7 @@ tables of results.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -23,12 +23,16 @@ from astra_chat.campaign.results import (
 )
 from astra_chat.campaign.rows import CampaignRow
 from astra_chat.display.console import console
+from astra_chat.display.tables import fits, print_rows, table_of
 
 SHOWN = 30
 """Runs in the live table."""
 FIRST = ("failed", "unreadable", "running", "waiting", "left_out", "stopped", "ended", "new")
 """States by what the reader has to see; what does not fit is left out."""
 RIGHT = ("speed-up", "interval", "evaluations", "tokens", "dollars", "seconds", "runs")
+SHARED = ("task", "strategy", "model", "start", "device")
+"""Columns that say what a run is: the only ones that may stand above the table."""
+COSTS = ("evaluations", "tokens", "dollars", "seconds")
 
 
 class Overview:
@@ -82,18 +86,18 @@ def live_table(index: Index) -> RenderableType:
     """Where the runs stand now."""
     table = Table(box=None, pad_edge=False)
     for heading in ("run", "state", "best", "evaluations", "tokens", "s", ""):
-        table.add_column(heading, overflow="ellipsis", no_wrap=True)
+        table.add_column(heading, overflow="ellipsis", no_wrap=heading not in ("run", ""))
     ordered = sorted(index.runs, key=lambda row: FIRST.index(row.state))
     for row in ordered[:SHOWN]:
         best = f"{row.search[-1]:.3f}x {row.basis}" if row.search else ""
         table.add_row(
-            row.plan.id,
+            Text(row.plan.id, no_wrap=True, overflow="ellipsis"),
             row.state.replace("_", " "),
             best,
             str(row.evaluations),
             f"{row.tokens:,}",
             f"{row.seconds:.0f}",
-            row.words,
+            Text(row.words, no_wrap=True, overflow="ellipsis"),
         )
     rest = len(ordered) - SHOWN
     more = [Text(f"and {rest} more")] if rest > 0 else []
@@ -104,11 +108,11 @@ def live_table(index: Index) -> RenderableType:
 def show(index: Index) -> None:
     """The tables, then what is wrong or waited for, then the totals."""
     screen = console()
-    screen.print(_table(RUN_HEADINGS, [run_cells(row) for row in index.runs]))
+    _print_table(screen, RUN_HEADINGS, [run_cells(row) for row in index.runs])
     if arms := arms_of(index.runs):
         screen.print()
-        screen.print(Text(ARMS_NOTE, "bold"))
-        screen.print(_table(ARM_HEADINGS, [arm_cells(arm) for arm in arms]))
+        screen.print(Text(ARMS_NOTE, "bold"), soft_wrap=True)
+        _print_table(screen, ARM_HEADINGS, [arm_cells(arm) for arm in arms])
     screen.print()
     for row in index.runs:
         if row.state not in ("ended", "new"):
@@ -116,21 +120,33 @@ def show(index: Index) -> None:
     screen.print(totals_text(index), soft_wrap=True)
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
-    """Returns a table of rows; values that all rows have in common stand above it where there are
-    several rows: a terminal is narrow."""
-    values = [[row[column] for row in rows] for column in range(len(headings))]
-    shared = [len(rows) > 1 and len(set(column)) == 1 for column in values]
-    table = Table(box=None, pad_edge=False)
-    for heading, same in zip(headings, shared, strict=True):
-        if not same:
-            right = heading in RIGHT
-            table.add_column(heading, overflow="fold", justify="right" if right else "left")
-    for row in rows:
-        table.add_row(*(cell for cell, same in zip(row, shared, strict=True) if not same))
-    common = zip(headings, rows[0], shared, strict=True)
-    said = ", ".join(f"{heading} {cell}" for heading, cell, same in common if same and cell)
-    return Group(Text(f"all: {said}", "dim"), table) if said else table
+def _print_table(screen: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of rows, whole on a pipe. On a terminal what the runs are, where all rows have
+    it in common, is above the table; figures never are. Where it is still too wide, what the runs
+    cost is a table of its own below."""
+    if not screen.is_terminal:
+        print_rows(headings, rows)
+        return
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(headings)}
+    shared = {n for n in SHARED if len(rows) > 1 and len(set(columns.get(n, ()))) == 1}
+    said = ", ".join(f"{name} {columns[name][0]}" for name in headings if name in shared)
+    if said:
+        screen.print(Text(f"all: {said}", "dim"), soft_wrap=True)
+    names = [name for name in headings if name not in shared]
+    whole = _of(columns, names)
+    costs = [name for name in names if name in COSTS]
+    if fits(whole, screen) or not costs:
+        screen.print(whole)
+        return
+    which = [name for name in names if name in (*SHARED, "repeat")]
+    screen.print(_of(columns, [name for name in names if name not in costs]))
+    screen.print(Text("\nwhat they cost", "bold"))
+    screen.print(_of(columns, [*which, *costs]))
+
+
+def _of(columns: Mapping[str, Sequence[str]], names: Sequence[str]) -> Table:
+    rows = list(zip(*(columns[name] for name in names), strict=True))
+    return table_of(names, rows, RIGHT)
 
 
 def _line(row: CampaignRow) -> str:

@@ -14,6 +14,7 @@ from astra_chat.campaign.index import Index, Totals
 from astra_chat.campaign.rows import CampaignRow
 from astra_chat.display.spending_view import time_words
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import counted
 
 RUN_HEADINGS = (
     "task",
@@ -170,13 +171,13 @@ def markdown(index: Index) -> str:
     """results.md: both tables and the totals."""
     parts = ["# Results", _table(RUN_HEADINGS, map(run_cells, index.runs))]
     if arms := arms_of(index.runs):
-        parts += ["## Arms", ARMS_NOTE, _table(ARM_HEADINGS, map(arm_cells, arms))]
+        parts += ["## Variants", ARMS_NOTE, _table(ARM_HEADINGS, map(arm_cells, arms))]
     return "\n\n".join([*parts, totals_text(index)]) + "\n"
 
 
 ARMS_NOTE = (
-    "Each arm after as many evaluations a run as the least of the runs beside it has; best of the"
-    " search, not confirmed."
+    "Each variant after the same number of evaluations a run: the smallest number that a run of"
+    " the same group made. Best of the search, not confirmed."
 )
 
 
@@ -195,7 +196,8 @@ def totals_text(index: Index) -> str:
     usd = "price unknown" if totals.usd is None else f"${totals.usd:.4f}"
     energy = "" if totals.energy_j is None else f" ({totals.energy_j:,.0f} J by NVML)"
     return (
-        f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
+        f"{totals.ended} of {counted(totals.runs, 'run')} ended;"
+        f" {counted(totals.evaluations, 'evaluation')},"
         f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU{energy},"
         f" {totals.wall_s:.0f} s in all; the runs' time: {time_words(totals.time_use)}"
     ) + "".join(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.display.notes import note
 from astra_vgpu.ground.errors import BadInput
 
@@ -31,7 +32,10 @@ def _told(decided: Turn) -> str:
 
 def approve(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Transcript, or folder, of a waiting run.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Transcript, or folder, of a waiting run.", callback=present
+        ),
     ],
     yes: Annotated[
         bool, typer.Option("--approve", help="Approve: run or accept the candidate.")

@@ -1,4 +1,4 @@
-"""`astra-chat campaign`: many runs by one file."""
+"""`astra-chat campaign`: a grid of experiments from one file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
 from astra_chat.cli.options import TrustOption
 from astra_chat.display.notes import note
@@ -30,7 +31,7 @@ class FileFirst(TyperGroup):
 
 app = typer.Typer(
     cls=FileFirst,
-    help="Many runs by one file: campaign FILE.toml begins or continues them.",
+    help="Run a grid of experiments from one file: campaign FILE.toml starts or continues it.",
     no_args_is_help=True,
 )
 
@@ -38,12 +39,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json on st
 
 
 def register(main: typer.Typer) -> None:
-    main.add_typer(app, name="campaign", short_help="Hold many runs by one file.")
+    main.add_typer(app, name="campaign", short_help="Run a grid of experiments from one file.")
 
 
 @app.command(START)
 def start(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The campaign file.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="The campaign file.", callback=present)
+    ],
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="The campaign's folder; default: transcripts/FILE."),
@@ -59,7 +62,7 @@ def start(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
 ) -> None:
-    """Hold all runs of FILE.toml, several at once. A run that fails does not stop the others.
+    """Run all experiments of FILE.toml, several at once. A run that fails does not stop the others.
 
     Exit code 4: runs wait for a judge or for answers; 130: interrupted, continue with --resume.
     """
@@ -87,10 +90,12 @@ def start(
 
 @app.command()
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The campaign's folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The campaign's folder.", callback=present)
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Say where each run of a campaign stands, also while it is under way."""
+    """Show the state of each run of a campaign, also while it is under way."""
     from astra_chat.campaign.index import present, read_index
 
     index = present(read_index(folder), folder)

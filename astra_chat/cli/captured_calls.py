@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.display.notes import note
 
 CallsOption = Annotated[
-    Path, typer.Option("--calls", metavar="FILE", help="What `astra-chat capture` wrote.")
+    Path,
+    typer.Option(
+        "--calls", metavar="FILE", help="What `astra-chat capture` wrote.", callback=present
+    ),
 ]
 OperatorOption = Annotated[
     str | None,

@@ -8,17 +8,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
 from astra_chat.cli.options import JsonOption
+from astra_chat.models.providers import PROVIDERS, Provider
 from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
 from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
-from astra_chat.tools.types import Value
 from astra_vgpu.ground.cache import cache_folder
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec
@@ -31,20 +32,21 @@ from astra_vgpu.ground.toolkit import (
 )
 
 SCHEMA = "astra-chat/doctor/1"
-KEY_NAMES = ("OPENAI_API_KEY",)
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 TRIAL = "__global__ void trial(float* x) { x[threadIdx.x] = 1.0f; }\n"
 TRIAL_TIMEOUT_S = 120
 
-Serves = Literal["virtual", "cuda", "more"]
+Serves = Literal["virtual", "cuda", "more", "models"]
 WORDS: dict[Serves, str] = {
     "virtual": "Required",
     "cuda": "Required to run and time on a real GPU",
     "more": "Optional",
+    "models": "Models",
 }
 
 
-class Point(Value):
+@dataclass(frozen=True, kw_only=True)
+class Point:
     """One thing that was looked for."""
 
     name: str
@@ -56,7 +58,8 @@ class Point(Value):
     """What to do; empty if nothing needs to be done."""
 
 
-class Diagnosis(Value):
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
     """All points, and what follows from them."""
 
     points: tuple[Point, ...]
@@ -77,20 +80,51 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Ask this model, too, one real and small question: as for run,"
+            " PROVIDER:MODEL[,OPTION=VALUE...].",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what this machine can do, and how to get what is missing."""
-    found = diagnose()
+    asked, worst = _asked_models(models) if models is not None else ((), 0)
+    found = Diagnosis(points=(*diagnose().points, *asked))
     if as_json:
         import json
 
-        points = [point.model_dump() for point in found.points]
+        points = [asdict(point) for point in found.points]
         head = {"schema": SCHEMA, "virtual": found.virtual, "cuda": found.cuda}
         print(json.dumps({**head, "points": points}, indent=2))
     else:
         _show(found)
     if not found.virtual:
         raise typer.Exit(MissingDependency.exit_code)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _asked_models(spec: str) -> tuple[tuple[Point, ...], int]:
+    """What each model answered to one question, and the exit code. Raises BadInput, and
+    MissingDependency for a missing key."""
+    import asyncio
+
+    from astra_chat.models.trial import open_live, try_each
+
+    trials = asyncio.run(try_each(open_live(spec, None)))
+    points = tuple(
+        Point(
+            name=trial.model,
+            serves="models",
+            ok=trial.exit_code == 0,
+            found=f"answered in {trial.words}: {trial.said}" if trial.said else trial.words,
+        )
+        for trial in trials
+    )
+    return points, max(trial.exit_code for trial in trials)
 
 
 def diagnose() -> Diagnosis:
@@ -111,7 +145,7 @@ def diagnose() -> Diagnosis:
             _asked("cuobjdump", "more", _tool("cuobjdump")),
             _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
             _ncu(),
-            *(_key(name) for name in KEY_NAMES),
+            *(_key(name, there) for name, there in PROVIDERS.items() if there.key_needed),
         )
     )
 
@@ -123,8 +157,10 @@ def _show(found: Diagnosis) -> None:
 
     out = console()
     for serves, heading in WORDS.items():
-        out.print(Text(heading, "bold"), soft_wrap=True)
-        for point in (p for p in found.points if p.serves == serves):
+        points = [point for point in found.points if point.serves == serves]
+        if points:
+            out.print(Text(heading, "bold"), soft_wrap=True)
+        for point in points:
             mark, color = ("ok", "green") if point.ok else ("--", "yellow")
             line = Text.assemble((f"  {mark}  ", color), f"{point.name}: {point.found}")
             out.print(line, soft_wrap=True)
@@ -230,7 +266,7 @@ def _torch() -> Point:
         return point
     cuda = torch_cuda_version()
     built = f"built for CUDA {cuda}" if cuda else "a CPU build"
-    return point.model_copy(update={"found": f"{point.found}, {built}"})
+    return replace(point, found=f"{point.found}, {built}")
 
 
 def torch_cuda_version() -> str | None:
@@ -307,7 +343,7 @@ def bindings_point(installed: Point, newest: int) -> Point:
     if not installed.ok or int(installed.found.split(".")[0]) <= runs:
         return installed
     advice = f"the driver is for CUDA {runs}: pip install 'cuda-bindings<{runs + 1}'"
-    return installed.model_copy(update={"ok": False, "advice": advice})
+    return replace(installed, ok=False, advice=advice)
 
 
 def _tool(name: str) -> Callable[[], str]:
@@ -323,7 +359,7 @@ def _ncu() -> Point:
         "the driver lets only root read counters: run as root, or load it with"
         " NVreg_RestrictProfilingToAdminUsers=0"
     )
-    return point.model_copy(update={"ok": False, "advice": advice})
+    return replace(point, ok=False, advice=advice)
 
 
 def counters_permitted(user: int, parameters: Path) -> bool:
@@ -335,8 +371,8 @@ def counters_permitted(user: int, parameters: Path) -> bool:
     )
 
 
-def _key(name: str) -> Point:
-    if os.environ.get(name):
-        return Point(name=name, serves="more", ok=True, found="set")
-    advice = "only --models openai:MODEL needs it; scripted and replayed runs do not"
-    return Point(name=name, serves="more", ok=False, found="not set", advice=advice)
+def _key(provider: str, there: Provider) -> Point:
+    if os.environ.get(there.key_env):
+        return Point(name=there.key_env, serves="more", ok=True, found="set")
+    found = f"not set; only --models {provider}:MODEL needs it"
+    return Point(name=there.key_env, serves="more", ok=False, found=found)

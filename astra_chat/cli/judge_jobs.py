@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import BAD_INPUT, ENVIRONMENT
 from astra_chat.cli.options import DeviceOption, JsonOption, RunsArgument, TrustOption
 from astra_chat.display.notes import note
+from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
     from astra_chat.detached.packing import Carried
@@ -54,6 +56,7 @@ def work(
     job was refused, 3 if a result could not be written.
     """
     from astra_chat.detached.worker import Worker, work_on
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.session.provenance import versions
     from astra_chat.tools.system.devices import pick_device
     from astra_vgpu.ground.errors import BadInput
@@ -61,11 +64,16 @@ def work(
     if as_json and not once:
         raise BadInput("--json goes with --once: without it the command does not end")
     chosen, lines = pick_device(device), list[str]()
-    worker = Worker(chosen, versions(chosen), trust=trust, say=lines.append if as_json else _say)
-    if not once:
-        note(f"judging on {chosen.name} what comes in {', '.join(map(str, folders))}; Ctrl-C ends")
-        work_on(worker, folders, threading.Event())
-    count = worker.work(folders)
+    say = lines.append if as_json else _say
+    with work_progress(quiet=as_json) as tell:
+        worker = Worker(
+            chosen, versions(chosen), trust=trust, say=say, begin=note, on_progress=tell
+        )
+        places = ", ".join(map(str, folders))
+        if not once:
+            note(f"judging on {chosen.name} what comes in {places}; Ctrl-C ends")
+            work_on(worker, folders, threading.Event())
+        count = worker.work(folders)
     if as_json:
         print(json.dumps({"schema": WORKED, "count": count, "lines": lines}, indent=2))
     else:
@@ -117,7 +125,9 @@ def pack(
 
 @app.command()
 def unpack(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Made by judge pack.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Made by judge pack.", callback=present)
+    ],
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder that the runs, or jobs, lie in.")
     ],
@@ -136,5 +146,6 @@ def _report(file: Path, carried: Carried, as_json: bool) -> None:
     for line in carried.left_out:
         note(f"left out: {line}")
     print(
-        f"{file}: {carried.jobs} open jobs, {carried.results} results, {carried.refusals} refusals"
+        f"{file}: {counted(carried.jobs, 'open job')}, {counted(carried.results, 'result')},"
+        f" {counted(carried.refusals, 'refusal')}"
     )

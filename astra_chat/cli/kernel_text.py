@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from astra_chat.arguments import STDIN
 from astra_vgpu.ground.errors import reading
 
 MAX_CHARACTERS = 2**20
-STDIN = "-"
 
 
 def text_of(path: Path, most: int = MAX_CHARACTERS) -> str:

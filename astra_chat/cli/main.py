@@ -16,9 +16,11 @@ import typer
 
 from astra_chat.cli import streams
 from astra_chat.cli.exit_codes import EPILOG, exit_code_of
+from astra_chat.cli.setting_defaults import defaults
 from astra_chat.display.notes import note
 from astra_chat.version import __version__
 from astra_vgpu.ground.cache_size import limit_bytes
+from astra_vgpu.ground.errors import BadInput
 
 app = typer.Typer(
     name="astra-chat",
@@ -46,6 +48,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def log(
+    context: typer.Context,
     log_level: Annotated[
         LogLevel, typer.Option(help="Minimum log level on stderr.")
     ] = LogLevel.WARNING,
@@ -65,7 +68,14 @@ def log(
     """A group chat of agents optimizes CUDA kernels, and a judge checks every claim."""
     if cache_limit is not None:
         os.environ["ASTRA_CACHE_LIMIT"] = cache_limit  # child processes keep to it too
-        limit_bytes()
+        try:
+            limit_bytes()
+        except BadInput as error:
+            words = str(error).replace("ASTRA_CACHE_LIMIT=", "--cache-limit ", 1)
+            source = context.get_parameter_source("cache_limit")
+            typed = source is not None and source.name == "COMMANDLINE"
+            raise BadInput(words if typed else str(error)) from None
+    context.default_map = defaults(context.invoked_subcommand)
     logger = logging.getLogger("astra_chat")
     logger.setLevel(log_level.name)
     if not any(isinstance(handler, _Notes) for handler in logger.handlers):
@@ -88,8 +98,10 @@ def _register_others() -> None:
         "verify.command",
         "viewer.command",
         "export.command",
+        "package.command",
         "cli.approve",
         "cli.judge",
+        "cli.gate",
         "cli.judge_jobs",
         "cli.advance",
         "cli.campaign",
@@ -98,6 +110,8 @@ def _register_others() -> None:
         "cli.new",
         "cli.optimize",
         "cli.models",
+        "cli.config",
+        "cli.memory",
         "cli.mailbox",
         "cli.skill",
         "cli.mcp",

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import typer
 
 from astra_chat.cli.options import TrustOption
+from astra_chat.display.notes import note
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 INSTALL = "pip install 'astra-chat[mcp]'"
@@ -23,6 +24,8 @@ def mcp(trust: TrustOption = False) -> None:
         raise MissingDependency(f"no MCP SDK of version 2 or newer: {INSTALL}")
     if sys.stdin.isatty():
         raise BadInput("mcp speaks to a client, not to a terminal: let an MCP client start it")
+    note("loading the MCP server")
     from astra_chat.mcp.server import serve
 
+    note("ready: serving a client on stdin and stdout")
     serve(trust)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 FunctionOption = Annotated[
     str | None,
     typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
+]
+LauncherOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="C++ of yours that follows the kernel's file: a function of pointers and numbers that"
+        " calls what takes structs or objects.",
+    ),
 ]
 FolderOption = Annotated[
     list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
@@ -40,7 +49,9 @@ ReferenceOption = Annotated[
 CasesOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Cases and ranges of dims from what `astra-chat capture` wrote."
+        metavar="FILE",
+        help="Cases and ranges of dims from what `astra-chat capture` wrote.",
+        callback=present,
     ),
 ]
 
@@ -61,17 +72,19 @@ def new(
             metavar="FILE",
             help="The kernel: a CUDA file (repeat it for several), a folder of them, a flashinfer"
             "-bench Definition (.json), or a Triton kernel (.py).",
+            callback=present,
         ),
     ],
     function: FunctionOption = None,
     folder: FolderOption = None,
     root: RootOption = None,
     define: DefineOption = None,
+    launcher: LauncherOption = None,
     grid: Annotated[
         str | None,
         typer.Option(
             metavar="EXPRESSIONS",
-            help="Of a Triton kernel: its grid, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
+            help="Grid of a Triton kernel, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
             " machine code then becomes baseline.cu; it needs Triton, and no GPU.",
         ),
     ] = None,
@@ -79,14 +92,15 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the least that is at least n.",
+            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the smallest of these that is"
+            " at least n.",
         ),
     ] = None,
     warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,
     stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR=DTYPE", help="Of its tensors that have not the case's dtype."),
+        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor, if not the case's."),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,
@@ -104,7 +118,9 @@ def new(
     function_of_pytorch = reference_function(reference)
     launch = launch_of(grid, constant or (), warps, stages)
     search = Search(tuple(folder or ()), root, tuple(define or ()))
-    made, origin, notes = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
+    made, origin, notes = new_task(
+        name, sources, function, launch, dtypes_of(dtype or ()), search, launcher=launcher
+    )
     if function_of_pytorch:
         function_of_pytorch.put_into(made)
     print(f"created {made}/ from {origin}")
@@ -114,7 +130,7 @@ def new(
         except BadInput as error:
             again = f"astra-chat tasks update {made} --calls {calls} --domain"
             raise BadInput(f"{error}; {made}/ is there without them: {again}") from None
-    if calls or function_of_pytorch:
+    if calls:
         notes = tried_again(made, notes)
     if left := marks(made):
         print("Complete these places, in this order:")

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
 from astra_chat.cli.new import (
     CasesOption,
     DefineOption,
     FolderOption,
     FunctionOption,
+    LauncherOption,
     ReferenceOption,
     RootOption,
     reference_function,
@@ -39,11 +41,15 @@ class _How(NamedTuple):
     folder: list[Path] | None
     root: Path | None
     define: list[str] | None
+    launcher: Path | None
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
         """What was given, by the options' names."""
-        names = ("--op", "--calls", "--calls-of", "--map", "--reference", "-I", "--root", "-D")
+        names = (
+            *("--op", "--calls", "--calls-of", "--map", "--reference"),
+            *("-I", "--root", "-D", "--launcher"),
+        )
         lists = [one if isinstance(one, list) else [one] for one in self]
         return {
             name: tuple(map(str, given))
@@ -53,19 +59,19 @@ class _How(NamedTuple):
 
 
 OF_A_RUN_ALONE = ("out", "resume", "branch", "after_round", "accept_recorded_options")
-OWN = "file into function calls calls_of map_ reference folder root define"
+OWN = "file into function calls calls_of map_ reference folder root define launcher"
 NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN_ALONE)
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Optimize a kernel file of your repository: out comes a patch.")(
-        optimize
-    )
+    app.command(short_help="Optimize a kernel file of your repository, up to a patch.")(optimize)
 
 
 @options(RunArguments, f"{OWN} {NAMES} quiet")
 def optimize(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The CUDA file to optimize.", callback=present)
+    ],
     into: Annotated[
         Path | None,
         typer.Option(
@@ -80,6 +86,7 @@ def optimize(
     folder: FolderOption = None,
     root: RootOption = None,
     define: DefineOption = None,
+    launcher: LauncherOption = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print no progress, only the result.")
     ] = False,
@@ -87,14 +94,14 @@ def optimize(
 ) -> None:
     """Optimize the kernel of FILE in your repository: make its task, run the chat on it, and write
     a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the same
-    command again goes on where it was."""
+    command again continues where it was."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
     from astra_chat.optimize.repository import place_of, warning
     from astra_chat.optimize.written import written
 
     place, name = place_of(file), name_of(file, function)
     own = OwnFolder(into or DEFAULT / name)
-    how = _How(function, calls, calls_of, map_, reference, folder, root, define)
+    how = _How(function, calls, calls_of, map_, reference, folder, root, define, launcher)
     if own.begun is None:
         if words := warning(place):
             note(words)
@@ -120,12 +127,14 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
             pass  # before anything is built
     function_of_pytorch = reference_function(how.reference)
     search = Search(tuple(how.folder or ()), how.root, tuple(how.define or ()))
-    _, origin, notes = new_task(name, [file], how.function, search=search, folder=made)
+    _, origin, notes = new_task(
+        name, [file], how.function, search=search, folder=made, launcher=how.launcher
+    )
     if function_of_pytorch:
         function_of_pytorch.put_into(made)
     if how.calls:
         _put_calls(how.calls, how, made, called)
-    if how.calls or function_of_pytorch:
+    if how.calls:
         notes = tried_again(made, notes)
     print(f"created {called}/ from {origin}")
     for words in notes:
@@ -156,7 +165,7 @@ def _require_complete(task: Path) -> None:
             raise BadInput(f"{task}/{problem}")
     except BadInput as error:
         error.add_note(f"look at all of it with: astra-chat tasks check {task}")
-        error.add_note("then the same command again goes on")
+        error.add_note("then give the same command again: it continues from there")
         raise
 
 

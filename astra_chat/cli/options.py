@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
+from astra_chat.arguments import present
+from astra_chat.cli.setting_defaults import without_conflicts
 from astra_chat.options import Declared, EvaluateOptions, declared, takes
+from astra_chat.tools.task.shipped import task_folder
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_JUDGE = declared(EvaluateOptions)
+RECORDED = ("resume", "branch")
+"""Options that name a recorded run."""
 
 
 def _info(one: Declared) -> Any:
     flags = one.flags if one.option.flags or one.kind is bool else ()
-    return typer.Option(*flags, help=one.option.help, metavar=one.option.metavar)
+    found = present if one.name in RECORDED else None
+    return typer.Option(*flags, help=one.option.help, metavar=one.option.metavar, callback=found)
 
 
 def _typed(one: Declared) -> Any:
@@ -27,20 +34,56 @@ def _typed(one: Declared) -> Any:
 
 
 def options(options: type, names: str) -> Callable[[Command], Command]:
-    """Gives a command these options, in this order; what it has no parameter for comes as
-    `**options`."""
-    return takes(options, names.split(), _typed)
+    """Gives a command these options, in this order, with the settings below them; what it has no
+    parameter for comes as `**options`."""
+    given = takes(options, names.split(), _typed)
+
+    def made(command: Command) -> Command:
+        called = given(command)
+
+        @wraps(called)
+        def with_settings(context: typer.Context, *args: Any, **typed: Any) -> Any:
+            return called(*args, **without_conflicts(context, typed))
+
+        own = Parameter("context", Parameter.POSITIONAL_ONLY, annotation=typer.Context)
+        public = signature(called)
+        public = public.replace(parameters=[own, *public.parameters.values()])
+        with_settings.__signature__ = public  # type: ignore[attr-defined]
+        with_settings.__annotations__ = {**called.__annotations__, "context": typer.Context}
+        return with_settings  # type: ignore[return-value]
+
+    return made
+
+
+T = TypeVar("T", str, str | None)
+
+
+def known_task(task: T) -> T:
+    """A callback of tasks. Raises BadInput."""
+    if task is not None:
+        task_folder(task)
+    return task
 
 
 TaskArgument = Annotated[
-    str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
+    str,
+    typer.Argument(
+        metavar="TASK", help="A shipped task's name, or a task folder.", callback=known_task
+    ),
 ]
 KernelArgument = Annotated[
-    Path, typer.Argument(metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.")
+    Path,
+    typer.Argument(
+        metavar="KERNEL", help="The kernel: one .cu file, or - for stdin.", callback=present
+    ),
 ]
 RunsArgument = Annotated[
-    list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
+    list[Path],
+    typer.Argument(
+        metavar="DIR", help="Folders that contain runs, at any depth.", callback=present
+    ),
 ]
+_JUDGE = declared(EvaluateOptions)
 DeviceOption = Annotated[str, _info(_JUDGE["device"])]
 TrustOption = Annotated[bool, _info(_JUDGE["trust"])]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import RunArgument
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.options import JsonOption, TrustOption
 from astra_chat.display.notes import note
+from astra_chat.tools.text import plain
 
 if TYPE_CHECKING:
     from astra_chat.transcript.reader import Transcript
@@ -21,9 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.")
-    ],
+    file: RunArgument,
     prompts: Annotated[
         bool,
         typer.Option("--prompts", help="Show the prompt of each turn, as this version writes it."),
@@ -36,6 +37,21 @@ def replay(
     role: Annotated[
         list[str] | None,
         typer.Option(metavar="ROLE", help="Only turns of this role; may be given several times."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CANDIDATE",
+            help="Print the source of a candidate: its name or first digits, baseline, or best.",
+        ),
+    ] = None,
+    diff: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Print how source B differs from source A."),
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Print the lines of chat and kernels that have TEXT."),
     ] = None,
     speed: Annotated[
         float | None,
@@ -81,7 +97,14 @@ def replay(
     transcript = read(file)
     ways = [
         name
-        for name, given in (("--prompts", prompts), ("--rejudge", rejudge), ("--rerun", rerun))
+        for name, given in (
+            ("--prompts", prompts),
+            ("--rejudge", rejudge),
+            ("--rerun", rerun),
+            ("--source", source is not None),
+            ("--diff", diff is not None),
+            ("--grep", grep is not None),
+        )
         if given
     ]
     _require_one_way(ways, quiet, out)
@@ -89,7 +112,9 @@ def replay(
     others = [*ways, *(["--json"] * as_json), *(["--quiet"] * quiet)]
     if wanted or speed is not None:
         _require_plain(others, speed)
-    if rejudge:
+    if source is not None or diff is not None or grep is not None:
+        _print_text(transcript, source, diff, grep, as_json or quiet)
+    elif rejudge:
         _rejudge(transcript, device, trust, as_json, quiet)
     elif rerun:
         _rerun(transcript, device, trust, out, as_json, quiet)
@@ -130,6 +155,36 @@ def _require_plain(others: list[str], speed: float | None) -> None:
         )
     if speed is not None and not 0 < speed < math.inf:
         raise BadInput(f"--speed {speed:g}: it must be greater than 0")
+
+
+def _print_text(
+    transcript: Transcript,
+    source: str | None,
+    diff: tuple[str, str] | None,
+    grep: str | None,
+    other: bool,
+) -> None:
+    """A source, a difference, or the lines found; exit 1 where none is."""
+    from astra_chat.replay import sources
+    from astra_vgpu.ground.errors import BadInput
+
+    if other:
+        raise BadInput("--source, --diff and --grep print text: omit --json and --quiet")
+    if source is not None:
+        _write(sources.source(transcript, source))
+    if diff is not None:
+        _write(sources.difference(transcript, *diff))
+    lines = [] if grep is None else list(sources.found(transcript, grep))
+    for line in lines:
+        print(line)
+    if grep is not None and not lines:
+        note(f"no line has '{grep}'")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _write(text: str) -> None:
+    """Into a file or a pipe as it is."""
+    sys.stdout.write(plain(text) if sys.stdout.isatty() else text)
 
 
 def _show(transcript: Transcript, as_json: bool, quiet: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
-from astra_chat.cli.options import JsonOption, options
+from astra_chat.cli.options import JsonOption, known_task, options
 from astra_chat.display.notes import note
 from astra_chat.options import RunArguments, declared
 
@@ -24,11 +24,15 @@ def register(app: typer.Typer) -> None:
 NAMES = " ".join(declared(RunArguments)).replace("approver", "approve approver")
 
 
-@options(RunArguments, f"{NAMES} as_json quiet")
+@options(RunArguments, f"{NAMES} as_json quiet verbose")
 def run(
     task: Annotated[
         str | None,
-        typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder."),
+        typer.Argument(
+            metavar="TASK",
+            help="A shipped task's name, or a task folder.",
+            callback=known_task,
+        ),
     ] = None,
     approve: Annotated[
         bool | None,
@@ -38,26 +42,33 @@ def run(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print no progress, only the result.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print all that the roles say on a terminal, too.")
+    ] = False,
     **given: Unpack[RunArguments],
 ) -> None:
     """Optimize the kernel of TASK, and record the run."""
     if given.get("approver") is None and approve is not None:
         given["approver"] = "ask" if approve else "none"
-    hold({"task": task, **given}, as_json, quiet)
+    hold({"task": task, **given}, as_json, quiet, verbose)
 
 
-def hold(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> None:
-    """Hold a run by the arguments of `astra_chat.run`, print what comes of it, and exit by it."""
-    result = held(given, as_json, quiet)
+def hold(
+    given: dict[str, Any], as_json: bool = False, quiet: bool = False, verbose: bool = False
+) -> None:
+    """Run by the arguments of `astra_chat.run`, print what comes of it, and exit by it."""
+    result = held(given, as_json, quiet, verbose)
     exit_by(result, result.resume_with)
 
 
-def held(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> RunResult:
-    """Hold a run by the arguments of `astra_chat.run`, and print what comes of it."""
+def held(
+    given: dict[str, Any], as_json: bool = False, quiet: bool = False, verbose: bool = False
+) -> RunResult:
+    """Run by the arguments of `astra_chat.run`, and print what comes of it."""
     from astra_chat.display.output_modes import show_for
     from astra_chat.session.api import run as run_session
 
-    show = show_for(as_json, quiet)
+    show = show_for(as_json, quiet, verbose)
     try:
         result = run_session(**given, events=show)
     finally:

@@ -36,6 +36,8 @@ def skill(
     if folder is None:
         sys.stdout.write(text_of(SKILL))
         return
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"--dir {folder} is a file, not a folder")
     home = folder / NAME
     written = {home / name: text_of(name) for name in (SKILL, SNIPPET)}
     different = [path for path, text in written.items() if _differs(path, text)]

@@ -38,22 +38,23 @@ def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
 @app.command("list")
 def list_tasks(as_json: JsonOption = False) -> None:
     """List the tasks that ship with Astra."""
+    from astra_chat.display.tables import print_rows
     from astra_chat.tools.task.folder import find_task, task_names
 
     found = [find_task(name) for name in task_names()]
     if as_json:
-        rows = [
+        documents = [
             {"name": task.name, "summary": task.summary, "dtypes": task.dtypes} for task in found
         ]
-        print(json.dumps({"schema": LIST_SCHEMA, "tasks": rows}, indent=2))
+        print(json.dumps({"schema": LIST_SCHEMA, "tasks": documents}, indent=2))
         return
-    for task in found:
-        print(f"{task.name}: {task.summary}")
+    rows = [(task.name, task.summary) for task in found]
+    print_rows(("task", "what it computes"), rows, one_line=True)
 
 
 @app.command()
 def show(task: TaskArgument, as_json: JsonOption = False) -> None:
-    """Show the contract of a task: launcher, arguments, legal values, cases, tolerance."""
+    """Show the contract of a task: launcher, arguments, valid values, cases, tolerance."""
     from astra_chat.tools.task.folder import find_task
 
     found = find_task(task)
@@ -81,13 +82,20 @@ def check(
     """Check that a task is fit to judge by: its baseline is correct, and trivial outputs and seeded
     bugs are detected."""
     from astra_chat.cli.new import complete_task
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.tools.entropy import Entropy
+    from astra_chat.tools.progress import Progress
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task_validation import check_task
 
     picked = pick_device(device, gpu)
     found = complete_task(task, picked, trust)
-    report = check_task(found, picked, mutants=mutants, trust=trust, entropy=Entropy(seed))
+    with work_progress() as tell:
+
+        def heard(done: int, total: int, text: str) -> None:
+            tell(Progress(step="check", done=done, total=total, text=text))
+
+        report = check_task(found, picked, heard, mutants, trust, Entropy(seed))
     lines = report.lines()
     if as_json:
         head = {"schema": REPORT_SCHEMA, "task": found.name, "fit": report.fit}

@@ -12,11 +12,10 @@ from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.options import JsonOption, KernelArgument, TaskArgument, options
 from astra_chat.display.notes import note
 from astra_chat.options import JudgeOptions
-from astra_chat.tools.task.expressions import assignments
+from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from astra_chat.display.tables import FigureTable
     from astra_chat.tools.tuning.search import TunedPoint, TuningReport
     from astra_chat.tools.tuning.shapes import ShapeTable
 
@@ -54,7 +53,7 @@ def tune(
         bool,
         typer.Option(
             "--by-shape",
-            help="Let two choices share the shapes, where that gains on shapes held out.",
+            help="Let two choices share the shapes if that gains on held-out shapes.",
         ),
     ] = False,
     out: Annotated[
@@ -66,14 +65,16 @@ def tune(
     """Tune the constants of KERNEL that it marks: 'constexpr int THREADS = 256;  // tune: 64 128
     256'. The virtual GPU ranks the combinations that build and meet every '// require: THREADS *
     ROWS <= 1024', the judge measures the first of them, and the best is confirmed."""
+    from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.tools.tuning.search import tune as tuned
     from astra_chat.tools.tuning.space import read_space
 
     space = read_space(text_of(kernel), dict(map(_values, param or [])))
-    note(f"{len(space.parameters)} constants, {space.combinations:,} combinations")
-    with open_judge(task, **judging) as judge:
+    constants = counted(len(space.parameters), "constant")
+    note(f"{constants}, {counted(space.combinations, 'combination')}")
+    with work_progress() as told, open_judge(task, on_progress=told, **judging) as judge:
         report = tuned(
             judge, space, most_points=points, judged=judged, by_shape=by_shape, tell=_tell
         )
@@ -107,6 +108,7 @@ def _tell(what: str, done: int, total: int) -> None:
 def _show(report: TuningReport, out: Path | None) -> None:
     from astra_chat.display.console import console
     from astra_chat.display.evaluation_view import evaluation_text
+    from astra_chat.tools.task.expressions import assignments
 
     screen = console()
     screen.print(_table(report))
@@ -123,6 +125,8 @@ def _show(report: TuningReport, out: Path | None) -> None:
 
 def _by_shape(table: ShapeTable) -> str:
     """A choice by shape in one line, and whether it was taken."""
+    from astra_chat.tools.task.expressions import assignments
+
     below, above = map(assignments, (table.below, table.above))
     words = f"by shape: {below} where {table.condition}, else {above}: {table.tuned_gain:.3f}x"
     words += " the single choice on the tuned shapes"
@@ -132,12 +136,13 @@ def _by_shape(table: ShapeTable) -> str:
     return f"{words}; " + (f"not taken: {table.why}" if table.why else "taken")
 
 
-def _table(report: TuningReport) -> Table:
-    from rich.table import Table
-
+def _table(report: TuningReport) -> FigureTable:
+    from astra_chat.display.tables import FigureTable
     from astra_chat.tools.descriptions import verdict
 
-    table = Table(title=f"{report.task}: {len(report.points)} points ranked, on {report.device}")
+    table = FigureTable(
+        title=f"{report.task}: {counted(len(report.points), 'point')} ranked, on {report.device}"
+    )
     for name in report.start:
         table.add_column(name, justify="right")
     table.add_column("ranked", justify="right")

@@ -62,6 +62,8 @@ class Worker:
     """Judge untrusted code even where it cannot be isolated."""
     say: Callable[[str], None] = lambda _: None
     """Called with a line for each job that was judged or refused."""
+    begin: Callable[[str], None] = lambda _: None
+    """Called with a line for each job that is begun."""
     on_progress: Callable[[Progress], None] = lambda _: None
     claims: Claims = field(default_factory=Claims)
     _told: set[str] = field(default_factory=set)
@@ -111,6 +113,7 @@ class Worker:
 
     def _judged(self, folder: Path, job: Job, claim: JobClaim) -> Came | None:
         began = time.monotonic()
+        self.begin(f"job {folder.name[:12]}: judging a kernel of {one_line(job.task)}")
         try:
             found = self._found(folder, job)
         except (Unreadable, AstraError) as error:

@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from astra_chat.display.tables import FigureTable
 from astra_chat.tools.descriptions import describe, launches, never_launched, number, verdict
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.profiling.ncu_agreement import agreement
@@ -26,6 +27,7 @@ from astra_chat.tools.types import (
     Profile,
     Timed,
 )
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.gpu_specs import spec
 
 WIDE = 110
@@ -114,15 +116,18 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
     lines = [f"sanitizers: {_sanitizers(evaluation)}"]
     if record is not None:
         lines.append(
-            f"checked: {record.calls:,} calls on {record.cases} cases, {record.drawn} of them drawn"
-            f" at random; {record.elements:,} elements compared with the oracle"
+            f"checked: {counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
+            f" {record.drawn} of them drawn at random;"
+            f" {counted(record.elements, 'element')} compared with the oracle"
         )
         lines += [band_line(name, share) for name, share in record.band_shares.items()]
         if timed.correct.left_out:
-            lines.append(f"left out: {timed.correct.left_out} cases on which the baseline fails")
+            lines.append(
+                f"left out: {counted(timed.correct.left_out, 'case')} on which the baseline fails"
+            )
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(
-        f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
+        f"slowest case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
         f" ({least.ratio_low:.3f} to {least.ratio_high:.3f})"
     )
     reached = f"{timed.basis} {percent_of_limit(timed):.0f} % of the physical limit"
@@ -188,7 +193,7 @@ def case_table(evaluation: Evaluation) -> RenderableType:
     return Group(*parts, *(Text(f"* {note}", style="dim") for note in notes))
 
 
-def _other_times(cases: Sequence[MeasuredTime]) -> Table:
+def _other_times(cases: Sequence[MeasuredTime]) -> FigureTable:
     """Baseline and candidate again, timed in other ways."""
     table = _table("us, baseline / candidate", ["L2 warm", "by events"])
     for case in cases:
@@ -197,9 +202,9 @@ def _other_times(cases: Sequence[MeasuredTime]) -> Table:
     return table
 
 
-def _table(first: str, columns: Sequence[str]) -> Table:
+def _table(first: str, columns: Sequence[str]) -> FigureTable:
     """A table of figures, none of which is ever cut."""
-    table = Table(pad_edge=False, box=None)
+    table = FigureTable(pad_edge=False, box=None)
     table.add_column(first, overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -217,9 +222,9 @@ def profile_text(profile: Profile) -> RenderableType:
     return Group(*parts, profile_line(profile))
 
 
-def source_lines(profile: Profile) -> Table:
+def source_lines(profile: Profile) -> FigureTable:
     """Cycles of the longest warp's chain of results by line, and its rounds of loads."""
-    table = Table(pad_edge=False, box=None)
+    table = FigureTable(pad_edge=False, box=None)
     for name in ("chain cycles", "load rounds"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("source line of the longest warp", overflow="fold")

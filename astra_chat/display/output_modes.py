@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,8 @@ from astra_chat.display.notes import note
 from astra_chat.display.progress_bars import LiveView
 from astra_chat.display.run_view import View
 from astra_chat.tools.progress import Progress
-from astra_chat.transcript.events import Record
+from astra_chat.transcript.events import BROKEN_OFF, Record
+from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.summary import RunSummary
 
 
@@ -47,8 +49,8 @@ class Json:
 class Live(Json):
     """Everything, as it comes."""
 
-    def __init__(self) -> None:
-        self._view = LiveView(console())
+    def __init__(self, verbose: bool = False) -> None:
+        self._view = LiveView(console(), verbose)
 
     def record(self, record: Record) -> None:
         self._view.show(record)
@@ -60,6 +62,8 @@ class Live(Json):
         self._view.close()
 
     def end(self, summary: RunSummary, transcript: Path) -> None:
+        for line in next_steps(summary, transcript):
+            print(line)
         print(f"transcript: {transcript}")
 
 
@@ -79,8 +83,23 @@ class Quiet(Json):
         print(f"transcript: {transcript}")
 
 
-def show_for(as_json: bool, quiet: bool) -> OutputMode:
-    return Json() if as_json else Quiet() if quiet else Live()
+def show_for(as_json: bool, quiet: bool, verbose: bool = False) -> OutputMode:
+    return Json() if as_json else Quiet() if quiet else Live(verbose)
+
+
+def next_steps(summary: RunSummary, transcript: Path) -> list[str]:
+    """Three commands that go on from a run that has come to its end."""
+    if summary.ended is None or summary.ended.reason in (*BROKEN_OFF, "baseline_failed"):
+        return []
+    run = str(transcript.parent if transcript.name == TRANSCRIPT else transcript)
+    best = summary.best
+    changes = ["--diff", "baseline", best.candidate] if best else []
+    what = "what the winner changes" if best else "all that was said"
+    commands = (["report", run], ["replay", run, *changes], ["optimize", "YOUR.cu"])
+    return [
+        f"next: the run as a page; {what}; a patch for a kernel of your own",
+        *(f"  {shlex.join(['astra-chat', *words])}" for words in commands),
+    ]
 
 
 def print_json(summary: RunSummary, transcript: Path) -> None:

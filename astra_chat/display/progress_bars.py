@@ -1,60 +1,115 @@
-"""Bars while the judge works, on a terminal only: they leave no trace in the text of a run."""
+"""What moves while a run works, on a terminal only: the table of rounds, what is being done, and
+bars of the judge's steps. Nothing of it is left in the text of a run."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+import sys
+import time
 
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from astra_chat.agents.turns import Speaker
+from astra_chat.display.run_board import board, doing
 from astra_chat.display.run_view import View
 from astra_chat.tools.progress import Progress as Report
 from astra_chat.transcript.events import Chosen, Record
 
+OTHER_ROWS = 16
+"""Rows of the screen that the table of rounds leaves to the text above it."""
 
-class LiveView:
-    """A View with bars under it. `progress` may be called from the judge's thread."""
+
+class Bars:
+    """A bar for each step of the judge that is under way."""
 
     def __init__(self, out: Console) -> None:
-        self._view = View(out)
-        self._bars: Progress | None = None
+        self.shown = Progress(
+            TextColumn("  {task.description:8}", markup=False),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=out,
+        )
         self._tasks: dict[str, TaskID] = {}
-        if out.is_terminal:
-            self._bars = Progress(
-                TextColumn("     {task.description:8}", markup=False),
-                BarColumn(30),
-                TextColumn("{task.fields[words]}", markup=False),
-                TimeElapsedColumn(),
-                console=out,
-                transient=True,
-            )
+
+    def update(self, report: Report) -> None:
+        """A step that begins ends those before it."""
+        if report.step not in self._tasks:
+            self.clear()
+            self._tasks[report.step] = self.shown.add_task(report.step, words="")
+        task = self._tasks[report.step]
+        self.shown.update(task, total=report.total, completed=report.done, words=report.text)
+
+    def clear(self) -> None:
+        for task in self._tasks.values():
+            self.shown.remove_task(task)
+        self._tasks.clear()
+
+
+class LiveView:
+    """A View with the table of rounds and bars under it. `progress` may be called from the judge's
+    thread."""
+
+    def __init__(self, out: Console, verbose: bool = False) -> None:
+        """`verbose`: the roles' whole text on a terminal, too; elsewhere it is never shortened."""
+        self._out = out
+        self._view = View(out, brief=out.is_terminal and not verbose)
+        self._bars = Bars(out)
+        self._speaker: Speaker = "user"
+        self._since = time.monotonic()
+        self._live: Live | None = None
 
     def show(self, record: Record) -> None:
-        """Show a record; who speaks next gets a line of its own until it has spoken."""
-        self._view.show(record) if self._bars is None else self._show_over(self._bars, record)
+        """Show a record; while somebody works, the moving part is under the text."""
+        if not self._out.is_terminal:
+            self._view.show(record)
+            return
+        event = record.event
+        if isinstance(event, Chosen):
+            self._view.show(record)
+            self._speaker, self._since = event.decision.speaker, time.monotonic()
+            if self._speaker != "human":  # who is asked in the terminal
+                self._begin()
+            return
+        self.close()
+        self._bars.clear()
+        self._view.show(record)
 
     def progress(self, report: Report) -> None:
-        if self._bars is None:
-            return
-        if report.step not in self._tasks:
-            self._tasks[report.step] = self._bars.add_task(report.step, words="")
-        self._bars.update(
-            self._tasks[report.step],
-            total=report.total,
-            completed=report.done,
-            words=report.text,
-        )
+        if self._out.is_terminal:
+            self._bars.update(report)
 
     def close(self) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+        if self._live is not None:
+            self._live.stop()
+        self._live = None
 
-    def _show_over(self, bars: Progress, record: Record) -> None:
-        if isinstance(record.event, Chosen):
-            speaker = record.event.decision.speaker
-            self._tasks["speaker"] = bars.add_task(speaker, total=None, words="speaks")
-            bars.start()
-        else:
-            for task in self._tasks.values():
-                bars.remove_task(task)
-            self._tasks.clear()
-            bars.stop()
-        self._view.show(record)
+    def _begin(self) -> None:
+        """A new one each time: rich's moves the cursor up by what it had drawn before."""
+        self.close()
+        self._live = Live(
+            get_renderable=self._moving,
+            console=self._out,
+            transient=True,
+            refresh_per_second=4,
+            redirect_stderr=sys.stderr.isatty(),  # a file keeps what is printed
+        )
+        self._live.start()
+
+    def _moving(self) -> RenderableType:
+        seconds = int(time.monotonic() - self._since)
+        state = self._view.state
+        words = f"now: {doing(state, self._speaker)}, {seconds // 60}:{seconds % 60:02d}"
+        now = Text(words, "bold", no_wrap=True, overflow="ellipsis")
+        table = board(state, self._out.height - OTHER_ROWS)
+        return Group(Text(""), *([table] if state.baseline else []), now, self._bars.shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
@@ -12,11 +13,20 @@ from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Turn,
 )
+from astra_chat.display.brief_view import brief_lines
 from astra_chat.display.results_table import table
+from astra_chat.display.run_board import board
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
-from astra_chat.display.turn_view import chosen_text, objection_text, repeated_text, turn_lines
+from astra_chat.display.turn_view import (
+    chosen_text,
+    objection_text,
+    recorded_text,
+    repeated_text,
+    turn_lines,
+)
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.transcript.events import (
     Blob,
@@ -50,6 +60,9 @@ STYLES = {
     "human": "bold",
 }
 INDENT = " " * 5
+SHORTENED = (
+    "what the roles say is shortened here: --verbose, or `astra-chat replay`, shows all of it"
+)
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 """Between two sentences of a run's last message."""
 
@@ -57,12 +70,16 @@ SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 class View:
     """Prints records as they come. Holds what earlier records said, nothing else."""
 
-    def __init__(self, out: Console, quiet: bool = False) -> None:
-        """`quiet` prints the end only, once `close` says that there is no later one."""
+    def __init__(self, out: Console, quiet: bool = False, brief: bool = False) -> None:
+        """`quiet` prints the end only, once `close` says that there is no later one; `brief` a few
+        lines of each turn, and the rounds as a table at the end."""
         self._out, self._quiet, self._hidden = out, quiet, False
+        self._lines = brief_lines if brief else turn_lines
+        self._brief = brief
         self._records: list[Record] = []
         self._decision: Decision | None = None
-        self._state = RunState()
+        self.state = RunState()
+        """What the run knows so far."""
         self._texts: dict[str, str] = {}
         self._tokens, self._budget = Tokens(), Budget()
         self._evaluations, self._gpu_s = 0, 0.0
@@ -75,6 +92,7 @@ class View:
         match event:
             case Header():
                 self._budget = parse_budget(event.options.budget)
+                self.state = RunState(event.options.limits)
                 if not self._silent:
                     self._show_header(event, record.run)
             case Chosen(decision=decision):
@@ -83,7 +101,7 @@ class View:
                 said = turn(event, self._texts)
                 if not self._silent:
                     self._show_turn(record, said)
-                self._state = self._state.after(said)
+                self.state = self.state.after(said)
                 self._show_spent(said, record.t)
             case Ended() if hidden:
                 pass
@@ -115,6 +133,7 @@ class View:
             case Resumed(started=started, options=options):
                 self._decision, self._ended = None, None
                 self._budget = parse_budget(options.budget)
+                self.state = replace(self.state, limits=options.limits)
                 self._line(f"resumed on {started}", "bold")
             case ModelCall(tokens=tokens) as asked:
                 self._tokens = self._tokens + tokens
@@ -123,19 +142,25 @@ class View:
     def _show_header(self, header: Header, run: str) -> None:
         title = Text.assemble(
             (f"Astra run {run}", "bold"),
-            f"  task {header.task.name}, baseline {header.options.tier},"
+            f"  task {header.task.name}, baseline"
+            f" {baseline_name(header.task.name, header.options.tier)},"
             f" models {header.options.models}, strategy {header.options.strategy}",
         )
         self._wrapped(title)
         versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
-        self._wrapped(Text(f"on {header.device.name}; {versions}", "dim"))
+        more = "" if self._brief else f"; {versions}"
+        self._wrapped(Text(f"on {header.device.name}{more}", "dim"))
         if header.repeats is not None:
             own = header.options.models == "transcript"
             scripted = own and any(name.startswith("script/") for name in header.task.files)
             self._wrapped(Text(repeated_text(header.repeats, scripted), "bold"))
+            if words := recorded_text(header.repeats):
+                self._wrapped(Text(words, "bold green"))
         if (origin := header.origin) is not None:
             words = f"branched off run {origin.run} after turn {origin.turn}, round {origin.rounds}"
             self._out.print(Text(words, "bold"))
+        if self._brief:
+            self._wrapped(Text(SHORTENED, "dim"))
 
     def _show_turn(self, record: Record, said: Turn) -> None:
         self._out.print()
@@ -143,12 +168,12 @@ class View:
             Text.assemble(
                 f"{record.turn:>3}  ",
                 (said.speaker, STYLES[said.speaker]),
-                (f"  {self._who_chose(said)}", "dim"),
+                ("" if self._brief else f"  {self._who_chose(said)}", "dim"),
                 (f"  {record.t:.1f} s", "dim"),
             )
         )
         width = self._out.width - len(INDENT)
-        for line in turn_lines(said, self._state, self._texts, width):
+        for line in self._lines(said, self.state, self._texts, width):
             self._wrapped(line, INDENT)
 
     def _show_spent(self, said: Turn, seconds: float) -> None:
@@ -171,8 +196,12 @@ class View:
         return chosen if decision is None else f"({chosen})"
 
     def _show_end(self, ended: Ended) -> None:
-        self._out.print()
+        if not self._quiet:
+            self._out.print()
         summary = summarize(self._records)
+        if self._brief and self.state.rounds:
+            self._out.print(board(self.state, len(self.state.sources)))
+            self._out.print()
         if ended.reason != "error":
             for line in table(summary):
                 self._out.print(line)
@@ -181,9 +210,10 @@ class View:
             self._wrapped(Text(sentence, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
-        if summary.predictions.plans:
+        ledger = ledger_lines(summary.spent, summary.seconds, summary.time_use)
+        if summary.predictions.plans and not self._brief:
             self._line(f"predictions: {summary.predictions.text}", "dim")
-        for line in ledger_lines(summary.spent, summary.seconds, summary.time_use):
+        for line in ledger[-1:] if self._brief else ledger:
             self._line(line, "dim")
         if ended.seed:
             self._line(f"seed: {ended.seed}", "dim")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.text import one_line
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens, TuningSpent
 from astra_chat.transcript.time_use import TimeUse
 
@@ -18,7 +19,7 @@ def asked_words(event: ModelCall, so_far: Tokens, budget: Budget) -> str:
 def asked_whom(event: ModelCall) -> str:
     """ "coder asked mailbox, answered by Ada (2 answers refused before)"."""
     by = f", answered by {one_line(event.answered_by)}" if event.answered_by else ""
-    times = "1 answer" if event.refused == 1 else f"{event.refused} answers"
+    times = counted(event.refused, "answer")
     refused = f" ({times} refused before)" if event.refused else ""
     return f"{event.role} asked {event.model}{by}{refused}"
 
@@ -53,11 +54,11 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
     lines = []
     if spent.roles:
         answers = sum(role.answers for role in spent.roles)
-        lines.append(f"models: {_counted(answers, 'answer')}, {tokens_words(spent.tokens)}")
+        lines.append(f"models: {counted(answers, 'answer')}, {tokens_words(spent.tokens)}")
         lines += map(_role_words, spent.roles)
     steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
     if steps:
-        lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}")
+        lines.append(f"judge: {counted(spent.evaluations, 'evaluation')}, {steps}")
     if spent.tuning:
         lines.append(tuning_words(spent.tuning))
     if gpu := gpu_words(spent):
@@ -74,8 +75,9 @@ def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> li
 def tuning_words(spent: TuningSpent) -> str:
     """ "tuning: 2 candidates, 48 points ranked, 16 of them measured, 1 changed; 61.0 s"."""
     return (
-        f"tuning: {_counted(spent.candidates, 'candidate')}, {spent.points:,} points ranked,"
-        f" {spent.measured:,} of them measured, {spent.changed:,} changed; {spent.seconds:.1f} s"
+        f"tuning: {counted(spent.candidates, 'candidate')},"
+        f" {counted(spent.points, 'point')} ranked, {spent.measured:,} of them measured,"
+        f" {spent.changed:,} changed; {spent.seconds:.1f} s"
     )
 
 
@@ -110,15 +112,11 @@ def time_words(use: TimeUse) -> str:
 
 
 def _role_words(spent: RoleSpent) -> str:
-    words = f"  {spent.role}: {_counted(spent.answers, 'answer')}, {tokens_words(spent.tokens)}"
+    words = f"  {spent.role}: {counted(spent.answers, 'answer')}, {tokens_words(spent.tokens)}"
     if not spent.unusable:
         return words
     bad = spent.unusable_tokens
     return f"{words}; {spent.unusable} of them unusable ({bad.total:,} tokens, {_usd(bad.usd)})"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _usd(usd: float | None) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from astra_chat.agents.approval import describe_approval
 from astra_chat.agents.evaluations import profile_of
+from astra_chat.agents.plan_predictions import metric_of
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
@@ -31,11 +32,13 @@ from astra_chat.tools.descriptions import (
     metric_text,
     prediction,
     ratio_text,
+    speed,
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Profile, Timed, candidate_id
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import Contradiction, RejectedReply, RepeatedRun
 
 MAX_CHANGES = 8
@@ -81,6 +84,16 @@ def repeated_text(one: RepeatedRun, scripted: bool) -> str:
     )
 
 
+def recorded_text(one: RepeatedRun) -> str:
+    """The result of the run that is repeated: the first figure that there is, and no new one."""
+    if one.ratio is None:
+        return ""
+    return (
+        f"that run's result: candidate {one.best} at {one.basis} {ratio_text(one.ratio)} the"
+        " baseline's speed; what follows is judged again"
+    )
+
+
 def chosen_text(decision: Decision | None, said: Turn) -> str:
     """Who chose the speaker of a turn."""
     if decision is None:
@@ -90,7 +103,7 @@ def chosen_text(decision: Decision | None, said: Turn) -> str:
     between = " or ".join(decision.legal)
     if decision.by == "model":
         return f"chosen by the selector's model between {between}"
-    return f"chosen by rule: the selector's model gave no legal choice between {between}"
+    return f"chosen by rule: the selector's model named neither {between}"
 
 
 def objection_text(objection: RejectedReply | Contradiction) -> str:
@@ -110,19 +123,21 @@ def _kernel_lines(
     parent, name = _parent_of(speaker, before, texts)
     changed = changes(parent, kernel.source)
     added = [line for line in changed if line.startswith("+")]
-    counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
+    counts = f"+{len(added)} -{counted(len(changed) - len(added), 'line')} against {name}"
     shown = [line for line in changed if not line[2:].startswith("//")]
     if len(shown) > MAX_CHANGES:
         shown = [line for line in shown if line.startswith("+")][:MAX_CHANGES]
     if kernel.edits:
-        counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
+        counts += f", given as {counted(kernel.edits, 'edit')}"
     lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
     for line in shown:
         text = Text(f"  {line}", "green" if line.startswith("+") else "red")
         text.truncate(width - 2, overflow="ellipsis")
         lines.append(text)
     if len(shown) < len(changed):
-        lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
+        lines.append(
+            Text(f"  and {counted(len(changed) - len(shown), 'more changed line')}", "dim")
+        )
     return lines
 
 
@@ -155,27 +170,39 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     if first:
         lines.append(Text("the baseline against itself: a check of the judge", "dim"))
     if evaluation.confirms:
-        lines.append(Text("confirmation on fresh seeds: this result is the one reported", "dim"))
+        lines.append(Text(_confirmation_text(evaluation, before), "dim"))
     if isinstance(outcome, Timed):
-        lines += [] if first or evaluation.confirms else _came_true(outcome, before)
+        lines += [] if first or evaluation.confirms else prediction_lines(outcome, before)
         lines.append(Text(_profile_text(outcome.profile), "dim"))
     if evaluation.resources:
         lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
     return [*lines, _steps(evaluation.steps)]
 
 
-def _came_true(timed: Timed, state: RunState) -> list[Text]:
+def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
+    if isinstance(evaluation.outcome, Timed):
+        return "confirmation on fresh seeds: this result is the one reported"
+    won = (before.counted.get(evaluation.candidate) or (None, None))[1]
+    figure = f" with {speed(won)}" if won else ""
+    return (
+        f"the confirmation refuses the winner{figure}; its case joins the run's, and its repair or"
+        " the next best is confirmed in its place"
+    )
+
+
+def prediction_lines(timed: Timed, state: RunState) -> list[Text]:
     """The plan's prediction beside what came."""
-    if state.round is None:
+    served = state.served
+    if served is None:
         return []
-    plan, parent = state.round.plan, state.round.parent
+    plan, parent = served.plan, served.parent
     before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
     words = prediction(plan.predicted_ratio, timed, before)
-    was = profile_of(parent)
-    old = was.metric(plan.metric) if was else None
-    new = timed.profile.metric(plan.metric)
+    was = parent.outcome if parent and isinstance(parent.outcome, Timed) else None
+    old, new = metric_of(was, plan), metric_of(timed, plan)
     if old and new:
-        words += f"; {metric_text(old)} before, {metric_text(new)} now"
+        case = f" on {plan.case}" if plan.case else ""
+        words += f"; {metric_text(old)}{case} before, {metric_text(new)} now"
     return [Text(words)]
 
 
@@ -259,9 +286,9 @@ def _scores_lines(scores: CaseScores) -> list[Text]:
 
 def _case_line(scores: CaseScores, score: CaseScore) -> Text:
     if score.case in scores.dropped:
-        return Text(f"- {score.case.label}: kills none, discarded", "red")
+        return Text(f"- {score.case.label}: detects none, discarded", "red")
     new = sum(name in scores.lived for name in score.kills)
-    result = f"kills {len(score.kills)}" + (f", {new} of them new" if new else "")
+    result = f"detects {len(score.kills)}" + (f", {new} of them new" if new else "")
     return Text(f"- {score.case.label}: {score.unjudged or result}", "dim")
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import TranscriptsArgument
+
 if TYPE_CHECKING:
     from astra_chat.analysis.recorded_run import RecordedRun
     from astra_chat.export.filters import Filter
@@ -32,9 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.")
-    ],
+    files: TranscriptsArgument,
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,

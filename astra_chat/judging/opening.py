@@ -14,6 +14,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.virtual_gpu.adapter import ENGINES
+from astra_chat.tools.wording import choices
 from astra_vgpu.ground.errors import BadInput
 
 
@@ -29,12 +30,12 @@ def open_judge(
     """
     cases, baseline, engine = options["cases"], options["baseline"], options["engine"]
     if cases is not None and cases not in CASE_LISTS:
-        raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
+        raise BadInput(f"no cases '{cases}'{choices(cases, CASE_LISTS)}")
     if baseline not in TIER_FILES:
-        raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
+        raise BadInput(f"no baseline '{baseline}'{choices(baseline, TIER_FILES)}")
     chosen = next((known for known in ENGINES if known == engine), None)
     if chosen is None:
-        raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
+        raise BadInput(f"no engine '{engine}'{choices(engine, ENGINES)}")
     return Judge(
         find_task(str(task)),
         pick_device(options["device"], options["gpu"]),

@@ -80,7 +80,7 @@ def require_open(question: Question) -> None:
     if (folder / TAKEN).exists():
         raise BadInput(f"question {question.id} is closed: the run has taken an answer to it")
     if (folder / CLOSED).exists():
-        raise BadInput(f"question {question.id} is closed: the run asks another one now")
+        raise BadInput(f"question {question.id} is closed: the run has asked another one")
     if question.state != "open":
         raise BadInput(f"question {question.id} has an answer already, which the run will take")
 

@@ -7,17 +7,18 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
-from astra_chat.judging.evaluating import EvaluationReport, report_on
-from astra_chat.judging.opening import open_judge
 from astra_chat.options import JudgeOptions
-from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.subprocesses import Cancelled
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput, failure
+
+if TYPE_CHECKING:
+    from astra_chat.judging.evaluating import EvaluationReport
+    from astra_chat.tools.judge import Judge
 
 State: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
@@ -34,7 +35,7 @@ class JobStatus(Value):
     """queued and running: ask again. failed: Astra could not evaluate, see `error`; a kernel that
     fails is done."""
     progress: str = ""
-    """What the judge does now."""
+    """What the judge does now, and how much of it is done."""
     error: str = ""
     """The line that the command line prints."""
     exit_code: int | None = None
@@ -76,6 +77,9 @@ class Jobs:
         def work(
             opened: Callable[[Judge], None], tell: Callable[[Progress], None]
         ) -> EvaluationReport:
+            from astra_chat.judging.evaluating import report_on
+            from astra_chat.judging.opening import open_judge
+
             with open_judge(task, **options, on_progress=tell) as judge:
                 opened(judge)
                 return report_on(judge, source, more_cases, final=final)
@@ -165,6 +169,5 @@ class Jobs:
                 judge.cancel()
 
     def _tell(self, job: _Job, progress: Progress) -> None:
-        words = f"{progress.step} {progress.done}/{progress.total}: {progress.text}"
         with self._lock:
-            self._set(job, progress=words)
+            self._set(job, progress=progress.line)

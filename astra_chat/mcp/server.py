@@ -11,17 +11,16 @@ from typing import Annotated, Any, ParamSpec, TypeVar, Unpack
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from astra_chat.mailbox.checking import answer
 from astra_chat.mailbox.questions import Question, find
 from astra_chat.mailbox.runs import NoRunLeft, Waiting
 from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
 from astra_chat.options import Declared, EvaluateOptions, JudgeOptions, takes
 from astra_chat.tools.task.folder import find_task, task_names
-from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.task.shipped import task_folder
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import summarize
 from astra_chat.version import __version__
@@ -80,6 +79,8 @@ class QuestionText(Value):
     """JSON schema of the reply."""
     kernel: bool = False
     """`mailbox_answer` also takes a kernel's source, with `words`."""
+    doing: str = ""
+    """What runs are busy with while none asks: what the judge does, and how much of it is done."""
     ended: str = ""
     """Why no question will come: no run that asks here is under way."""
 
@@ -118,9 +119,29 @@ def serve(trust: bool = False) -> None:
         jobs.close()
 
 
+class _Server(MCPServer[Any]):
+    """A server whose words for wrong arguments are those of the command line."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(f"{name}: {_wrong(error.__cause__)} (exit code 2)") from None
+            raise
+
+
+def _wrong(error: ValidationError) -> str:
+    """ "task: it is missing; kernel: it is missing"."""
+    problems = error.errors(include_url=False)
+    return "; ".join(f"{'.'.join(map(str, p['loc']))}: {invalid(p)}" for p in problems)
+
+
 def server(jobs: Jobs, trust: bool = False) -> MCPServer[Any]:
     """The server with all its tools."""
-    made: MCPServer[Any] = MCPServer(
+    made: MCPServer[Any] = _Server(
         "astra-chat", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )
     for tool in (*_of_tasks(), *_of_evaluations(jobs, trust), *_of_mailboxes(), *_of_runs()):
@@ -137,9 +158,12 @@ def _of_tasks() -> list[Tool]:
         found = map(find_task, task_names())
         return [TaskRow(name=t.name, summary=t.summary, dtypes=list(t.dtypes)) for t in found]
 
-    async def task(name: TaskName) -> TaskContract:
+    async def show_task(task: TaskName) -> TaskContract:
         """Show the contract of a task, the launcher's prototype and the baseline's source."""
-        found = find_task(name)
+        from astra_chat.tools.task.launcher import prototype
+        from astra_chat.tools.task.tiers import baseline_source
+
+        found = find_task(task)
         return TaskContract(
             name=found.name,
             prototype=prototype(found),
@@ -147,7 +171,8 @@ def _of_tasks() -> list[Tool]:
             baseline=baseline_source(found, "sglang"),
         )
 
-    return [tasks, task]
+    show_task.__name__ = "task"
+    return [tasks, show_task]
 
 
 EVALUATE = "device gpu cases baseline more_cases final seed wait_s".split()
@@ -172,6 +197,7 @@ def _of_evaluations(jobs: Jobs, trust: bool) -> list[Tool]:
         """Check, time and profile a kernel of a task. Returns when that is done, or after `wait_s`
         with state running: then ask with `evaluation`."""
         options["trust"] = trust
+        task_folder(task)
         begun = jobs.begin(kernel, more_cases or [], final, task, **options)
         return await _awaited(jobs, begun.job, wait_s, context)
 
@@ -206,14 +232,23 @@ async def _awaited(jobs: Jobs, job: str, wait_s: float, context: Context[Any, An
 
 def _of_mailboxes() -> list[Tool]:
     async def mailbox_next(
-        folder: Box, role: str | None = None, run: str | None = None, wait_s: Wait = 60.0
+        context: Context[Any, Any],
+        folder: Box,
+        role: str | None = None,
+        run: str | None = None,
+        wait_s: Wait = 60.0,
     ) -> QuestionText:
         """The oldest question of a mailbox without an answer; waits up to `wait_s` for one."""
         deadline, looking = time.monotonic() + wait_s, Waiting(Path(folder), role, run)
+        told, number = "", 0
         try:
             while (question := looking.look()) is None:
+                if (words := looking.doing) != told:
+                    told, number = words, number + 1
+                    await context.report_progress(number, None, told)
                 if time.monotonic() >= deadline:
-                    return QuestionText()
+                    looking.require_mailbox()
+                    return QuestionText(doing=told)
                 await anyio.sleep(LOOK_S)
         except NoRunLeft as ended:
             return QuestionText(ended=str(ended))
@@ -232,10 +267,12 @@ def _of_mailboxes() -> list[Tool]:
             str, Field(description="Who answers: the transcript names it.")
         ] = "",
         as_is: Annotated[
-            bool, Field(description="Give it although it contradicts the run's facts.")
+            bool, Field(description="Submit it even if it contradicts the run's facts.")
         ] = False,
     ) -> Given:
         """Check an answer against schema and facts, and give it to the run."""
+        from astra_chat.mailbox.checking import answer
+
         question = find(Path(folder), id)
         given = functools.partial(
             answer, question, reply, words=words, answered_by=answered_by, as_is=as_is

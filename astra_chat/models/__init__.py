@@ -5,6 +5,8 @@ run_models           each role's model, as the chat calls it
 spec                 parses --models
 scripted, script     a task's script/
 openai*              OpenAI and compatible servers: client, options, errors
+providers            what each provider's server is like
+server_error         a server's error, in whatever form
 recording*           record:, auto: and replay: around models and judge
 transcript_models    replies of a recorded run
 mailbox              questions in a folder, answered by whoever writes a file

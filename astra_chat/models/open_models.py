@@ -4,6 +4,7 @@ KINDS."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from astra_chat.models.mailbox import MailboxModels
@@ -12,7 +13,7 @@ from astra_chat.models.recording import Recording
 from astra_chat.models.run_models import Models, RecordedModels, RunModels
 from astra_chat.models.script import SCRIPT, load_script
 from astra_chat.models.scripted import ScriptedModels
-from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
+from astra_chat.models.spec import LIVE, ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
 from astra_chat.transcript.options import RunOptions
@@ -53,13 +54,13 @@ def _mailbox(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return MailboxModels(name, Path(folders.pop()))
 
 
-def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+def _live(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return OpenAIModels(name, roles)
 
 
 KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
     "scripted": _scripted,
-    "openai": _openai,
+    **dict.fromkeys(LIVE, _live),
     "transcript": _transcript,
     "mailbox": _mailbox,
 }
@@ -75,6 +76,7 @@ REPEATED = (
     "cases",
     "budget",
     "confirmations",
+    "winner_repairs",
     "mutants",
     "tune",
     "stop_at_percent",
@@ -89,8 +91,8 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
     That of a task which comes with Astra brings its own options for those that are not given.
     Raises BadInput where neither is there.
     """
-    path, given = task.folder / TRANSCRIPT, options.model_fields_set
-    if path.is_file():
+    path, given = task.recorded_run, options.model_fields_set
+    if path is not None:
         recorded, ours = read(path).options, task.folder == BUILTIN / task.name
         asked = [name for name in DECIDING if name in given or not ours]
         if all(getattr(recorded, name) == getattr(options, name) for name in asked):
@@ -144,10 +146,12 @@ def _parts(spec: str, task: Task) -> dict[Role, Models]:
     roles = parse(spec)
     for one in roles.values():
         if one.kind not in KINDS:
-            there = ", ".join([*KINDS, "record", "auto", "replay"])
+            there = [*KINDS, "record", "auto", "replay"]
+            near = get_close_matches(one.kind, there, 1)
+            mean = f"did you mean {near[0]}?" if near else f"backends are {', '.join(there)}"
             raise BadInput(
-                f"--models: no backend '{one}': backends are {there}; a model of OpenAI, or of a"
-                f" compatible server, is openai:{one or 'MODEL'}"
+                f"--models: no backend '{one}': {mean}; a model of any other server that speaks"
+                " OpenAI's protocol is openai:MODEL,base_url=URL"
             )
     parts: dict[Role, Models] = {}
     for kind, make in KINDS.items():

@@ -6,6 +6,7 @@ Imports the OpenAI SDK, which is slow: only live runs load this module.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,15 +19,14 @@ from autogen_core.models import (
 )
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import AsyncAzureOpenAI
-from openai.types.chat import ChatCompletion
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel, SecretStr
 
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
 from astra_chat.models.offline import MODEL_INFO, NO_USAGE
 from astra_chat.models.openai_errors import (
-    FAILURES,
-    NoAnswer,
     asked_wait_s,
     explained,
     holds_key,
@@ -38,7 +38,12 @@ from astra_chat.models.openai_errors import (
 from astra_chat.models.openai_options import OpenAIOptions
 from astra_chat.models.retry import persist
 from astra_chat.models.schema import in_words, response_format
+from astra_chat.models.server_error import FAILURES, NoAnswer
 
+logger = logging.getLogger(__name__)
+
+MOST_CHARACTERS_PER_TOKEN = 8
+"""A token of English or of code has three to five: a server that counts fewer read less."""
 FINISHED = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
 
 REPEATED_KEY = "(the reply held the API key and was dropped: answer without it)"
@@ -90,6 +95,8 @@ class OpenAIClient(OpenAIChatCompletionClient):
         if tools:
             raise ValueError("this client sends no tools")
         extra = {**self._options.wire(), **(extra_create_args or {})}
+        if self._options.of.request:
+            extra["extra_body"] = dict(self._options.of.request)
         messages = [*messages]
         if isinstance(json_output, type):
             messages = [*self._schema_in_words(json_output), *messages]
@@ -100,7 +107,11 @@ class OpenAIClient(OpenAIChatCompletionClient):
         if cancellation_token is not None:
             cancellation_token.link_future(asking)
         completion = await asking
-        return WITHHELD if completion is None else self._read(completion)
+        if completion is None:
+            return WITHHELD
+        answer = self._read(completion)
+        self._warn(answer, sum(len(str(message.content)) for message in messages))
+        return answer
 
     async def create_stream(
         self, messages: Sequence[LLMMessage], **rest: Any
@@ -151,39 +162,79 @@ class OpenAIClient(OpenAIChatCompletionClient):
         if not isinstance(found, ChatCompletion):
             raise NoAnswer(str(found)[:200])
         if not found.choices:
-            raise NoAnswer(str((found.model_extra or {}).get("error", "it holds no choices")))
-        if getattr(found.choices[0], "message", None) is None:
+            error = (found.model_extra or {}).get("error")
+            raise NoAnswer(str(error or "it holds no choices"), error)
+        choice = found.choices[0]
+        # OpenRouter: the model's own server failed on the way.
+        if error := (choice.model_extra or {}).get("error"):
+            raise NoAnswer(str(error), error)
+        if getattr(choice, "message", None) is None:
             raise NoAnswer("its first choice holds no message")
         return found
+
+    def _warn(self, answer: Answer, asked: int) -> None:
+        """Warn of an answer that was cut off, and of a prompt of `asked` characters that was."""
+        options, counted = self._options, answer.usage.prompt_tokens
+        at = f"{options.model} at {options.base_url}"
+        if answer.finish_reason == "length":
+            limit = options.of.limit or "max_completion_tokens"
+            logger.warning(
+                "%s was cut off after %d tokens: raise %s=..., or lower reasoning_effort",
+                at,
+                answer.usage.completion_tokens,
+                limit,
+            )
+        if options.of.cuts_prompts and 0 < counted < asked / MOST_CHARACTERS_PER_TOKEN:
+            logger.warning(
+                "%s read only %d tokens of a prompt of %d characters: %s",
+                at,
+                counted,
+                asked,
+                options.of.longer_context,
+            )
 
     def _read(self, completion: ChatCompletion) -> Answer:
         choice = completion.choices[0]
         said = choice.message
         thought, text = _apart(_text(said.content))
-        hidden = (said.model_extra or {}).get("reasoning_content")
+        hidden = _text(_more(said, "reasoning_content") or _more(said, "reasoning"))
         usage = completion.usage
         prompt = usage.prompt_tokens_details if usage else None
-        spoken = usage.completion_tokens_details if usage else None
+        prompt_tokens, spoken_tokens, thought_tokens = _tokens(usage)
         refusal = _text(said.refusal)
         if holds_key(text, self._key):  # masked in a kernel it would be another kernel
             text, refusal = "", REPEATED_KEY
         return Answer(
             finish_reason=cast(Any, FINISHED.get(choice.finish_reason or "", "unknown")),
             content=_whole(text),
-            thought=self._clean(str(hidden or thought)) or None,
+            thought=self._clean(hidden or thought) or None,
             refusal=self._clean(refusal),
-            usage=RequestUsage(
-                prompt_tokens=(usage.prompt_tokens or 0) if usage else 0,
-                completion_tokens=(usage.completion_tokens or 0) if usage else 0,
-            ),
+            usage=RequestUsage(prompt_tokens=prompt_tokens, completion_tokens=spoken_tokens),
             cached_tokens=(prompt.cached_tokens or 0) if prompt else 0,
-            reasoning_tokens=(spoken.reasoning_tokens or 0) if spoken else 0,
+            reasoning_tokens=thought_tokens,
             cached=False,
         )
 
     def _clean(self, text: str) -> str:
         """Without the key."""
         return without_key(_whole(text), self._key)
+
+
+def _more(said: ChatCompletionMessage, name: str) -> Any:
+    """A field that OpenAI's protocol lacks."""
+    return (said.model_extra or {}).get(name)
+
+
+def _tokens(usage: CompletionUsage | None) -> tuple[int, int, int]:
+    """The tokens of the prompt, of the whole answer, and of its thoughts. Google counts thoughts in
+    the total alone, and they are paid for."""
+    if usage is None:
+        return 0, 0, 0
+    prompt, spoken = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    details = usage.completion_tokens_details
+    thought = (details.reasoning_tokens or 0) if details else 0
+    beside = max((usage.total_tokens or 0) - prompt - spoken, 0) if prompt else 0
+    return prompt, spoken + beside, max(thought, beside)
 
 
 def _whole(text: str) -> str:

@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from ipaddress import ip_address
-from typing import Any
 
 import openai
 from pydantic import SecretStr
 
 from astra_chat.models.openai_options import MASKED_CHARACTERS, OpenAIOptions
+from astra_chat.models.providers import what_to_do
+from astra_chat.models.server_error import FAILURES, ServerError, read_error
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
-PASSING_STATUS = (408, 409, 425, 429)
-"""Besides all from 500 up."""
-NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
-"""Codes of a 429 that no waiting helps."""
-WITHHELD = ("content_filter", "content_policy_violation", "invalid_prompt")
-"""Codes of a 400 that is a filter's, not a mistake in the request."""
 LONGEST_WORDS = 400
-
-
-class NoAnswer(Exception):
-    """The server answered 200 with something that is no chat completion."""
-
-
-FAILURES = (
-    openai.OpenAIError,
-    NoAnswer,
-    TimeoutError,
-    json.JSONDecodeError,
-    UnicodeDecodeError,
-)
-"""What a request may end with; anything else is our own fault."""
 
 
 def passing(error: Exception) -> bool:
     """Whether the same request may succeed a little later."""
     if refused_here(error):
         return False
-    if isinstance(error, openai.APIStatusError):
-        if _code(error) in NO_QUOTA:
-            return False
-        return error.status_code in PASSING_STATUS or error.status_code >= 500
-    return isinstance(error, FAILURES)
+    found = read_error(error)
+    return found.passes if found is not None else isinstance(error, FAILURES)
 
 
 def refused_here(error: Exception) -> bool:
@@ -72,20 +49,14 @@ def _holds_refusal(error: BaseException | None) -> bool:
 
 def withheld(error: Exception) -> bool:
     """Whether a filter took offence at the prompt: words may help, so it is no failure."""
-    return isinstance(error, openai.BadRequestError) and _code(error) in WITHHELD
+    found = read_error(error)
+    return found is not None and found.kind == "flagged"
 
 
 def asked_wait_s(error: Exception) -> float | None:
     """Seconds that the server asked to wait; None where it did not."""
-    if not isinstance(error, openai.APIStatusError):
-        return None
-    headers = error.response.headers
-    for name, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            return float(headers[name]) / per_second
-        except (KeyError, ValueError):
-            continue  # a date, or nothing: our own waits do
-    return None
+    found = read_error(error)
+    return None if found is None else found.wait_s
 
 
 def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> AstraError:
@@ -102,62 +73,64 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
         )
     if isinstance(error, openai.APIConnectionError):
         return MissingDependency(f"cannot reach {options.base_url}, {_times(options)}: is it up?")
-    if isinstance(error, openai.APIStatusError):
-        return _status(error, at, options, key)
+    found = read_error(error)
+    if found is not None:
+        return _explained(found, at, options, scrubbed(found.message, key))
     said = scrubbed(str(error), key)
     return MissingDependency(f"{at} answers with no chat completion, {_times(options)}: {said}")
 
 
 def in_short(error: Exception, options: OpenAIOptions) -> str:
     """Which model's server failed and how, without its own words."""
+    found = read_error(error)
     if isinstance(error, openai.APITimeoutError | TimeoutError):
         how = f"did not answer within {options.timeout_s:g} s"
     elif isinstance(error, openai.APIConnectionError):
         how = "cannot be reached, or broke off"
-    elif isinstance(error, openai.APIStatusError):
-        how = f"answered HTTP {error.status_code}"
+    elif found is not None:
+        how = f"answered HTTP {found.status}"
     else:
         how = "answered with no chat completion"
     return f"{options.model} at {options.base_url} {how}"
 
 
-def _status(
-    error: openai.APIStatusError, at: str, options: OpenAIOptions, key: SecretStr
-) -> AstraError:
-    status, said = error.status_code, scrubbed(_message(error), key)
-    if status in (401, 403):
-        # The server's own words often repeat a part of the key.
-        return MissingDependency(
-            f"{at} refuses the key in {options.key_env} (HTTP {status}): set one that is valid"
-        )
-    if _code(error) in NO_QUOTA:
-        return MissingDependency(f"{at}: the account has no quota left: {said}")
-    if status == 404:
-        return BadInput(f"{at} is not there (HTTP 404): {said}")
-    if passing(error):
-        return MissingDependency(f"{at} answers HTTP {status}, {_times(options)}: {said}")
-    hint = "; try replies=json" if "response_format" in said or "json_schema" in said else ""
-    return BadInput(f"{at} refuses the request (HTTP {status}): {said}{hint}")
+def _explained(found: ServerError, at: str, options: OpenAIOptions, said: str) -> AstraError:
+    status, there = f"HTTP {found.status}", options.of
+    match found.kind:
+        case "key":  # the server's own words often repeat a part of the key
+            return MissingDependency(
+                f"{at} refuses the key in {options.key_env} ({status}): set one that is valid"
+            )
+        case "quota":
+            return MissingDependency(f"{at}: the account has no quota or credit left: {said}")
+        case "unknown":
+            advice = what_to_do(there.unknown_model, options.model)
+            return BadInput(f"{at} is not there ({status}): {said}; {advice}")
+        case "too_long":
+            return BadInput(
+                f"{at}: the prompt does not fit into the model's context ({status}): {said};"
+                f" {there.longer_context}"
+            )
+        case "busy":
+            asked = f"; it asks for a pause of {found.wait_s:.0f} s" if found.wait_s else ""
+            return MissingDependency(
+                f"{at} limits the rate of requests ({status}), {_times(options)}{asked}: {said}"
+            )
+        case "fails":
+            return MissingDependency(f"{at} answers {status}, {_times(options)}: {said}")
+        case "refused" | "flagged":
+            format_named = "response_format" in said or "json_schema" in said
+            hint = "; try replies=json" if format_named else ""
+            return BadInput(f"{at} refuses the request ({status}): {said}{hint}")
 
 
 def _times(options: OpenAIOptions) -> str:
     return "in one try" if options.tries == 1 else f"in {options.tries} tries"
 
 
-def _code(error: openai.APIStatusError) -> str:
-    return str(error.code or error.type or "")
-
-
-def _message(error: openai.APIStatusError) -> str:
-    body: Any = error.body
-    if isinstance(body, dict) and isinstance(body.get("message"), str):
-        return str(body["message"])
-    return error.message
-
-
 def scrubbed(text: str, key: SecretStr) -> str:
     """The text in one line, cut, without the key or anything that looks like one."""
-    text = re.sub(r"\bsk-[\w*-]{4,}", "[key]", without_key(text, key))
+    text = re.sub(r"\b(sk-|AIza)[\w*-]{4,}", "[key]", without_key(text, key))
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_WORDS else f"{text[:LONGEST_WORDS]}..."
 

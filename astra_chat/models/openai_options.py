@@ -1,22 +1,22 @@
-"""What can be said about an OpenAI model, or one of any compatible server, and its key."""
+"""What can be said about a live model, of OpenAI or of any server that speaks its protocol."""
 
 from __future__ import annotations
 
 import logging
 import os
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
+from astra_chat.models.providers import PROVIDERS, Provider, Replies
 from astra_chat.models.spec import ModelSpec, Role
 from astra_chat.spending.prices import Price, price_of
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
-DEFAULT_MODEL = "o4-mini"
-OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "EMPTY"
 """Sent to servers that want none; the client insists on something."""
 
@@ -33,6 +33,7 @@ WIRE = (
     "service_tier",
 )
 """Options that go into each request as they are."""
+LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 logger = logging.getLogger(__name__)
@@ -41,14 +42,16 @@ logger = logging.getLogger(__name__)
 class OpenAIOptions(Value):
     """One role's model and how it is asked."""
 
-    model: str = Field(DEFAULT_MODEL, min_length=1)
-    base_url: str = OPENAI_URL
-    key_env: str = "OPENAI_API_KEY"
+    provider: str = "openai"
+    """A name of PROVIDERS: what stands before the colon, no option."""
+    model: str = Field(PROVIDERS["openai"].example, min_length=1)
+    base_url: str = PROVIDERS["openai"].base_url
+    key_env: str = PROVIDERS["openai"].key_env
     """Name of the environment variable that holds the key."""
     api_version: str | None = Field(None, pattern=r"^[\w.-]+$")
     """Version of Azure's older interface, whose address ends in /openai; the model is the
     deployment."""
-    replies: Literal["schema", "json", "words"] = "schema"
+    replies: Replies = "schema"
     """How a typed reply is asked for: schema is strict `json_schema`; json is `json_object` with
     the schema in the prompt; words is the schema in the prompt alone, for servers without both."""
     timeout_s: float = Field(300.0, gt=0)
@@ -86,9 +89,28 @@ class OpenAIOptions(Value):
             )
         return url.rstrip("/")
 
+    @model_validator(mode="after")
+    def _used(self) -> OpenAIOptions:
+        """Refuses what the provider would drop in silence."""
+        of = self.of
+        for name in self.wire().keys() & set(of.ignored):
+            raise ValueError(f"{self.provider} ignores {name}: leave it out")
+        if self.temperature is not None and self.temperature > of.temperature:
+            raise ValueError(f"temperature: at most {of.temperature:g} with {self.provider}")
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise ValueError("max_tokens and max_completion_tokens are one limit: give one")
+        return self
+
+    @property
+    def of(self) -> Provider:
+        return PROVIDERS[self.provider]
+
     def wire(self) -> dict[str, Any]:
-        """The options that go into a request."""
-        return {name: value for name in WIRE if (value := getattr(self, name)) is not None}
+        """The options that go into a request, by the names that the provider knows."""
+        given = {name: value for name in WIRE if (value := getattr(self, name)) is not None}
+        if limit := self.of.limit:
+            return {limit if name in LIMITS else name: value for name, value in given.items()}
+        return given
 
     @property
     def price(self) -> Price | None:
@@ -102,14 +124,21 @@ class OpenAIOptions(Value):
     def described(self) -> str:
         """The model and everything that shapes its answers, for the key of a recording."""
         return ",".join(
-            [f"openai:{self.model}", *(f"{name}={value}" for name, value in self.wire().items())]
+            [
+                f"{self.provider}:{self.model}",
+                *(f"{name}={value}" for name, value in self.wire().items()),
+            ]
         )
 
 
 def options_of(role: Role, spec: ModelSpec) -> OpenAIOptions:
     """The options of a role's model. Raises BadInput naming the one that is off."""
-    given: dict[str, str] = {} if "base_url" in spec.options else _from_environment()
-    given |= spec.options
+    there = PROVIDERS[spec.kind]
+    given = {"base_url": there.base_url, "key_env": there.key_env, "replies": there.replies}
+    given |= (_from_environment() if spec.kind == "openai" else {}) | spec.options
+    if "provider" in spec.options:
+        raise BadInput(f"--models, {role}: {_no_option('provider')}")
+    given["provider"] = spec.kind
     if spec.argument:
         given["model"] = spec.argument
     try:
@@ -127,9 +156,16 @@ def _words(error: ValidationError) -> str:
     problem = error.errors()[0]
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        there = ", ".join(option for option in OpenAIOptions.model_fields if option != "model")
-        return f"there is no option '{name}'; there is {there}"
-    return f"{name}: {problem['msg'].removeprefix('Value error, ')}"
+        return _no_option(name)
+    what = problem["msg"].removeprefix("Value error, ")
+    return f"{name}: {what}" if name else what
+
+
+def _no_option(name: str) -> str:
+    options = [o for o in OpenAIOptions.model_fields if o not in ("model", "provider")]
+    near = get_close_matches(name, options, 1)
+    what = f"did you mean {near[0]}?" if near else f"there is {', '.join(options)}"
+    return f"there is no option '{name}'; {what}"
 
 
 @cache
@@ -150,7 +186,8 @@ def key_of(options: OpenAIOptions) -> SecretStr:
         if len(key) < MASKED_CHARACTERS and key != NO_KEY:
             _warn_of_short_key(options.key_env)
         return SecretStr(key)
-    if options.base_url == OPENAI_URL or options.key_env != "OPENAI_API_KEY":
+    at_home = options.base_url == options.of.base_url and options.of.key_needed
+    if at_home or options.key_env != options.of.key_env:
         raise MissingDependency(
             f"no key for {options.base_url}: set {options.key_env} in the environment,"
             " or name another variable with key_env=NAME"

@@ -17,7 +17,7 @@ from astra_chat.models.recording import Head, Recording
 from astra_chat.models.recording_client import RecordingClient
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
-from astra_chat.models.spec import ROLES, Role, parse
+from astra_chat.models.spec import LIVE, ROLES, Role, parse
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import FREE, Price
@@ -156,7 +156,7 @@ class RecordedModels:
     def price(self, role: Role) -> Price | None:
         """The recorded run's price, so that a replay has the same ledger."""
         spec = parse(self.name)[role]
-        return options_of(role, spec).price if spec.kind == "openai" else FREE
+        return options_of(role, spec).price if spec.kind in LIVE else FREE
 
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """A script's expectations are in the task's folder, not in the recording."""

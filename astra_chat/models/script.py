@@ -22,6 +22,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Basis, Value
+from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
 
 SCRIPT = Path("script", "script.toml")
@@ -204,7 +205,7 @@ def load_script(task: Task) -> Script:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "script"
-        raise BadInput(f"{path}: {field}: {first['msg']}") from None
+        raise BadInput(f"{path}: {field}: {invalid(first)}") from None
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
     return Script(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from astra_chat.agents.turns import RoleName
+from astra_chat.models.providers import PROVIDERS
 from astra_vgpu.ground.errors import BadInput
 
 Role: TypeAlias = RoleName | Literal["selector"]
@@ -18,7 +19,9 @@ EXAMPLE = "openai:o4-mini,coder=openai:gpt-5"
 ROLES: tuple[Role, ...] = (*get_args(RoleName), "selector")
 
 
-BACKENDS = ("scripted", "openai", "transcript", "mailbox")
+LIVE = tuple(PROVIDERS)
+"""Backends that ask a live model."""
+BACKENDS = ("scripted", *LIVE, "transcript", "mailbox")
 """What stands before the colon of a role's model."""
 OLD_NAMES = {"spoken": "transcript"}
 """Names that transcripts from before version 2 use."""
@@ -70,7 +73,14 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
             raise _no_role(name, part)
         else:
             shared[name] = value
-    return {role: _spec(models[role], {**shared, **own[role]}) for role in ROLES}
+    specs = {role: _spec(models[role], {**shared, **own[role]}) for role in ROLES}
+    providers = {spec.kind for spec in specs.values() if spec.kind in LIVE}
+    if "base_url" in shared and len(providers) > 1:
+        raise BadInput(
+            "--models: one address for models of different providers would send each key to it:"
+            " name a role, as in coder.base_url=URL"
+        )
+    return specs
 
 
 def _as_role(name: str) -> Role | None:
@@ -93,6 +103,7 @@ def _no_role(name: str, part: str) -> BadInput:
 
 def _spec(model: str, options: dict[str, str]) -> ModelSpec:
     kind, colon, argument = model.partition(":")
-    if kind == "openai" and colon and not argument:
-        raise BadInput(f"--models: '{model}' names no model: for example openai:o4-mini")
+    if kind in LIVE and not argument and (colon or kind != "openai"):
+        example = f"{kind}:{PROVIDERS[kind].example}"
+        raise BadInput(f"--models: '{model}' names no model: for example {example}")
     return ModelSpec(OLD_NAMES.get(kind, kind), argument, options)

@@ -76,8 +76,8 @@ class TranscriptClient(OfflineClient):
 def own_transcript(task: Task) -> Path | None:
     """The recorded run that a task has in its folder. A shipped task that was restored from a
     transcript has it where it was installed."""
-    paths = [folder / TRANSCRIPT for folder in (task.folder, BUILTIN / task.name)]
-    return next((path for path in paths if path.is_file()), None)
+    shipped = BUILTIN / task.name / TRANSCRIPT
+    return task.recorded_run or (shipped if shipped.is_file() else None)
 
 
 def _repeated(transcript: Transcript) -> RepeatedRun:
@@ -86,12 +86,16 @@ def _repeated(transcript: Transcript) -> RepeatedRun:
     if transcript.header.repeats is not None:
         return transcript.header.repeats
     calls = [r.event for r in transcript.records if isinstance(r.event, ModelCall)]
+    ended = transcript.ended
     who = dict.fromkeys(one_line(call.answered_by or call.model)[:MAX_NAME] for call in calls)
     return RepeatedRun(
         run=transcript.records[0].run,
         started=transcript.header.started,
         models=transcript.header.options.models,
         answered_by="; ".join(list(who)[:MAX_NAMES]),
+        best=(ended.best or "") if ended else "",
+        ratio=ended.ratio if ended else None,
+        basis=ended.basis if ended else None,
     )
 
 

@@ -13,7 +13,8 @@ from astra_chat.agents.reply_errors import UnusableReply, malformed
 from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.run_models import Models, RunModels
-from astra_chat.models.spec import ROLES, Role, at_address, parse
+from astra_chat.models.spec import LIVE, ROLES, Role, at_address, parse
+from astra_chat.tools.text import one_line
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
 QUESTION = (
@@ -34,14 +35,17 @@ class Trial:
     words: str
     exit_code: int
     """0, or the exit code of the failure."""
+    said: str = ""
+    """What the model answered, in one line."""
 
 
 def open_live(spec: str, base_url: str | None) -> Models:
     """Models of --models that answer for themselves. Raises BadInput for others."""
     spec = at_address(spec, base_url)
     roles = parse(spec)
-    if not all(one.kind == "openai" for one in roles.values()):
-        raise BadInput(f"--models {spec}: only live models can be tried: openai:MODEL")
+    if not all(one.kind in LIVE for one in roles.values()):
+        there = ", ".join(f"{kind}:MODEL" for kind in LIVE)
+        raise BadInput(f"--models {spec}: only live models can be tried: {there}")
     for one in roles.values():
         one.options.setdefault("tries", TRIES)
     return RunModels(spec, dict.fromkeys(ROLES, OpenAIModels(spec, roles)))
@@ -60,7 +64,8 @@ async def try_all(models: Models) -> list[Trial]:
 async def try_one(models: Models, role: Role) -> Trial:
     model = models.described(role)
     try:
-        return Trial(role, model, await _ask(models, role), 0)
+        words, said = await _ask(models, role)
+        return Trial(role, model, words, 0, one_line(said))
     except AstraError as error:
         return Trial(role, model, str(error), error.exit_code)
     except UnusableReply as error:
@@ -69,8 +74,21 @@ async def try_one(models: Models, role: Role) -> Trial:
         return Trial(role, model, f"its reply cannot be used: {malformed(error)}", UNUSABLE)
 
 
-async def _ask(models: Models, role: Role) -> str:
-    """What a usable reply says of itself. Raises what the client raises, and ValidationError."""
+async def try_each(models: Models) -> list[Trial]:
+    """One question to each different model, as the first role that has it."""
+    roles: dict[str, Role] = {}
+    for role in ROLES:
+        if role != "single":
+            roles.setdefault(models.described(role), role)
+    try:
+        return [await try_one(models, role) for role in roles.values()]
+    finally:
+        await models.close()
+
+
+async def _ask(models: Models, role: Role) -> tuple[str, str]:
+    """What a usable reply says of itself, and the reply. Raises what the client raises, and
+    ValidationError."""
     reply, example = _form(role)
     question = QUESTION.format(reply=example)
     asked: list[LLMMessage] = [UserMessage(content=question, source="user")]
@@ -79,7 +97,8 @@ async def _ask(models: Models, role: Role) -> str:
     seconds = time.monotonic() - began
     reply.model_validate_json(str(result.content))
     usage = result.usage
-    return f"{seconds:.1f} s, {usage.prompt_tokens} tokens in, {usage.completion_tokens} out"
+    taken = f"{seconds:.1f} s, {usage.prompt_tokens} tokens in, {usage.completion_tokens} out"
+    return taken, str(result.content)
 
 
 def _form(role: Role) -> tuple[type[BaseModel], str]:

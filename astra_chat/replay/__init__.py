@@ -2,6 +2,7 @@
 
 show     prints a recorded run
 selection  which turns are shown
+sources  sources by name, their differences, a search
 rejudge  a transcript's candidates judged on this machine
 rerun    the chat run again from recorded replies
 prompts  the prompts of a recorded run

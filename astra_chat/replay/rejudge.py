@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from astra_chat.agents.reply_errors import unusable_source
+from astra_chat.display.tables import FigureTable
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
@@ -26,6 +26,7 @@ from astra_chat.tools.types import (
     Timed,
     Value,
 )
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
@@ -175,7 +176,7 @@ def recorded(transcript: Transcript) -> list[RecordedCandidate]:
 
 def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
     """Table of recorded and new results, and a text where they differ."""
-    rows = Table(box=None, pad_edge=False)
+    rows = FigureTable(box=None, pad_edge=False)
     for name in ("candidate", "", "then", "now", ""):
         rows.add_column(name, no_wrap=True)
     for one in found:
@@ -237,7 +238,7 @@ def _cases_words(one: Rejudged) -> str:
 
 
 def _counted(cases: Mapping[str, object]) -> str:
-    return f"{len(cases)} case{'s' * (len(cases) != 1)}"
+    return counted(len(cases), "case")
 
 
 def _again(one: RecordedCandidate, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import TranscriptsArgument
+
 if TYPE_CHECKING:
     from astra_chat.transcript.reader import Transcript
 
@@ -22,9 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.")
-    ],
+    files: TranscriptsArgument,
     out: Annotated[
         Path,
         typer.Option(

@@ -10,6 +10,7 @@ from astra_chat.report.figures import BASELINE, LINE, PAPER, SERIES, Drawing, Pl
 from astra_chat.report.round_plots import with_interval
 from astra_chat.report.run_page import RunPage
 from astra_chat.tools.types import Basis
+from astra_chat.tools.wording import counted
 
 MARKERS = "osDv^<>P"
 MOST_LINES = 16
@@ -53,7 +54,7 @@ def label_of(run: RunPage) -> str:
     """Names a run in a plot."""
     options = run.summary.options
     number = run.id.removeprefix("run")
-    return f"{number}: {options.strategy}, {options.models}, {options.tier}, {run.basis}"
+    return f"{number}: {options.strategy}, {options.models}, {run.start}, {run.basis}"
 
 
 def _drawings(name: str, runs: Sequence[RunPage]) -> list[Drawing]:
@@ -135,7 +136,7 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
     plot.legend(2)
     caption = "By the evaluations of the search. Solid lines are measured, dashed ones estimated."
     if len(runs) > len(shown):
-        caption += f" {len(shown)} of {len(runs)} runs."
+        caption += f" {len(shown)} of {counted(len(runs), 'run')}."
     return plot.drawing(caption, _basis(runs))
 
 

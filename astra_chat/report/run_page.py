@@ -15,8 +15,10 @@ from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import Candidate, Round, rounds_of
 from astra_chat.report.turns import Texts, texts_of
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import AnyTime, Basis, Correct, Timed
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import BROKEN_OFF, Header, Resumed, TurnEvent, Unknown
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text, task_of
@@ -37,6 +39,15 @@ class ErrorRow:
     correct: Correct | None
     """None: it is wrong."""
     evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What one step of the search gained over the candidate that it changed."""
+
+    round: int
+    title: str
+    ratio: float
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,11 @@ class RunPage:
     """The last timing of the winner."""
 
     @property
+    def start(self) -> str:
+        """The baseline's name: a tier of Astra's own tasks, else its file."""
+        return baseline_name(self.summary.task, self.summary.options.tier)
+
+    @property
     def timing(self) -> Timing | None:
         """The best candidate's, else the baseline's against itself."""
         return self.summary.best or self.summary.baseline
@@ -85,11 +101,28 @@ class RunPage:
         return [(word, words.count(word)) for word in dict.fromkeys(words)]
 
     @property
-    def made_by(self) -> str:
-        """Title of the plan that led to the winner; "" without one."""
-        best = self.summary.best.candidate if self.summary.best else ""
-        plans = (r.plan.title for r in self.rounds for c in r.candidates if c.name == best)
-        return next(plans, "")
+    def gains(self) -> list[Gain]:
+        """The steps from the baseline to the winner, by what each gained in the search, the largest
+        first; none without a winner."""
+        best = self.summary.best
+        return (
+            sorted(_gains(self.summary, best.candidate), key=lambda one: -one.ratio) if best else []
+        )
+
+
+def _gains(summary: RunSummary, candidate: str) -> Iterator[Gain]:
+    """From the winner back to the baseline, each candidate once."""
+    made = {
+        attempt.candidate: (one, attempt.ratio)
+        for one in reversed(summary.rounds)
+        for attempt in one.attempts
+        if attempt.ratio
+    }
+    while candidate in made:
+        one, ratio = made.pop(candidate)
+        before = made[one.parent][1] if one.parent in made else 1.0
+        yield Gain(one.number, one.title, ratio / before)
+        candidate = one.parent
 
 
 def run_page(transcript: Transcript, identifier: str) -> RunPage:
@@ -146,7 +179,9 @@ def _drawings(page: RunPage, transcript: Transcript) -> Iterator[Drawing]:
     if (timing := page.timing) is not None:
         shown = timing.model_copy(update={"cases": tuple(filter(_drawable, timing.cases))})
         if hidden := len(timing.cases) - len(shown.cases):
-            page.left_out.append(f"{hidden} cases in the plots: their times cannot be true")
+            page.left_out.append(
+                f"{counted(hidden, 'case')} in the plots: their times cannot be true"
+            )
         if shown.cases:
             found += _case_drawings(page, transcript, shown)
     yield from (drawing for drawing in found if drawing is not None)

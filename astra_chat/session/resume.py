@@ -170,24 +170,33 @@ def request_on(
             raise BadInput(f"{option_name(name)} {value}: {transcript.path} has {was}, which stays")
     if past.branched is None and session.out is not None:
         raise BadInput("--out goes with --branch: a resumed run stays in its folder")
+    if session.memory is not None:
+        raise BadInput("--memory: a recorded run keeps the cards that its first turn holds")
+    approver = _approver(past, session)
     here = {
         "task": task.folder,
-        "approver": _approver(past, session),
+        "approver": approver,
         "out": session.out if past.branched is not None else transcript.path.parent,
     }
     if session.device is None and session.gpu is None:
         judge = given.judge if "judge" in given.model_fields_set else recorded.judge
         here |= _named(transcript.header.device, judge)
     options = accepted(given, session, recorded, transcript.path, past.command)
+    _require_more(past, _limits(options, approver))
     request = request_for(options, session.model_copy(update=here))
     _require_device(past, request.device, options.judge)
     require_hashes(transcript)
     require_bounded_cases(transcript, task, request.device.kind, options.trust)
     if past.branched is None:
         require_no_links(transcript.path.parent, task.entry)
-    _require_more(past, request.limits)
     judged = sum(isinstance(turn.payload, Evaluation) for turn in past.turns)
     return replace(request, entropy=request.entropy.after(judged))
+
+
+def _limits(options: RunOptions, approver: str | None) -> Limits:
+    """What the run will be held to; before a device is looked for, which may not be there."""
+    asks = "" if approver in (None, NOBODY) else "decisions"
+    return options.model_copy(update={"approval": asks}).limits
 
 
 def _approver(past: Past, session: SessionOptions) -> str | None:
@@ -233,12 +242,12 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
         return kept[:end]
     state = state_of(turns_of(kept), NO_LIMITS)
     step, begun = next_step(state), len(state.rounds)
-    if rounds == begun and (
-        isinstance(step, Stop) or (isinstance(step, Ask) and step.acts_as == "planner")
-    ):
+    between = isinstance(step, Stop) or (isinstance(step, Ask) and step.acts_as == "planner")
+    if rounds == begun and between:
         return kept
+    last = begun if between else max(0, begun - 1)
     raise BadInput(
-        f"{transcript.path} has no finished round {rounds}: rounds 0 to {max(0, begun - 1)} are"
+        f"--from {rounds}: {transcript.path} has finished rounds 0{f' to {last}' if last else ''}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, ValidationError
 
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import choices, invalid
 from astra_chat.transcript.spending import Tokens
 from astra_vgpu.ground.errors import BadInput
 
@@ -57,8 +58,7 @@ def parse_budget(words: str | None) -> Budget:
     for part in words.split(",") if words and words != "none" else ():
         name, equals, value = part.partition("=")
         if name not in Budget.model_fields:
-            there = ", ".join(Budget.model_fields)
-            raise BadInput(f"--budget: there is no '{name}', only {there}")
+            raise BadInput(f"--budget: there is no '{name}'{choices(name, Budget.model_fields)}")
         if not equals or name in given:
             raise BadInput(f"--budget: '{part}': give each limit once, as {name}=NUMBER")
         given[name] = value
@@ -66,4 +66,4 @@ def parse_budget(words: str | None) -> Budget:
         return Budget.model_validate(given)
     except ValidationError as error:
         problem = error.errors()[0]
-        raise BadInput(f"--budget: {problem['loc'][0]}: {problem['msg']}") from None
+        raise BadInput(f"--budget: {problem['loc'][0]}: {invalid(problem)}") from None

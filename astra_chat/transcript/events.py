@@ -64,6 +64,10 @@ class RepeatedRun(Value):
     models: str
     answered_by: str = ""
     """The live models, or who answered from a mailbox; "" where none was live."""
+    best: str = ""
+    """Its winner; "" where nothing was faster, and in old transcripts."""
+    ratio: float | None = None
+    basis: Basis | None = None
 
 
 class Header(Value):

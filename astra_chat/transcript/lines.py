@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
 import zlib
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def read_lines(path: Path) -> Lines:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile | lzma.LZMAFile]:
     """A file, unpacked where its name says that it is compressed or lies in an archive. What cannot
     be read becomes BadInput."""
     if in_archive(path):
@@ -77,13 +78,19 @@ def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
         return
     try:
         with open_regular(path, MAX_FILE_BYTES) as stored:
-            yield gzip.GzipFile(fileobj=stored) if path.suffix == ".gz" else stored
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            yield _unpacking(path, stored)
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
         raise BadInput(f"cannot unpack {path}: {error}") from None
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise BadInput(f"cannot read {path}: {error}") from None
+
+
+def _unpacking(path: Path, stored: BinaryIO) -> BinaryIO | gzip.GzipFile | lzma.LZMAFile:
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=stored)
+    return lzma.LZMAFile(stored) if path.suffix == ".xz" else stored
 
 
 def _long_number(line: bytes) -> bool:

@@ -13,6 +13,7 @@ from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.options import RunArguments, declared
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -23,6 +24,7 @@ _DECLARED = declared(RunArguments)
 MAX_ROUNDS, MOST_POINTS = (int(_DECLARED[name].option.most or 0) for name in ("rounds", "tune"))
 _ARGUMENTS = {"tier": "baseline", "stop_at_percent": "stop_at"}
 """Arguments of `run` whose fields here have other names."""
+JUDGES = "use local, detached, ssh:HOST or ray[:ADDRESS]"
 EVALUATIONS = re.compile(r"\bevaluations=(\d+)")
 
 
@@ -61,6 +63,8 @@ class RunOptions(Value):
     """Limits on what the run may spend, as spending.budget reads them; "" for no limit."""
     confirmations: int = Field(default=3, ge=0, le=100)
     """Winners that are evaluated once more at the end."""
+    winner_repairs: int = Field(default=2, ge=0, le=100)
+    """Winners that are repaired, each once, where their confirmation refuses them."""
     strategy: Annotated[Strategy, BeforeValidator(_strategy), PlainSerializer(str)] = Strategy()
     """Which candidate a plan changes, and how many kernels it gets."""
     mutants: int = _field("mutants")
@@ -89,9 +93,9 @@ class RunOptions(Value):
             return cls.model_validate(found)
         except ValidationError as error:
             first = error.errors()[0]
-            what = first["msg"].removeprefix("Value error, ").replace("Input", "input", 1)
-            value = one_line(str(first["input"]))[:200]
-            raise BadInput(f"{option_name(str(first['loc'][0]))} {value}: {what}") from None
+            name, value = str(first["loc"][0]), one_line(str(first["input"]))[:200]
+            what = JUDGES if name == "judge" else invalid(first)
+            raise BadInput(f"{option_name(name)} {value}: {what}") from None
 
     def changed(self, given: RunOptions) -> RunOptions:
         """These options, with those that were given in their place."""
@@ -120,12 +124,12 @@ def option_name(field: str) -> str:
 
 
 def _from_file(value: object) -> object:
-    """Options as old transcripts have them: without confirmations and seeded bugs, which there were
-    none of, and with the task's nvcc flags, which its own files say."""
+    """Options as old transcripts have them: without confirmations, repairs of winners and seeded
+    bugs, which there were none of, and with the task's nvcc flags, which its own files say."""
     if not isinstance(value, dict):
         return value
     kept = {name: one for name, one in value.items() if name != "flags"}
-    return {"confirmations": 0, "mutants": 0, **kept}
+    return {"confirmations": 0, "winner_repairs": 0, "mutants": 0, **kept}
 
 
 RecordedOptions: TypeAlias = Annotated[RunOptions, BeforeValidator(_from_file)]

@@ -12,6 +12,8 @@ TRANSCRIPT = "transcript.jsonl"
 BEST_SOURCE = "best.cu"
 BUILT_SOURCE = "best.built.cu"
 """The winner as nvcc got it: the same tokens on the same lines, without comments."""
+REFUSED_SOURCE = "refused-{}.cu"
+"""A winner that its confirmation refused, by its name."""
 PART_OF_SOURCE = ".best.cu.part"
 """While it is being written."""
 BEST_MODULE = "best"
@@ -19,6 +21,8 @@ BEST_MODULE = "best"
 README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
 TORCH_OPERATOR = "torch_op.py"
 """In BEST_MODULE, beside the module itself."""
+PROGRESS = ".progress"
+"""How far the judge is, in one line, while it works."""
 JOBS = "jobs"
 """A folder: evaluations that another machine judges (detached/jobs.py)."""
 
@@ -35,13 +39,22 @@ def new_run(task: str, folder: Path | None) -> tuple[Path, str]:
 
 
 def require_room(folder: Path) -> None:
-    """Nothing of an earlier run is overwritten: raises BadInput. The Writer sees to the transcript
-    itself."""
+    """Nothing of an earlier run is overwritten, and no run begins among other files: raises
+    BadInput. The Writer sees to the transcript itself. Folders, such as a mailbox, and empty files,
+    such as a log that the shell has just made, may be there."""
     for name in (BEST_SOURCE, BUILT_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
                 f"{folder / name} exists already and is not overwritten: name another folder"
             )
+    others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    files = [name for name in others if name != TRANSCRIPT and _has_content(folder / name)]
+    if files and not (folder / TRANSCRIPT).exists():
+        raise BadInput(f"{folder} holds other files, such as {files[0]}: name a new folder")
+
+
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
 def require_no_links(folder: Path, entry: str) -> None:

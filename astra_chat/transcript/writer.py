@@ -27,6 +27,8 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.reader import Transcript
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
+UNPACKED_BY = {".gz": "gunzip -k", ".xz": "xz -dk"}
+"""The command that unpacks a transcript, by the end of its name."""
 SYNC_S = 1.0
 """A turn that comes later than so long after the one before waits for the disk."""
 
@@ -139,8 +141,9 @@ def _create(path: Path) -> FileIO:
 
 def _open_again(transcript: Transcript, kept: int | None) -> FileIO:
     path = transcript.path
-    if path.suffix == ".gz":
-        raise BadInput(f"{path} is compressed and cannot be appended to: unpack it with gunzip -k")
+    if path.suffix in UNPACKED_BY:
+        command = UNPACKED_BY[path.suffix]
+        raise BadInput(f"{path} is compressed and cannot be appended to: unpack it with {command}")
     try:
         # No link: what it leads to would be appended to, wherever it is.
         file = FileIO(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+")

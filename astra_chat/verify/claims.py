@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from astra_chat.tools.types import Value
 
 Status = Literal["stands", "fails", "unchecked"]
 """unchecked: what would be needed is not recorded, or not here. It says nothing for or against."""
+MOST = 120
+"""Characters of a value in a claim."""
 SCHEMA: Literal["astra-chat/verified/1"] = "astra-chat/verified/1"
 
 
@@ -84,7 +86,25 @@ def same(said: object, found: object) -> bool:
 
 
 def _text(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)[:120]
+    match value:
+        case None:
+            return "none"
+        case float():
+            return f"{value:.6g}"
+        case BaseModel():
+            fields = ((name, getattr(value, name)) for name in type(value).model_fields)
+            return cut(", ".join(f"{name} {_text(one)}" for name, one in fields))
+        case str():
+            return cut(value) or "none"
+        case Iterable():
+            return cut(", ".join(map(_text, value))) or "none"
+        case _:
+            return cut(str(value))
+
+
+def cut(text: str) -> str:
+    """As much of it as one claim has room for."""
+    return text if len(text) <= MOST else f"{text[:MOST]} ..."
 
 
 def by_name(claims: Sequence[Claim]) -> dict[str, list[Claim]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import RunArgument, present
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.options import JsonOption, TrustOption
 from astra_chat.display.notes import note
@@ -31,7 +32,11 @@ def register(app: typer.Typer) -> None:
 def verify(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Transcripts, folders of runs, or bundles of `pack`."),
+        typer.Argument(
+            metavar="FILE",
+            help="Transcripts, folders of runs, or bundles of `pack`.",
+            callback=present,
+        ),
     ],
     measure: Annotated[
         bool, typer.Option("--measure", help="Judge the winner again on this machine.")
@@ -99,13 +104,14 @@ def _public_key(path: Path) -> bytes:
 def _table(file: Path, found: Verification) -> RenderableType:
     """Each kind of claim with its counts, then what fails and why some cannot be checked."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
+    from astra_chat.display.tables import FigureTable
+    from astra_chat.tools.wording import counted
     from astra_chat.verify.claims import by_name
 
-    rows = Table(box=None, pad_edge=False, title=str(file), title_justify="left")
-    for name in ("claim", "stands", "fails", "unchecked"):
+    rows = FigureTable(box=None, pad_edge=False, title=str(file), title_justify="left")
+    for name in ("claim", "holds", "fails", "unchecked"):
         rows.add_column(name, justify="left" if name == "claim" else "right")
     for name, claims in by_name(found.claims).items():
         counts = [sum(one.status == s for one in claims) for s in ("stands", "fails", "unchecked")]
@@ -121,8 +127,10 @@ def _table(file: Path, found: Verification) -> RenderableType:
     lines += [Text(reason, "yellow") for reason in list(reasons)[:SHOWN]]
     if found.signed_by:
         lines.append(Text(f"signed by the key {found.signed_by}"))
-    words = f"{found.count('stands')} of {len(found.claims)} claims stand"
+    words = f"{found.count('stands')} of {counted(len(found.claims), 'claim')} confirmed"
     words += f", {found.count('fails')} fail" if failing else ""
+    if open_claims := found.count("unchecked"):
+        words += f", {open_claims} cannot be checked here (see the reasons above)"
     return Group(rows, *lines, Text(words, "bold red" if failing else "bold"))
 
 
@@ -132,9 +140,7 @@ def _print_json(found: list[tuple[Path, Verification]]) -> None:
 
 
 def pack(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A transcript, or the folder of a run.")
-    ],
+    run: RunArgument,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="The bundle. [default: <run>.zip]")
     ] = None,
@@ -153,8 +159,8 @@ def pack(
 ) -> None:
     """Write a run as one self-contained file that `astra-chat verify` checks anywhere.
 
-    Machine code and launch plans are made again with this machine's nvcc and kept where they are
-    what was recorded. The recorded launchers run for that, isolated and without a GPU.
+    Machine code and launch plans are built again with this machine's nvcc, and packed if they
+    match the recorded hashes. The recorded launchers run for that, isolated and without a GPU.
     """
     from astra_chat.transcript.reader import read
     from astra_chat.verify.pack import pack as packed
@@ -164,7 +170,9 @@ def pack(
     target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")
     if target.exists():
         raise BadInput(f"{target} exists already and is not overwritten: name another with -o")
-    manifest = packed(transcript, target, key=sign, license=license, build=build, trust=trust)
+    manifest = packed(
+        transcript, target, key=sign, license=license, build=build, trust=trust, tell=note
+    )
     for text in manifest.left_out:
         note(f"left out: {text}")
     print(target)

@@ -18,7 +18,7 @@ SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"
 PLANS, BESIDE = "each timed case has its plan", "one baseline for all"
 OLD = "recorded before evaluations had seeds and evidence"
-BUILT_ANEW = "built anew in another session or elsewhere: nvcc names kernels by its folder"
+BUILT_ANEW = "built again in another session or elsewhere: nvcc names kernels by its folder"
 
 
 def draw_claims(run: Run) -> Iterator[Claim]:

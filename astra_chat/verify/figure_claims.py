@@ -46,7 +46,12 @@ def _basis(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
     counted = {"measured", "estimated"} if basis == "measured" else {basis}  # profile by counters
     holds = {case.basis for case in timed.cases} == {basis} and found <= counted
     named = timed.profile.case in [case.case for case in timed.cases]
-    return claim(BASIS, where, holds and named, f"figures of {evaluation.device.name} are {found}")
+    return claim(
+        BASIS,
+        where,
+        holds and named,
+        f"figures of {evaluation.device.name} are {' and '.join(sorted(found))}",
+    )
 
 
 def _steps(evaluation: Evaluation, where: str) -> Claim:

@@ -1,14 +1,14 @@
 """Makes a bundle of a run: transcript, task, sources, machine code, launch plans, samples,
 environment and licence.
 
-Machine code and plans are made again here and kept where their hash is the recorded one: that needs
-nvcc of the same version, and no GPU.
+Machine code and plans are made again here, without a GPU, and packed where their hash is the
+recorded one. Machine code of the same nvcc with other bytes is packed apart.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Case, Device
+from astra_chat.tools.wording import counted
 from astra_chat.transcript.archive import sha256_of_bytes, write_zip
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
@@ -31,6 +32,7 @@ from astra_chat.verify.bundle_claims import samples
 from astra_chat.verify.recorded import Run, opened
 from astra_chat.version import __version__
 from astra_vgpu.ground.gpu_specs import spec
+from astra_vgpu.ground.toolkit import host_tool_versions
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -45,6 +47,7 @@ transcript.jsonl   every turn and every evaluation, as JSON lines
 task/              the task as it was judged
 sources/           each candidate's source
 cubins/            machine code, by its sha256
+rebuilt/           machine code that the packer built with the same nvcc, where its bytes differ
 plans/             what each launcher launches for a case, by its sha256
 samples/           all samples behind each measured time
 environment.json   versions, device, GPU, options
@@ -59,9 +62,11 @@ def pack(
     license: str = "",
     build: bool = True,
     trust: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
     """Write the bundle of a run, whole or not at all. `key`: an Ed25519 private key to sign with;
-    `build`: make machine code and launch plans again; `trust`: also where they cannot be isolated.
+    `build`: make machine code and launch plans again; `trust`: also where they cannot be isolated;
+    `tell` hears what is done.
 
     Raises BadInput where a text is not the one that its hash names or `out` cannot be written, and
     MissingDependency without a compiler.
@@ -72,7 +77,7 @@ def pack(
     with opened(transcript) as run:
         members = _members(run, out.name)
         if build:
-            members |= _code(run, trust, left_out)
+            members |= _code(run, trust, left_out, tell)
         else:
             left_out.append("machine code and launch plans: not asked for")
     manifest = Manifest(
@@ -136,7 +141,9 @@ def _license() -> str:
     return metadata.distribution("astra-chat").read_text("licenses/LICENSE") or "Apache-2.0\n"
 
 
-def _code(run: Run, trust: bool, left_out: list[str]) -> dict[str, bytes]:
+def _code(
+    run: Run, trust: bool, left_out: list[str], tell: Callable[[str], None]
+) -> dict[str, bytes]:
     """Returns machine code and plans of everything that was launched, where they are what was
     recorded."""
     transcript, task = run.transcript, run.task
@@ -150,37 +157,64 @@ def _code(run: Run, trust: bool, left_out: list[str]) -> dict[str, bytes]:
     require_trust(trust, *acting_files(task), *sources.values())
     device = judged[0].device
     names = list(dict.fromkeys(one.candidate for one in judged))
+    tell(f"building {counted(len(names) + 1, 'kernel')} again with nvcc")
     builds = build_all(task, [baseline, *(sources[name] for name in names)], device)
     built = dict(zip(["", *names], builds, strict=True))
     found: dict[str, bytes] = {}
     for name, one in built.items():
-        hashes, cases = _wanted(judged, name)
-        code = one.cubin.read_bytes() if isinstance(one, Build) else b""
-        if not isinstance(one, Build) or sha256_of_bytes(code) not in hashes:
-            why = "this machine's nvcc makes another" if code else "it does not build here"
-            left_out.append(f"machine code of {name or 'the baseline'}: {why}")
+        hashes, plans = _wanted(judged, name)
+        if not isinstance(one, Build):
+            left_out.append(f"machine code of {name or 'the baseline'}: it does not build here")
             continue
-        found[f"cubins/{sha256_of_bytes(code)}.cubin"] = code
-        plans = _recorded(one, task, device, cases)
-        found |= {f"plans/{plan.sha256}.json": plan.model_dump_json().encode() for plan in plans}
+        code = one.cubin.read_bytes()
+        if sha256_of_bytes(code) in hashes:
+            found[f"cubins/{sha256_of_bytes(code)}.cubin"] = code
+        else:
+            left_out.append(f"machine code of {name or 'the baseline'}: {_other_code(run)}")
+            if _same_compiler(run):
+                found[f"rebuilt/{name or 'baseline'}.cubin"] = code
+        tell(f"recording what {name or 'the baseline'} launches")
+        found |= {
+            f"plans/{plan.sha256}.json": plan.model_dump_json().encode()
+            for plan in _recorded(one, task, device, list(plans.values()))
+            if plan.sha256 in plans
+        }
     return found
+
+
+def _same_compiler(run: Run) -> bool:
+    return run.transcript.header.versions.get("nvcc") == host_tool_versions().get("nvcc")
+
+
+def _other_code(run: Run) -> str:
+    """Why code that is built here is not the recorded one, and whether it is packed anyway."""
+    then, now = run.transcript.header.versions, host_tool_versions()
+    if not _same_compiler(run):
+        here = now.get("nvcc", "none")
+        return f"it was recorded with nvcc {then.get('nvcc', 'unknown')}, here is {here}"
+    return (
+        "other bytes than the recorded ones, although nvcc is the same: its internal names depend"
+        " on the folder and on the headers of the machine; what was built here is in rebuilt/"
+    )
 
 
 def _launched(evaluations: Sequence[tuple[int, Evaluation]]) -> list[Evaluation]:
     return [one for _, one in evaluations if one.evidence is not None]
 
 
-def _wanted(judged: Sequence[Evaluation], name: str) -> tuple[set[str], list[Case]]:
+def _wanted(judged: Sequence[Evaluation], name: str) -> tuple[set[str], dict[str, Case]]:
     """Recorded hashes of a candidate's machine code, "" for the baseline, and the cases whose plans
-    are named."""
+    are named, by the hashes of these."""
     hashes: set[str] = set()
     cases: dict[str, Case] = {}
     for one in judged:
         if one.evidence is None or name not in ("", one.candidate):
             continue
         hashes.add(one.evidence.cubin_sha256 if name else one.evidence.baseline_cubin_sha256)
-        cases |= {plan.case.model_dump_json(): plan.case for plan in one.evidence.plans}
-    return hashes - {""}, list(cases.values())
+        for plan in one.evidence.plans:
+            cases[plan.plan_sha256 if name else plan.baseline_plan_sha256] = plan.case
+    cases.pop("", None)
+    return hashes - {""}, cases
 
 
 def _recorded(built: Build, task: Task, device: Device, cases: list[Case]) -> list[LaunchPlan]:

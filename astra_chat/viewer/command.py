@@ -62,29 +62,26 @@ def list_runs(
 
 
 def _print(rows: list[RunRow], folder: Path) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from astra_chat.display.notes import note
+    from astra_chat.display.tables import print_rows
 
-    from astra_chat.display.console import console
-
-    out = console()
     if not rows:
         print(f"no run lies in {folder}")
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("task", "started (UTC)", "state", "best", "basis", "rounds", "transcript"):
-        table.add_column(name, overflow="fold", justify="right" if name == "rounds" else "left")
-    for row in rows:
-        table.add_row(
-            Text(row.task or "-"),
-            Text(row.started[:16].replace("T", " ")),
-            Text(row.state),
+    headings = ("task", "started (UTC)", "state", "best", "basis", "rounds", "transcript")
+    cells = [
+        (
+            row.task or "-",
+            row.started[:16].replace("T", " "),
+            row.state,
             f"{row.best.ratio:.2f}x" if row.best else "-",
             row.basis if row.best else "",
             str(row.rounds),
-            Text(row.path),
+            row.path,
         )
-    out.print(table)
+        for row in rows
+    ]
+    print_rows(headings, cells, right=("best", "rounds"))
     for row in rows:
         if row.state in ("running", "waiting", "unreadable"):
-            out.print(Text(f"{row.path}: {row.words}"), soft_wrap=True)
+            note(f"{row.path}: {row.words}")

@@ -93,7 +93,7 @@ class Runs:
 def require_folder(folder: Path) -> None:
     """Raise BadInput unless there is a folder in which runs may lie."""
     if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder: name one that holds runs")
+        raise BadInput(f"{folder} is not a folder: name a folder of runs")
 
 
 def transcripts_in(root: Path) -> Iterator[Path]:

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     (found / "live/more").mkdir(parents=True)
     (found / "live/a.json").write_text('{"us": [1.5, 2]}')
     (found / "live/more/b.jsonl.gz").write_bytes(gzip.compress(RUN.read_bytes()))
-    shutil.copy(BUILTIN / "rmsnorm" / TRANSCRIPT, found / "live/rmsnorm.jsonl.gz")
+    shutil.copy(BUILTIN / "rmsnorm" / TRANSCRIPT, found / "live/rmsnorm.jsonl.xz")
     return found
 
 

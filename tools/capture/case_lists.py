@@ -15,6 +15,7 @@ from astra_chat.tools.task.contract import Dim, Scalar
 from astra_chat.tools.task.domain import MAX_BYTES, Domain
 from astra_chat.tools.task.groups import Group, group_problems, in_rows
 from astra_chat.tools.types import Case
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
 MOST_BENCH = 16
@@ -43,9 +44,9 @@ class FittedCalls:
     def lines(self) -> Iterator[str]:
         """What has to be said of them."""
         for words, count in self.misfits.items():
-            yield f"{count:,} calls are no case of the contract: {words}"
+            yield f"outside the contract: {counted(count, 'call')}: {words}"
         for words, count in self.remarks.items():
-            yield f"in {count:,} calls {words}"
+            yield f"in {counted(count, 'call')} {words}"
 
 
 def fitted(domain: Domain, names: Mapping[str, str], operator: SeenOperator) -> FittedCalls:

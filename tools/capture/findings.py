@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from astra_chat.tools.capture.calls import Calls, SeenCall, SeenOperator, SeenTensor, SeenValues
+from astra_chat.tools.wording import counted
 
 SHOWN = 5
 """Calls in the summary."""
@@ -15,7 +16,7 @@ SHOWN = 5
 def summary(operator: SeenOperator) -> Iterator[str]:
     """What was captured, for a reader."""
     different = len(operator.calls)
-    yield f"{operator.name}: {operator.count:,} calls, {different:,} different"
+    yield f"{operator.name}: {counted(operator.count, 'call')}, {different:,} different"
     for call in operator.calls[:SHOWN]:
         yield f"  {call.count:,}: {call_text(call)}"
     if different > SHOWN:
@@ -46,19 +47,20 @@ def unseen(calls: Calls) -> Iterator[str]:
             yield f"{one.name} was never called"
         if one.traced:
             yield (
-                f"{one.name}: torch.compile took it into a graph {one.traced} times: calls in"
-                " compiled code may be missing (TORCH_COMPILE_DISABLE=1 captures them all)"
+                f"{one.name}: torch.compile took it into a graph {counted(one.traced, 'time')}:"
+                " calls in compiled code may be missing (TORCH_COMPILE_DISABLE=1 captures them all)"
             )
         if one.in_graphs:
             yield (
-                f"{one.name}: {one.in_graphs} calls were captured into CUDA graphs, which were"
-                f" replayed {calls.graph_replays:,} times: replays are not seen, and the values of"
-                " these calls are not known"
+                f"{one.name}: captured into CUDA graphs: {counted(one.in_graphs, 'call')};"
+                f" graphs replayed: {counted(calls.graph_replays, 'time')}; replays are not seen,"
+                " and the values of these calls are not known"
             )
         if one.beyond:
-            yield f"{one.name}: {one.beyond:,} calls differ from the first {len(one.calls):,} kinds"
+            kinds = counted(len(one.calls), "kind")
+            yield f"{one.name}: {counted(one.beyond, 'call')} beyond the first {kinds}"
         if one.unreadable:
-            yield f"{one.name}: {one.unreadable:,} calls could not be read: {one.trouble}"
+            yield f"{one.name}: could not be read: {counted(one.unreadable, 'call')}: {one.trouble}"
     if not calls.whole:
         yield "a process of the program did not end by itself: its last second may be missing"
     if calls.ended != "exit code 0":
@@ -113,7 +115,7 @@ def views(operator: SeenOperator) -> Iterator[str]:
         for group in groups_of(call):
             counts[group] = counts.get(group, 0) + call.count
     for group, count in counts.items():
-        yield f"{' and '.join(group)} were views of one buffer in {count:,} calls"
+        yield f"{' and '.join(group)} were views of one buffer in {counted(count, 'call')}"
 
 
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")

@@ -36,6 +36,7 @@ from astra_chat.tools.task.toml_edits import (
     with_rows,
     without_comments,
 )
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput, reading
 
 ANY_EXTENT = {"min": 0, "max": 2**62}
@@ -153,7 +154,8 @@ def _with_cases(
 ) -> str:
     timed = bench_cases(found)
     count = sum(count for _, count in timed)
-    comment = f"{source}: {count:,} of {operator.count:,} calls of {operator.name}; weight = calls"
+    calls = counted(operator.count, "call")
+    comment = f"{source}: {count:,} of {calls} of {operator.name}; weight = calls"
     text = without_comments(text, ("bench",), MARK)
     text = with_rows(text, "bench", rows(timed, domain.scalars), comment)
     if domain_too:

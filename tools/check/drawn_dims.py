@@ -283,7 +283,7 @@ def at_ends(task: Task, rng: random.Random) -> tuple[Ends, tuple[str, ...]]:
         else:
             size = f"takes more than {MAX_BYTES // 2**20} MiB"
             greatest = task.dims[name].max
-            left_out.append(f"{name}: a call with {greatest:,}, its greatest extent, {size}")
+            left_out.append(f"{name}: a call with {greatest:,}, its largest extent, {size}")
     return found, tuple(left_out)
 
 

@@ -21,6 +21,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
+from astra_chat.tools.wording import counted
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Ends:
         """What was tried, in one line."""
         good = self.calls - len(self.failed)
         what = f"{self.run} of the calls are run, of the others the launches recorded"
-        return f"least and greatest of every dim: {good} of {self.calls} calls are right ({what})"
+        calls = counted(self.calls, "call")
+        return f"minimum and maximum of every dim: {good} of {calls} correct ({what})"
 
 
 def ends(task: Task) -> list[Case]:

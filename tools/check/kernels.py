@@ -181,7 +181,7 @@ class CheckedKernels:
         findings = [
             Finding(
                 line=self._line(kernel_name(name)),
-                what=f"kernel {_words(name)} is launched by none of {self.calls:,} legal calls,"
+                what=f"kernel {_words(name)} is launched by none of {self.calls:,} valid calls,"
                 f" so nothing of it was judged: {advice}",
             )
             for name in names[:MOST_FINDINGS]

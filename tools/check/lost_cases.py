@@ -119,7 +119,7 @@ def below_floor(
     first = f"; it fails on {cause.case.named}: {cause.cause}" if cause else ""
     what = (
         f"the baseline cannot be judged on enough {which}: {got} are left, at least {wanted} are"
-        f" needed{first}; mend it, or narrow task.toml to what it can do"
+        f" needed{first}; repair it, or narrow task.toml to what it can do"
     )
     return Unsupported(what=what, kernel="", opcode="", line=0)
 

@@ -89,8 +89,8 @@ class Sweep:
             self._cases.remove(case)
             self.left_out.append(str(Failed(case, failure)))
         raise BadInput(
-            f"the baseline of {runner.task.name} fails on {MAX_FAILED} legal cases, such as"
-            f" {self.left_out[-1]}: mend it, or state the legal domain in task.toml"
+            f"the baseline of {runner.task.name} fails on {MAX_FAILED} valid cases, such as"
+            f" {self.left_out[-1]}: repair it, or narrow the domain in task.toml"
         )
 
     def forget(self) -> None:

@@ -105,12 +105,12 @@ def require_telling(
     if failed:
         raise BadInput(
             f"{task.folder}: the baseline fails {len(failed)} of {len(task.check)} check cases, the"
-            f" first {failed[0]}; the others cannot tell work from no work: {weak[0]}; astra-chat"
+            f" first {failed[0]}; the others pass a trivial output: {weak[0]}; astra-chat"
             " tasks check says more"
         )
     raise BadInput(
-        f"{task.folder / 'task.toml'}: the check cases of {task.name} cannot tell work from no"
-        f" work: {weak[0]}; tighten the tolerance or change the cases"
+        f"{task.folder / 'task.toml'}: the check cases of {task.name} pass a trivial"
+        f" output: {weak[0]}; tighten the tolerance or change the cases"
     )
 
 

@@ -36,6 +36,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, TimedOut, Unsupported, Value, Wrong, sha256_of
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 
 FIRST_WAVE = 8
@@ -265,7 +266,7 @@ class Scorer:
             for part in parts:
                 for name, case in part.result():
                     found[name].append(case)
-        self._tell(1, 1, f"{len(calls)} calls of seeded bugs")
+        self._tell(1, 1, f"{counted(len(calls), 'call')} of seeded bugs")
         return found
 
     def _kills(

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from astra_chat.tools.types import Case, Value
+from astra_chat.tools.wording import counted
 
 
 class CaseScore(Value):
@@ -75,20 +76,25 @@ class CaseScores(Value):
         """The score in one line."""
         whose = "the task's own cases"
         source = f"the baseline and of {self.also}" if self.also else "the baseline"
-        killed = f"{whose} kill {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
+        killed = f"{whose} detect {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
         refused = [score for score in self.cases if score.refused]
-        fails = f"; {len(refused)} that the baseline fails are not kept" if refused else ""
+        fails = (
+            f"; discarded: {counted(len(refused), 'case')} that the baseline fails"
+            if refused
+            else ""
+        )
         if not self.mutants:
-            kept = "all others are kept" if refused else "all cases are kept"
+            kept = "all other cases count" if refused else "all cases count"
             return f"no seeded bug of {source} could be built: {kept}{fails}"
         if self.lived:
-            killed += f"; the {len(self.cases)} proposed ones kill {len(self.new)} of the"
+            killed += f"; the {len(self.cases)} proposed ones detect {len(self.new)} of the"
             killed += f" {len(self.lived)} surviving ones"
         killed += fails
         if count := len(self.dropped) - len(refused):
-            killed += f"; {count} that kill none are not kept"
+            killed += f"; {counted(count, 'case')} that detect{'s' * (count == 1)} none: discarded"
         if self.harmless:
-            killed += f"; {len(self.harmless)} bugs that change no result are left out"
+            changing = counted(len(self.harmless), "bug that changes", "bugs that change")
+            killed += f"; left out: {changing} no result"
         return killed
 
 
@@ -132,8 +138,8 @@ class SuiteScore(Value):
 
     def lines(self) -> list[str]:
         return [
-            f"seeded bugs: the check cases kill {len(self.own)} of {len(self.mutants)}",
-            *(f"  killed by drawn cases only: {name}" for name in self.drawn),
+            f"seeded bugs: the check cases detect {len(self.own)} of {len(self.mutants)}",
+            *(f"  detected by drawn cases only: {name}" for name in self.drawn),
             *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
-            *(f"  left out, no legal case reaches it: {name}" for name in self.unreached),
+            *(f"  left out, no valid case reaches it: {name}" for name in self.unreached),
         ]

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from astra_chat.tools.new import written_launcher
 from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor
 from astra_chat.tools.new.guesses import (
     bench_extents,
@@ -38,6 +39,7 @@ def files(name: str, draft: Draft, origin: str, project: Project | None = None) 
         "task.toml": task_toml(name, draft, origin, project or Project("")),
         "baseline.cu": draft.baseline,
         "reference.py": draft.reference or reference_py(name, draft),
+        **({written_launcher.FILE: draft.launcher} if draft.launcher else {}),
     }
 
 
@@ -60,7 +62,7 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *_scalars(draft),
         *_require(draft),
         "",
-        f"# {MARK}: odd sizes, the least and the largest your callers use, a case of each dtype.",
+        f"# {MARK}: odd sizes, your callers' smallest and largest, a case of each dtype.",
         "check = [",
         *(f"    {row}," for row in _check_rows(draft)),
         "]",
@@ -219,7 +221,7 @@ def _dims(draft: Draft) -> list[str]:
             note += "; hidden cases are drawn from all of it."
         lines += [
             *([""] if index else []),
-            f"# {MARK}: the legal range of {name}{note}",
+            f"# {MARK}: the valid range of {name}{note}",
             f"[dims.{name}]",
             *bounds,
         ]

@@ -77,7 +77,7 @@ def _axes(grid: str) -> Iterator[str]:
 
 
 def _choice(text: str) -> tuple[str, Choice]:
-    form = "write NAME=VALUE, or NAME=1024,2048,4096>=n for the least that is at least n"
+    form = "write NAME=VALUE, or NAME=1024,2048,4096>=n for the smallest that is at least n"
     found = _CONSTANT.fullmatch(text)
     if found is None:
         raise BadInput(f"--constant '{text}': {form}")

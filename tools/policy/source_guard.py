@@ -127,8 +127,8 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
     if header.text.startswith('"'):
         if header.text.strip('"') in headers:
             return None
-        own = f"in quotes stand {', '.join(headers)}" if headers else "a candidate is one file"
-        return f"#include {header.text}: {own}; system headers stand in <>"
+        own = f"quotes are for {', '.join(headers)}" if headers else "a candidate is one file"
+        return f"#include {header.text}: {own}; system headers need <>"
     if not rules.HEADERS.fullmatch(header.text):
         return f"#include {header.text}: not among the headers that kernels need"
     return None

@@ -255,7 +255,7 @@ def _time_rows(estimate: Estimate) -> list[_Row]:
 def _longest_warp_rows(estimate: Estimate) -> list[_Row]:
     """What the longest warp does, and how many warps an SM has."""
     machine = round(estimate.machine_instructions)
-    chain = "the longest chain of results of that warp that wait for each other"
+    chain = "the longest dependency chain of that warp"
     return [
         (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
         (m.MACHINE_PATH, machine, "inst", "machine instructions of the longest warp"),
@@ -263,7 +263,12 @@ def _longest_warp_rows(estimate: Estimate) -> list[_Row]:
         (m.CHAIN, estimate.chain_cycles, "cycle", chain),
         *_chain_parts(estimate),
         (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
-        (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
+        (
+            m.TURNS,
+            estimate.turns,
+            "",
+            "blocks that a slot of the busiest SM runs in turn",
+        ),
     ]
 
 

@@ -270,7 +270,7 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
     a plan can name. The floor is a model's: a time may be below it, and nothing is left then."""
     total = sum(parts_us.values())
     rows = [(TIME_PARTS[part], parts_us[part], f"of the time: {PARTS[part]}") for part in PARTS]
-    floor = "the model's floor: what copying the task's least bytes would take"
+    floor = "the model's floor: the time to copy the bytes that the task must move"
     rows += [
         (REACHABLE, reachable_us, floor),
         (LEFT, max(0.0, total - reachable_us), "of the time, what lies above time_reachable"),
@@ -281,7 +281,7 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
 def over_least(metrics: Iterable[Metric], least_bytes: float) -> list[Metric]:
     """DRAM's traffic over what the task must read and write; nothing where it is not known."""
     moved = [metric.value for metric in metrics if metric.name in (DRAM_READ, DRAM_WRITE)]
-    words = "bytes of DRAM over the least that the task allows"
+    words = "bytes of DRAM over those that the task must move"
     value = sum(moved) / max(1.0, least_bytes)
     return [Metric(name=OVER_LEAST, value=value, unit="", words=words)] * bool(moved)
 

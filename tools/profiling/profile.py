@@ -28,6 +28,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
 from astra_chat.tools.types import AnyTime, Case, Metric, Profile
 from astra_chat.tools.virtual_gpu.adapter import reachable_us
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.ground.toolkit import find_tool
@@ -94,7 +95,8 @@ def profile_cuda(
     counts = [len(plan.kernels) for plan in plans] or [len(rows)]
     if sum(counts) != len(rows):
         raise MissingDependency(
-            f"Nsight Compute recorded {len(rows)} kernels, where {sum(counts)} were launched"
+            f"Nsight Compute recorded {counted(len(rows), 'kernel')}, where {sum(counts)} were"
+            " launched"
         )
     known: list[float | None] = [*times_us] or [None] * len(counts)
     return [

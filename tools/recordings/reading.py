@@ -1,4 +1,4 @@
-"""Recorded files wherever they lie: as they are, compressed by gzip, or in an archive.
+"""Recorded files wherever they lie: as they are, compressed by xz or gzip, or in an archive.
 
 A member of an archive has a path like any file: FOLDER/NAME.tar.xz/member/of/it.jsonl. Nothing is
 unpacked onto the disk. An archive is unpacked into memory once, when a first member is read.
@@ -10,12 +10,12 @@ import hashlib
 import lzma
 import tarfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT
@@ -37,6 +37,20 @@ DAMAGE = (
 )
 """What reading an archive may raise that we did not write."""
 PATTERN = frozenset("*?[")
+UNPACKERS: dict[str, Callable[[], Unpacker]] = {
+    ".xz": lambda: lzma.LZMADecompressor(memlimit=MOST_BYTES),
+    ".gz": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
+}
+"""What unpacks a compressed file, by the end of its name."""
+
+
+class Unpacker(Protocol):
+    """What unpacks one stream of bytes."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 def read_recorded(path: Path) -> bytes:
@@ -44,7 +58,8 @@ def read_recorded(path: Path) -> bytes:
     if found := in_archive(path):
         return _member(*found)
     content = _content(path)
-    return _gunzipped(path, content) if path.suffix == ".gz" else content
+    unpacker = UNPACKERS.get(path.suffix)
+    return _unpacked(path, content, unpacker()) if unpacker else content
 
 
 def in_archive(path: Path) -> tuple[Path, str] | None:
@@ -106,7 +121,7 @@ def _default_run(path: Path, task: str, expected: str) -> bytes:
     """The recorded run in a task's folder. The archive names the task only by the name of a folder
     in ours: nothing that it says leads elsewhere."""
     file = BUILTIN / PurePosixPath(task).name / TRANSCRIPT
-    content = _gunzipped(file, _content(file))
+    content = read_recorded(file)
     if hashlib.sha256(content).hexdigest() != expected:
         raise BadInput(f"{path} was the default run of {task}, and {file} is another one now")
     return content
@@ -153,11 +168,10 @@ def _content(path: Path) -> bytes:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
 
 
-def _gunzipped(path: Path, content: bytes) -> bytes:
-    stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
+def _unpacked(path: Path, content: bytes, stream: Unpacker) -> bytes:
     try:
         found = stream.decompress(content, MOST_BYTES + 1)
-    except zlib.error as error:
+    except (zlib.error, lzma.LZMAError) as error:
         raise BadInput(f"cannot unpack {path}: {error}") from None
     if len(found) > MOST_BYTES:
         raise BadInput(f"{path}: unpacked, the file exceeds {MOST_BYTES:,} bytes")

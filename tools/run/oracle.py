@@ -245,14 +245,14 @@ class Oracle:
                 if report["kind"] == "failed":
                     raise self._failed(case, report)
                 if report["fault"]:
-                    where = f"{self._task.reference_place}, line {report['line']}"
+                    where = f"{self._task.reference_place}:{report['line']}"
                     raise BadInput(f"{where}: {report['fault']} (case {case.label})")
             self._sound = True
 
     def _failed(self, case: Case, report: Mapping[str, Any]) -> BadInput:
-        line = f", line {report['line']}," if report["line"] else ""
+        line = f":{report['line']}" if report["line"] else ""
         place = f"{self._task.reference_place}{line}"
-        return BadInput(f"{place} failed on {case.label}: {report['message']}")
+        return BadInput(f"{place}: {report['message']} (case {case.label})")
 
     def _complete(
         self, oracle_cases: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]

@@ -100,7 +100,7 @@ def _difference(asked: CallRequest, captured: list[Captured], addresses: dict[st
 
 def _kernel(captured: Captured, plan: KernelNode, addresses: dict[str, int]) -> str:
     if captured.kind != "KERNEL":
-        return f"a {captured.kind.lower()} node in the place of kernel {plan.kernel}"
+        return f"a {captured.kind.lower()} node instead of kernel {plan.kernel}"
     params = call("cuGraphKernelNodeGetParams", captured.node)
     function = NodeKernel(params)
     cluster, cooperative = launch_attributes(captured.node)
@@ -144,7 +144,7 @@ _NO_DRAWS: Any = _Zeros()
 
 def _memset(captured: Captured, plan: MemsetNode, addresses: dict[str, int]) -> str:
     if captured.kind != "MEMSET":
-        return f"a {captured.kind.lower()} node in the place of a memset"
+        return f"a {captured.kind.lower()} node instead of a memset"
     params = call("cuGraphMemsetNodeGetParams", captured.node)
     size = params.elementSize
     real = (
@@ -161,7 +161,7 @@ def _memset(captured: Captured, plan: MemsetNode, addresses: dict[str, int]) -> 
 
 def _copy(captured: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
     if captured.kind != "MEMCPY":
-        return f"a {captured.kind.lower()} node in the place of a copy"
+        return f"a {captured.kind.lower()} node instead of a copy"
     params = call("cuGraphMemcpyNodeGetParams", captured.node)
     real = (
         int(params.dstDevice),

@@ -24,7 +24,7 @@ from astra_chat.tools.runners.answers import (
 from astra_chat.tools.runners.bands import NoFloat64, write_bands
 from astra_chat.tools.runners.indices import draw_indices
 from astra_chat.tools.runners.planting import planted
-from astra_chat.tools.runners.references import last_line, load_reference
+from astra_chat.tools.runners.references import Undefined, last_line, load_reference
 from astra_chat.tools.runners.soundness import fault
 from astra_chat.tools.runners.value_domains import legal
 from astra_chat.tools.runners.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
@@ -78,7 +78,9 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
                 folders = Path(item["folder"]), Path(item["inputs"])
                 more["note"] = _write_case(task, reference, case, *folders, given=item["given"])
         except Exception as error:  # the reference is the user's code: the judge words the failure
-            message = f"{type(error).__name__}: {error}"
+            what = error.msg if isinstance(error, SyntaxError) else error
+            kind = "" if isinstance(error, Undefined) else f"{type(error).__name__}: "
+            message = f"{kind}{what}"
             reporter.send("failed", index=index, message=message, line=last_line(task, error))
             return
         reporter.send("case", index=index, **more)

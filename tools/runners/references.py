@@ -31,12 +31,19 @@ SMALL = (0, 128)
 """Integers that are no indices, of more than 8 bits, are drawn from here."""
 
 
+class Undefined(Exception):
+    """A function that a task's reference.py needs is not there."""
+
+
 def load_reference(task: Task) -> Any:
     """What has make_inputs, reference and, where they are there, accept, canonical, terms and
     rounded."""
     path = task.folder / "reference.py"
     own = _load_file(path) if path.is_file() else None
     if task.reference is None:
+        for name in ("reference", "make_inputs"):
+            if not hasattr(own, name):
+                raise Undefined(f"reference.py defines no function `{name}`")
         return own
     return FunctionReference(task, _load_function(task.folder, task.reference), own)
 
@@ -50,6 +57,8 @@ def line_of(reference: Any, name: str) -> int:
 def last_line(task: Task, error: Exception) -> int:
     """The last line of the user's file that led to it, or that of the function that gives results,
     which are not as they should be; 0 where there is none."""
+    if isinstance(error, SyntaxError) and error.filename == task.reference_place:
+        return error.lineno or 0
     frames = traceback.extract_tb(error.__traceback__)
     if own := [f.lineno or 0 for f in frames if f.filename == task.reference_place]:
         return own[-1]

@@ -15,12 +15,15 @@ from pathlib import Path
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
+LOADED = ("torch", "astra_chat.session.api")
+"""What the child processes import, and what the program does."""
 VENV = Path(".venv")
 PYTHON = VENV / "bin" / "python"
 TORCH = "torch==2.13.0"
 CPU_TORCH = f"{TORCH}+cpu"
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 """The place that PyTorch documents for its CPU builds."""
+OURS = ("agents", "astra_chat", "sglang_kernels", "tools")
 
 
 def make_environment() -> None:
@@ -42,7 +45,7 @@ def cuda_packages() -> list[str]:
     if toolkit := _output([str(PYTHON), "-m", "astra_vgpu.ground.toolkit"]):
         say(f"using {toolkit}")
         return [*PYPI_INSPECTORS]
-    say("no nvcc on this machine: taking it from PyPI into the environment")
+    say("no nvcc on this machine: downloading it from PyPI into the environment")
     return [PYPI_TOOLKIT, *PYPI_INSPECTORS]
 
 
@@ -55,7 +58,7 @@ def install_cpu_torch() -> None:
     build that PyPI has, which is several times larger and runs without a GPU too."""
     if _output([str(PYTHON), "-c", "import torch; print('yes')"]) == "yes":
         return
-    say("no GPU here: installing PyTorch's CPU build")
+    say("no GPU here: downloading and installing PyTorch's CPU build (750 MB): about a minute")
     if not _pip([CPU_TORCH]) or not _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
         return
     say(f"no CPU build for this Python: installing {TORCH} as PyPI has it")
@@ -64,17 +67,20 @@ def install_cpu_torch() -> None:
 
 
 def install_astra(extras: list[str]) -> None:
-    say("installing Astra and what it needs")
+    say("downloading and installing Astra and what it needs silently: 1 to 3 minutes")
     # Type checkers and editors do not follow the import hook of setuptools' default mode.
     editable = ["--editable", "./tools/virtual_gpu", "--editable", ".[dev]"]
     if _pip([*editable, "--config-settings", "editable_mode=compat", *extras]):
         raise MissingDependency("pip cannot install Astra's dependencies: see its messages above")
 
 
-def compile_packages() -> None:
-    """On all cores: pip would do it on one, and a sandboxed process cannot keep what it compiles.
-    Files for other Pythons, which some packages hold, do not compile: no fault."""
-    _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *map(str, VENV.glob("lib/*/"))])
+def load_once() -> None:
+    """Import what every run imports, so that Python keeps it compiled: a sandboxed process could
+    not. The many other files of the packages stay as they are, ours are compiled one and all."""
+    say("loading PyTorch and AutoGen once, so that later starts are quick: 10 to 60 seconds")
+    for modules in LOADED:
+        _output([str(PYTHON), "-c", f"import {modules}"])
+    _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *OURS])
 
 
 def say(text: str) -> None:
@@ -82,7 +88,7 @@ def say(text: str) -> None:
 
 
 def _pip(arguments: list[str]) -> int:
-    return _run([str(PYTHON), "-m", "pip", "install", "--quiet", "--no-compile", *arguments])
+    return _run([str(PYTHON), "-m", "pip", "install", "-qq", "--no-compile", *arguments])
 
 
 def _run(command: list[str]) -> int:
@@ -105,7 +111,7 @@ def main() -> int:
         if not has_gpu():
             install_cpu_torch()
         install_astra(extras)
-        compile_packages()
+        load_once()
     except MissingDependency as error:
         print(f"set-up: {error}", file=sys.stderr)
         return MissingDependency.exit_code

@@ -294,10 +294,21 @@ def _status(returncode: int) -> int:
     return 128 - returncode if ended else returncode
 
 
+SIGNALS = {
+    "SIGSEGV": "the host code accessed memory that is not its own, or its stack overflowed",
+    "SIGBUS": "the host code accessed memory that is not there",
+    "SIGABRT": "an assertion failed, or an exception was not caught",
+    "SIGFPE": "an integer was divided by zero",
+    "SIGILL": "an invalid instruction",
+    "SIGKILL": "memory ran out, or somebody ended it",
+}
+
+
 def signal_name(returncode: int) -> str:
-    """ "killed by SIGSEGV" or "exit status 3"."""
+    """ "killed by SIGSEGV (an invalid memory access)" or "exit status 3"."""
     if returncode < 0:
-        return f"killed by {signal.Signals(-returncode).name}"
+        name = signal.Signals(-returncode).name
+        return f"killed by {name}" + (f" ({SIGNALS[name]})" if name in SIGNALS else "")
     return f"exit status {returncode}"
 
 

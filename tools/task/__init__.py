@@ -1,5 +1,6 @@
 """A task: the contract of a kernel, its cases, and whose code may run outside the sandbox.
 
+shipped        the tasks that ship with Astra, by name
 folder         a task folder read into values: contract and cases
 contract       what a contract says of arguments, dims, scalars and tolerances
 binding        how the launcher calls a function of the user's file

@@ -15,6 +15,7 @@ from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.placement import packed_pads, then_of
 from astra_chat.tools.task.task_file import case_fields
 from astra_chat.tools.types import Case
+from astra_chat.tools.wording import choices, invalid
 from astra_vgpu.ground.errors import BadInput
 
 _TYPES: dict[str, type[float]] = {"float": float, "bool": bool, "int64_t": int}
@@ -40,15 +41,22 @@ def read_case(task: Task, text: str) -> Case:
         fields = _fields(text)
         if "dims" not in fields:
             fields = case_fields(fields, task.dims, task.types, task.dtypes[0])
+        _require_dtype(task, fields.get("dtype"))
         case = _case(task, fields)
         task.require_legal(case)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "it"
-        raise BadInput(f"--case {text}: {place}: {first['msg']}; {_form(task)}") from None
+        raise BadInput(f"--case {text}: {place}: {invalid(first)}; {_form(task)}") from None
     except ValueError as error:
         raise BadInput(f"--case {text}: {error}; {_form(task)}") from None
     return case
+
+
+def _require_dtype(task: Task, dtype: object) -> None:
+    """Raise ValueError for one that the task has not: its few are named, not all that there are."""
+    if isinstance(dtype, str) and dtype not in task.dtypes:
+        raise ValueError(f"this task has no dtype {dtype}{choices(dtype, task.dtypes)}")
 
 
 def _case(task: Task, fields: dict[str, Any]) -> Case:

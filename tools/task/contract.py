@@ -351,7 +351,7 @@ class Scalar(Value):
     def _in_range(self) -> Scalar:
         named = (self.value, *self.others, *self.values)
         if self.values and (self.range or self.others):
-            raise ValueError(f"{self.name}: values are all that is legal: no range, no others")
+            raise ValueError(f"{self.name}: values are complete: give no range, no others")
         if self.type != "float" and not all(
             float(value).is_integer() and abs(value) <= 2**53
             for value in (*named, *(self.range or ()))

@@ -18,7 +18,7 @@ INDEX_TEXT = {
     "permutation": ", each row a permutation of its first numbers",
     "positions": ", in runs that count up",
     "slots": ", no number twice",
-    "lengths": ", lengths: in some checks all the least, all the greatest, or one long among short",
+    "lengths": ", lengths: in some checks all minimal, all maximal, or one long among short",
 }
 JUDGED_TEXT = {
     "close": "",

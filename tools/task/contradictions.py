@@ -206,8 +206,8 @@ def _unmet(domain: Domain, combination: Combination) -> Problem:
     for end in range(1, len(domain.require) + 1):
         some = domain.model_copy(update={"require": domain.require[:end]})
         if not any(True for _ in legal_points(some, combination)):
-            return ("require", end - 1), f"no legal dims meet '{domain.require[end - 1]}'"
-    return ("require",), "no legal dims meet all relations"
+            return ("require", end - 1), f"no valid dims meet '{domain.require[end - 1]}'"
+    return ("require",), "no valid dims meet all relations"
 
 
 def legal_points(

@@ -187,7 +187,7 @@ class Domain(Value):
                 raise ValueError(f"numbers are planted in floats and indices that are read: {some}")
             for number in numbers:
                 if not self._may_hold(read[name], case, number):
-                    raise ValueError(f"{name} = {number:g} is not a legal value")
+                    raise ValueError(f"{name} = {number:g} is not a valid value")
 
     def _may_hold(self, arg: Arg, case: Case, number: float) -> bool:
         if arg.index is None:
@@ -228,7 +228,7 @@ class Domain(Value):
             if value is not None and not limits[0] <= value <= max(limits[1], low):
                 yield (field,), f"{value} does not fit {arg.dtype_of(case)}: {_at(names)}"
         if index.none is not None and low <= index.none < high:
-            yield ("none",), f"{index.none} is a legal number too: {_at(names)}"
+            yield ("none",), f"{index.none} is a valid index too: {_at(names)}"
         table = next((a for a in self.args if a.name == index.table), None)
         if table and table.present(case):
             shape, axes = table.shape_of(case), index.table_axes
@@ -236,7 +236,7 @@ class Domain(Value):
             extent = math.prod(shape[axes : axes + 1] if lengths else shape[:axes])
             if high > extent + lengths:
                 where = "rows of " if lengths else ""
-                what = f"{high - 1} is legal, and {table.name} has {where}{extent} entries"
+                what = f"{high - 1} is valid, and {table.name} has {where}{extent} entries"
                 yield ("below",), f"{what}: {_at(names)}"
 
     def require_small(self, case: Case) -> None:

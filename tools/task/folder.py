@@ -1,7 +1,7 @@
 """A task folder as values (task.toml): the contract of a kernel, its cases and its tolerances.
 
 The folder holds task.toml, baseline.cu, reference.py and, where there are any, headers, paper.cu,
-script/ and transcript.jsonl.gz.
+script/ and transcript.jsonl.xz.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
 from astra_chat.tools.task.expressions import parse
 from astra_chat.tools.task.precision import Precision
+from astra_chat.tools.task.shipped import BUILTIN, task_folder, task_names
 from astra_chat.tools.task.task_file import (
     Contradictions,
     problem_lines,
@@ -29,10 +30,13 @@ from astra_chat.tools.task.task_file import (
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
 from astra_vgpu.ground.errors import BadInput
 
-BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
-TRANSCRIPT = "transcript.jsonl.gz"
+TRANSCRIPT = "transcript.jsonl.xz"
 """A recorded run about the task. It says nothing about how a kernel is judged, so it is no part of
 the task's id."""
+TRANSCRIPTS = (TRANSCRIPT, "transcript.jsonl.gz")
+"""Its names; the first that is there counts."""
+ENGINE_FILE = "engine.toml"
+"""Where engines call the operator; as little a part of the task's id (docs/engine-toml.md)."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 """The last not where task.toml names a reference."""
 
@@ -41,6 +45,8 @@ FOLDER_NAME = r"([A-Za-z0-9_][A-Za-z0-9_.+-]*/)*"
 HEADER_NAME = rf"^{FOLDER_NAME}[A-Za-z0-9_][A-Za-z0-9_.+-]*\.(cuh|cu|h|hpp|hxx|hh|inl|inc|ipp)$"
 HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 IncludeFolder = Annotated[str, Field(pattern=rf"^{FOLDER_NAME}[A-Za-z0-9_][A-Za-z0-9_.+-]*$")]
+_CONSISTENT: set[str] = set()
+"""Contracts of this process in which no contradiction was found: to look takes up to 0.2 s."""
 
 
 class Task(Domain):
@@ -86,9 +92,14 @@ class Task(Domain):
     @model_validator(mode="after")
     def _consistent(self) -> Task:
         cases = (*self.check, *(case for case, _ in (*self.bench, *self.demo)))
-        found = problems(self, cases) or [*self._lacking(), *self._illegal(), *self._unnamed()]
+        contract = sha256_of(repr(self))
+        if contract in _CONSISTENT:
+            found = list(self._lacking())
+        else:
+            found = problems(self, cases) or [*self._lacking(), *self._illegal(), *self._unnamed()]
         if found:
             raise Contradictions(found)
+        _CONSISTENT.add(contract)
         return self
 
     def _lacking(self) -> Iterator[Problem]:
@@ -107,6 +118,8 @@ class Task(Domain):
             others |= {name for arg in self.args for name in arg.stride_names}
             for what in self.binding.unknown(tensors, others, set(self.variables)):
                 yield ("binding",), f"binding: {what}"
+            if (name := self.binding.launcher) and not (self.folder / name).is_file():
+                yield ("binding",), f"binding: {name} is not in the task's folder"
         for at, name in enumerate(self.headers):
             if not (self.folder / name).is_file():
                 yield ("headers", at), f"headers: {name} is not in the task's folder"
@@ -146,6 +159,12 @@ class Task(Domain):
         return (self.folder / "baseline.cu").read_text()
 
     @property
+    def launcher_file(self) -> str:
+        """C++ of the task that follows the user's file; "" where there is none."""
+        name = self.binding.launcher if self.binding else None
+        return (self.folder / name).read_text() if name else ""
+
+    @property
     def reference_text(self) -> str:
         """Text of reference.py; "" where there is none."""
         path = self.folder / "reference.py"
@@ -163,28 +182,22 @@ class Task(Domain):
         """Text of every header, by name."""
         return {name: (self.folder / name).read_text() for name in self.headers}
 
+    @property
+    def recorded_run(self) -> Path | None:
+        """The recorded run in the folder, if it holds one."""
+        return next((p for n in TRANSCRIPTS if (p := self.folder / n).is_file()), None)
+
     def files(self) -> dict[str, str]:
         """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-        kept = sorted(p for p in paths if p != self.folder / TRANSCRIPT)
+        others = [self.folder / name for name in (*TRANSCRIPTS, ENGINE_FILE)]
+        kept = sorted(p for p in paths if p not in others)
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
-
-
-def task_names() -> list[str]:
-    """Names of the tasks that ship with Astra."""
-    return sorted(p.parent.name for p in BUILTIN.glob("*/task.toml"))
 
 
 def find_task(name_or_folder: str) -> Task:
     """Load a shipped task by name, or any task folder by path. Raises BadInput."""
-    if name_or_folder in task_names():
-        return load_task(BUILTIN / name_or_folder)
-    folder = Path(name_or_folder)
-    if folder.is_dir():
-        return load_task(folder)
-    raise BadInput(
-        f"no task '{name_or_folder}': it is neither a folder nor one of {', '.join(task_names())}"
-    )
+    return load_task(task_folder(name_or_folder))
 
 
 def load_task(folder: Path) -> Task:
@@ -211,6 +224,7 @@ def _require_files(folder: Path, names: Sequence[str]) -> None:
 
 
 __all__ = [
+    "BUILTIN",
     "Arg",
     "Dim",
     "Scalar",

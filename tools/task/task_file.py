@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from astra_chat.tools.task.domain import Place
 from astra_chat.tools.task.toml_lines import line_of
+from astra_chat.tools.wording import invalid
 
 SECTIONS = ("check", "bench", "demo")
 FIRST_VARIABLE = "T"
@@ -118,7 +119,7 @@ def problems_of(error: ValidationError) -> list[tuple[Place, str]]:
         if isinstance(whole, Contradictions):
             found += whole.problems
         else:
-            found.append((_in_the_file(one["loc"]), one["msg"].removeprefix("Value error, ")))
+            found.append((_in_the_file(one["loc"]), invalid(one)))
     return list({(place, what): None for place, what in found})
 
 

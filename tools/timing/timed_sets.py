@@ -81,7 +81,7 @@ def _require_correct(task: Task, run: CaseRun, right: set[str]) -> None:
             f"the baseline of {task.name} is wrong on inputs like those of timed case"
             f" {run.oracle_case.case.label}, so nothing can be compared with it:"
             f" {verdict.argument}{list(verdict.index)} is {verdict.got:.6g},"
-            f" expected {verdict.expected:.6g}; mend it or the task's tolerance"
+            f" expected {verdict.expected:.6g}; correct it or the task's tolerance"
         )
     right.add(content)
 

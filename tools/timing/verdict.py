@@ -96,6 +96,18 @@ def time_cases(
     return results.borne_out() or [timed[index] for index in range(len(oracle_cases))]
 
 
+def early_ratio(
+    runner: Runner, candidate: Build, baseline: Build, oracle_case: OracleCase
+) -> float | None:
+    """Returns the estimated ratio on one case before anything is checked; None where the virtual
+    GPU does not run it: the check will say why."""
+    first = _baseline_estimates(runner, baseline, [oracle_case])
+    (run,) = runner.run(candidate, [oracle_case], "time", baseline)
+    if not isinstance(first, list) or not isinstance(run, CaseRun):
+        return None
+    return ratio_interval(first[0], run.report.estimated)[1]
+
+
 def _largest_first(runner: Runner, oracle_cases: Sequence[OracleCase]) -> list[int]:
     """On a GPU what a case wrote is compared while the next is timed: the largest takes longest."""
     order = list(range(len(oracle_cases)))

@@ -17,6 +17,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.intervals import mean
 from astra_chat.tools.tuning.halving_rounds import Dropped, Halving, HalvingRound
 from astra_chat.tools.types import AnyTime, Outcome, candidate_id
+from astra_chat.tools.wording import counted
 
 TimeOn = Callable[[str, Weighted], list[AnyTime] | Outcome]
 """Times a source on cases, or says what ended it."""
@@ -46,7 +47,7 @@ def halved(
         began, entered, failed = time.monotonic(), len(left), list[Dropped]()
         done = len(times[left[0]])
         for number, name in enumerate(left):
-            tell(f"measured on {until} of {len(order)} cases", number, entered)
+            tell(f"measured on {until} of {counted(len(order), 'case')}", number, entered)
             found = time_on(by_name[name], order[done:until]) if until > done else []
             if isinstance(found, list):
                 times[name] += found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.types import Seconds, Value
+from astra_chat.tools.wording import counted
 
 
 class Dropped(Value):
@@ -31,14 +32,15 @@ class HalvingRound(Value):
     @property
     def on(self) -> str:
         """Number of cases in words: "4 cases"."""
-        return f"{self.cases} case{'s' * (self.cases != 1)}"
+        return counted(self.cases, "case")
 
     @property
     def text(self) -> str:
         """What the round did and cost, as one line."""
         return (
-            f"{self.entered} candidates on {self.on}: {self.timings} timings in"
-            f" {self.seconds:.0f} s, {len(self.dropped)} dropped"
+            f"{counted(self.entered, 'candidate')} on {self.on}:"
+            f" {counted(self.timings, 'timing')} in {self.seconds:.0f} s,"
+            f" {len(self.dropped)} dropped"
         )
 
 

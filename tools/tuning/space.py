@@ -19,6 +19,7 @@ from itertools import product
 
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.task.relations import broken
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
 MAX_PARAMETERS, MAX_VALUES, MAX_COMBINATIONS = 8, 64, 100_000
@@ -43,6 +44,8 @@ class TuningParameter:
     start: int
     end: int
     """Where it stands in the source."""
+    mark: tuple[int, int] | None = None
+    """Where the values of its mark stand, of a mark that leaves out what the source holds."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,16 @@ class Space:
         return [first, *others]
 
     def at(self, point: Point) -> str:
-        """The source with these values, the marks as they were."""
+        """The source with these values. A mark that names the other values only has the value that
+        the source held before in the place of the chosen one, so that none is lost."""
         text = self.source
         for one in sorted(self.parameters, key=lambda one: -one.start):
-            text = text[: one.start] + str(point[one.name]) + text[one.end :]
+            value = point[one.name]
+            if one.mark is not None and value != one.first:
+                start, end = one.mark
+                others = sorted({*one.values} - {value})
+                text = f"{text[:start]} {' '.join(map(str, others))}{text[end:]}"
+            text = text[: one.start] + str(value) + text[one.end :]
         return text
 
 
@@ -98,16 +107,20 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             relations.append(_relation(relation["relation"].strip(), number))
         mark, constant = _MARK.search(line.rstrip()), _constant(line)
         if mark and constant is None:
-            raise BadInput(f"line {number}: no integer constant stands before 'tune:'; {FORM}")
+            raise BadInput(f"line {number}: no integer constant before 'tune:'; {FORM}")
         if constant is not None and (mark or constant[0] in wanted):
             name, start, end = constant
             if name in parameters:
                 raise BadInput(f"line {number}: {name} has values in an earlier line already")
-            values = wanted.pop(name, None) or _values(mark["values"] if mark else "", number)
+            named = wanted.pop(name, None)
+            values = named or _values(mark["values"] if mark else "", number)
             first = int(line[start:end].replace("'", ""))
-            parameters[name] = TuningParameter(
-                name, tuple(dict.fromkeys([*values, first])), first, offset + start, offset + end
-            )
+            at = (offset + start, offset + end)
+            where = None
+            if mark and not named and first not in values:
+                where = (offset + mark.start("values"), offset + mark.end("values"))
+            known = tuple(dict.fromkeys([*values, first]))
+            parameters[name] = TuningParameter(name, known, first, *at, where)
         offset += len(line)
     if wanted:
         raise BadInput(f"no constant {next(iter(wanted))} in the kernel: {FORM}")
@@ -147,7 +160,8 @@ def _require_sound(space: Space) -> None:
         raise BadInput(f"the kernel leaves nothing open: {FORM}, or give --param NAME=1,2,4")
     if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
         raise BadInput(
-            f"{len(names)} constants with {space.combinations:,} combinations: at most"
+            f"{counted(len(names), 'constant')} with"
+            f" {counted(space.combinations, 'combination')}: at most"
             f" {MAX_PARAMETERS} and {MAX_COMBINATIONS:,}"
         )
     for one in space.parameters:

@@ -9,6 +9,7 @@ from pydantic import Field
 from astra_chat.tools.task.expressions import assignments
 from astra_chat.tools.tuning.halving_rounds import Halving
 from astra_chat.tools.types import Seconds, Value
+from astra_chat.tools.wording import counted
 
 NEAREST = 2
 """Points that are named where none is faster than what was there."""
@@ -57,7 +58,9 @@ class Tuning(Value):
     @property
     def words(self) -> str:
         """What came of it, in one line."""
-        tried = f"{len(self.points)} of {self.combinations} points ranked on the virtual GPU"
+        tried = (
+            f"{len(self.points)} of {counted(self.combinations, 'point')} ranked on the virtual GPU"
+        )
         tried += self._failed()
         tried += f", {self.measured} measured" if self.measured else ""
         if not self.changed:

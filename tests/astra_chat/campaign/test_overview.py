@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 import pytest
@@ -52,5 +53,25 @@ def test_of_many_runs_those_with_news_are_shown() -> None:
 def test_at_the_end_the_tables_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     show(index_of(FILE, [FAILED, row("best", 1, (1.0, 1.25))], 7.0))
     said = capsys.readouterr().out
-    assert said.splitlines()[0].startswith("all: task t, model m|n, start sglang, repeat 1")
+    assert said.splitlines()[0].split("\t")[:2] == ["task", "strategy"]
     assert "tree-1: failed: no [bold]key" in said and "1.250x" in said and "1 of 2 runs" in said
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_no_figure_is_folded_away_or_broken(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout", screen)
+    rows = [row(name, n, (1.0, 1.25)) for name in ("best", "tree") for n in (1, 2)]
+    show(index_of(FILE, rows, 7.0))
+    said = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
+    assert said.startswith("all: task t, ") and said.count("1.250x") == 2
+    assert "speed-up" in said and "evaluations" in said and "seconds" in said
+    assert all(len(line.rstrip()) <= columns for line in said.splitlines()[1:8])

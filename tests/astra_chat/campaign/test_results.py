@@ -98,7 +98,7 @@ def test_a_run_is_a_row_with_its_interval_and_results_are_markdown() -> None:
     text = markdown(index_of(file, [ended], 3.0))
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in lines[:3]} == {14}
-    assert "m\\|n" in text and "price unknown" in text and "## Arms" in text
+    assert "m\\|n" in text and "price unknown" in text and "## Variants" in text
 
 
 def test_the_share_of_time_that_each_gpu_was_held() -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import pty
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +13,7 @@ import pytest
 
 from astra_chat.cli.main import main
 from astra_chat.transcript.reader import read
+from tests.astra_chat.terminal import OwnTerminal, command
 from tests.chat_samples import KERNELS, SCRIPT, write_transcript
 
 ROOT = Path(__file__).parents[3]
@@ -56,51 +54,6 @@ def here(
         return Said(int(caught.value.code or 0), captured.out, captured.err)
 
     return run
-
-
-class Terminal:
-    """The command at a terminal of its own."""
-
-    def __init__(self, *words: object) -> None:
-        self.shown = ""
-        self._pid, self._fd = pty.fork()
-        if self._pid == 0:
-            os.chdir(ROOT)
-            os.environ["TERM"] = "dumb"
-            os.execv(sys.executable, [sys.executable, "-m", "astra_chat", *map(str, words)])
-
-    def wait_for(self, words: str) -> None:
-        """Read until the terminal shows these words after what was waited for before."""
-        deadline = time.monotonic() + 120
-        seen = ""
-        while words not in seen:
-            assert time.monotonic() < deadline, self.shown
-            try:
-                piece = os.read(self._fd, 65536).decode(errors="replace")
-            except OSError:
-                raise AssertionError(f"it ended:\n{self.shown}") from None
-            seen, self.shown = seen + piece, self.shown + piece
-
-    @property
-    def plain(self) -> str:
-        """What is shown, without colours and line breaks."""
-        return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", self.shown).split())
-
-    def type(self, text: str) -> None:
-        os.write(self._fd, text.encode())
-
-    def end(self) -> int:
-        """Exit code, after everything it shows was read."""
-        while True:
-            try:
-                piece = os.read(self._fd, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            self.shown += piece.decode(errors="replace")
-        os.close(self._fd)
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
 @pytest.fixture
@@ -148,7 +101,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
 def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     """Ctrl-C while it asks; then resumed; then all is approved."""
     path = tmp_path / "out" / "transcript.jsonl"
-    first = Terminal("run", short, *QUICK, "-o", path.parent, "--approve")
+    first = OwnTerminal(command("run", short, *QUICK, "-o", path.parent, "--approve"))
     first.wait_for("[?] ")
     assert "waits to be run" in first.plain
     first.type("\x03")
@@ -156,7 +109,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     assert "astra-chat run --resume" in first.shown
     ended = read(path).ended
     assert ended is not None and ended.reason == "interrupted"
-    second = Terminal("run", "--resume", path)
+    second = OwnTerminal(command("run", "--resume", path))
     second.type("s\n")  # before anything is asked: it is no answer
     second.wait_for("[?] ")
     second.type("a\n")

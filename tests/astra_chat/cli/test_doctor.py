@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli.doctor import Point, bindings_point, counters_permitted, diagnose, driver_point
+from tests.astra_chat.fake_openai import Asked, Reply, failed, serving
+from tests.astra_chat.fake_openai import said as said_by_a_model
 from tests.sources import IMPORT_PATH
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -116,3 +119,29 @@ def test_the_cuda_release_of_torch_is_read_without_importing_it() -> None:
     )
     read, imported = done.stdout.split("\n")[:2]
     assert read == imported
+
+
+def test_a_model_is_asked_one_real_question() -> None:
+    """What came, how long it took, and its tokens; each different model once."""
+    asked: list[Asked] = []
+
+    def answer(one: Asked) -> Reply:
+        asked.append(one)
+        reply = said_by_a_model('{"reply": {"kind": "pass", "words": "ready"}}')
+        return reply if one.body["model"] == "good" else failed(404, "no model called gone")
+
+    with serving(answer) as server:
+        models = f"vllm:good,coder=vllm:gone,base_url={server.url}"
+        done = run("--models", models, "--json")
+    points = {p["name"]: p for p in json.loads(done.stdout)["points"] if p["serves"] == "models"}
+    assert done.returncode == 2 and len(asked) == 2 and list(points) == ["vllm:good", "vllm:gone"]
+    good, gone = points.values()
+    assert good["ok"] and re.fullmatch(
+        r"answered in [\d.]+ s, 100 tokens in, 20 out: {.*ready.*}", good["found"]
+    )
+    assert not gone["ok"] and "no model called gone; it serves the model" in gone["found"]
+
+
+def test_only_live_models_are_asked() -> None:
+    done = run("--models", "scripted")
+    assert done.returncode != 0 and "only live models can be tried" in done.stderr + done.stdout

@@ -97,7 +97,7 @@ def test_a_task_is_checked(
     code, out, _ = command(*words, "--trust")
     assert code == 0 and "baseline: correct on 2 of 2" in out and out.endswith("fit to judge by\n")
     assert "out: all zeros: fails on 2 of 2 cases" in out
-    assert "seeded bugs: the check cases kill 4 of 4" in out
+    assert "seeded bugs: the check cases detect 4 of 4" in out
 
 
 @pytest.mark.second_tier
@@ -235,7 +235,7 @@ def test_sigterm_ends_children_too(task_folder: Path) -> None:
                         oracle = pid
             time.sleep(0.05)
         judge.terminate()
-        _, said = judge.communicate(timeout=120)
+        _, said = judge.communicate(timeout=900)
     assert judge.returncode == 130 and said == "astra-chat: interrupted\n"
     assert not Path(f"/proc/{oracle}").exists()
 

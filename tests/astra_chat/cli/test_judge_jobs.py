@@ -43,7 +43,7 @@ def test_work_ends_with_a_count_and_a_code(
     assert command("judge", "work", runs, "--json")[0] == 2
     assert "--json goes with --once" in capsys.readouterr().err
     assert work(tmp_path / "nowhere")[0] == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "cannot read" in capsys.readouterr().err
 
 
 WITHOUT_AUTOGEN = """

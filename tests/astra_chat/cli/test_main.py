@@ -198,7 +198,7 @@ def test_an_unforeseen_error_is_one_line_unless_asked(
     assert said.code == 3, "1 is the kernel's"
     assert "ZeroDivisionError" in said.lines[0] and "ASTRA_DEBUG=1" in said.lines[0]
     assert said.lines[1] == "astra-chat: the transcript so far: here"
-    monkeypatch.setattr(sys, "argv", ["astra-chat", "replay", "x"])
+    monkeypatch.setattr(sys, "argv", ["astra-chat", "replay", str(tmp_path)])
     monkeypatch.setenv("ASTRA_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         main()
@@ -207,7 +207,7 @@ def test_an_unforeseen_error_is_one_line_unless_asked(
 def test_importing_the_command_line_loads_nothing_heavy() -> None:
     code = (
         "import sys, astra_chat.cli.main; heavy = [m for m in sys.modules if m.split('.')[0] in"
-        " ('autogen_core', 'autogen_agentchat', 'torch', 'numpy', 'openai')"
+        " ('autogen_core', 'autogen_agentchat', 'torch', 'numpy', 'openai', 'pydantic')"
         " or m.startswith('astra_chat.agents.turns')]; assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

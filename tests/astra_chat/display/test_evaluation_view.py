@@ -96,7 +96,7 @@ def test_an_estimate_says_so_in_every_part() -> None:
     head, units, *_ = text[text.index("L2 cold") :].splitlines()[1:]
     assert head.split()[:2] == ["estimated", "estimated"] and "baseline us" in units
     assert "1.71 to 2.09" in text and "measured" not in text
-    least = next(line for line in evidence_lines(found) if line.startswith("least case"))
+    least = next(line for line in evidence_lines(found) if line.startswith("slowest case"))
     assert "estimated 1.900x (1.710 to 2.090)" in least
 
 

@@ -35,12 +35,17 @@ def test_live_shows_turns_and_the_end(tmp_path: Path, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert "planner  (chosen by rule)" in out and "all cases, weighted" in out
     assert out.endswith(f"transcript: {tmp_path}/t.jsonl\n") and "compared" not in out
+    steps = out.partition("\nnext: ")[2].splitlines()[1:4]
+    assert [step.split()[:2] for step in steps] == [
+        ["astra-chat", name] for name in ("report", "replay", "optimize")
+    ]
 
 
 def test_quiet_shows_the_end_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown(False, True, tmp_path / "t.jsonl")
     out = capsys.readouterr().out
     assert "planner" not in out and "all cases, weighted" in out and "transcript: " in out
+    assert not out.startswith("\n")
 
 
 def test_quiet_shows_the_last_end_of_a_run_that_was_gone_on_with(

@@ -20,8 +20,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def live(out: io.StringIO, path: Path) -> str:
-    view = LiveView(console(out))
+def live(out: io.StringIO, path: Path, verbose: bool = False) -> str:
+    view = LiveView(console(out), verbose)
     for record in read(path).records:
         view.show(record)
         if isinstance(record.event, Chosen):
@@ -41,6 +41,15 @@ def test_off_a_terminal_live_and_view_are_the_same_text(tmp_path: Path) -> None:
 
 def test_on_a_terminal_nothing_said_is_lost(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
-    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", live(Terminal(), path))
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", live(Terminal(), path, verbose=True))
     for piece in ("Four at a time.", "predicts 1.50x", "all cases, weighted", "opens the chat"):
         assert piece in text, piece
+
+
+def test_on_a_terminal_the_roles_are_short_and_the_rounds_a_table(tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "t.jsonl")
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", live(Terminal(), path))
+    assert "all cases, weighted" in text and "1.90x the baseline's speed" in text
+    assert "round  candidate" in text and "estimated speed" in text and "1.90x accepted" in text
+    assert "now: planner is asked (round 1 of at most" in text and "3/3" in text
+    assert "chosen by rule" not in text and "--verbose" in text

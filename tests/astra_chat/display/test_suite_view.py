@@ -15,9 +15,9 @@ def test_a_suite_is_cut_and_says_how_much() -> None:
 def test_a_score_says_what_is_new_and_what_is_not_kept() -> None:
     other = CASE.model_copy(update={"dims": {"rows": 1, "d": 4}})
     lines = [str(line) for line in suite_lines(scored(CASE, other, idle=[other]))]
-    assert "kill 1 of 3 seeded bugs" in lines[0] and "kill 1 of the 2" in lines[0]
+    assert "detect 1 of 3 seeded bugs" in lines[0] and "detect 1 of the 2" in lines[0]
     assert lines[1:] == [
-        "- 4x64 float32: kills 1, 1 of them new",
-        "- 1x4 float32: kills none, discarded",
+        "- 4x64 float32: detects 1, 1 of them new",
+        "- 1x4 float32: detects none, discarded",
         "survived, possibly an equivalent mutant: number in line 3",
     ]

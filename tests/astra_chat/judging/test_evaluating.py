@@ -32,6 +32,10 @@ def test_a_faster_kernel_is_timed_and_profiled(task_folder: Path, tmp_path: Path
     steps = [step.name for step in found.evaluation.steps]
     assert steps == ["guard", "build", "audit", "plan", "check", "time", "profile"]
     assert {"build", "check", "time", "profile"} <= {one.step for one in seen}
+    (early,) = [place for place, one in enumerate(seen) if one.remark]
+    assert "x the baseline's speed on" in seen[early].remark
+    assert seen[early].remark.endswith("not checked yet")
+    assert not any("compared" in one.text for one in seen[:early])
     check = found.evaluation.check
     assert check is not None and any(case.dims == {"rows": 2, "d": 8} for case in check.visible)
     document = json.loads(found.model_dump_json())

@@ -73,7 +73,7 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
                 "transcript",
             }
             assert "silu_and_mul" in [one["name"] for one in await call(client, "tasks")]
-            contract = await call(client, "task", name=str(task.folder))
+            contract = await call(client, "task", task=str(task.folder))
             assert "doubled(" in contract["prototype"] and "__global__" in contract["baseline"]
 
             words = {"task": str(task.folder), "device": "virtual", "kernel": VECTOR}
@@ -126,10 +126,15 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
 
 STATES = ("queued", "running", "done")
 FAILURES: list[tuple[str, dict[str, Any], str]] = [
-    ("task", {"name": "nope"}, "no task 'nope'"),
+    ("task", {"task": "nope"}, "no task 'nope'"),
     ("evaluate", {"task": "nope", "kernel": "x"}, "no task 'nope'"),
+    ("evaluate", {}, "task: it is missing; kernel: it is missing (exit code 2)"),
     ("evaluation", {"job": "nope"}, "no evaluation 'nope' here: begin one (exit code 2)"),
-    ("mailbox_next", {"folder": "/no/such/box"}, "a run makes it with --models mailbox:"),
+    (
+        "mailbox_next",
+        {"folder": "/no/box", "wait_s": 0},
+        "a run makes it with --models mailbox:",
+    ),
     ("transcript", {"path": "/etc/hostname"}, "not a transcript"),
     ("runs", {"folder": "/no/such/folder"}, "is not a folder: name one that holds runs"),
 ]
@@ -153,8 +158,8 @@ def test_a_client_that_vanishes_leaves_nothing_running(task_folder: Path, how: s
         client.send_signal(signal.SIGKILL)
     else:
         client.stdin.close()
-    client.wait(timeout=60)
-    deadline = time.monotonic() + 60
+    client.wait(timeout=900)
+    deadline = time.monotonic() + 900
     while alive(pid):
         assert time.monotonic() < deadline, "the server is still there"
         time.sleep(0.05)

@@ -10,7 +10,6 @@ from pydantic import SecretStr
 
 from astra_chat.models.openai_errors import (
     LONGEST_WORDS,
-    NoAnswer,
     asked_wait_s,
     explained,
     in_short,
@@ -20,6 +19,7 @@ from astra_chat.models.openai_errors import (
     without_key,
 )
 from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
+from astra_chat.models.server_error import NoAnswer
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 # Whichever HTTP library this version of the SDK stands on.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.models.openai_options import OPENAI_URL, OpenAIOptions, key_of, options_of
+from astra_chat.models.openai_options import OpenAIOptions, key_of, options_of
+from astra_chat.models.providers import PROVIDERS
 from astra_chat.models.spec import ModelSpec
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
@@ -21,7 +22,7 @@ def options(**given: str) -> OpenAIOptions:
 
 def test_words_become_values() -> None:
     found = options(reasoning_effort="low", max_completion_tokens="100", temperature="0.5")
-    assert found.model == "some-model" and found.base_url == OPENAI_URL
+    assert found.model == "some-model" and found.base_url == PROVIDERS["openai"].base_url
     assert found.wire() == {
         "reasoning_effort": "low",
         "max_completion_tokens": 100,
@@ -33,7 +34,10 @@ def test_words_become_values() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"reasoning_efort": "high"}, "coder: there is no option 'reasoning_efort'; there is base"),
+        (
+            {"reasoning_efort": "high"},
+            "coder: there is no option 'reasoning_efort'; did you mean",
+        ),
         ({"max_completion_token": "9"}, "no option 'max_completion_token'"),
         ({"api_key": "secret"}, "no option 'api_key'"),
         ({"tries": "0"}, "tries: "),

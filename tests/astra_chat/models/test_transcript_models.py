@@ -81,7 +81,7 @@ def test_it_foretells_what_was_found(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("transcript", "has no transcript.jsonl.gz: name a transcript, transcript:FILE"),
+        ("transcript", "has no transcript.jsonl.xz: name a transcript, transcript:FILE"),
         ("transcript:none.jsonl", "cannot read"),
         ("transcript:{path},reasoning_effort=high", "takes no options"),
         ("transcript:a.jsonl,coder=transcript:b.jsonl", "takes one transcript"),
@@ -106,7 +106,7 @@ def test_beside_other_models(task: Task, path: Path) -> None:
 def test_a_task_may_have_a_recorded_run_of_its_own(task: Task, path: Path, tmp_path: Path) -> None:
     asked = RunOptions()
     assert by_default(task, asked).models == "scripted"
-    (task.folder / TRANSCRIPT).write_bytes(gzip.compress(path.read_bytes()))
+    (task.folder / "transcript.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
     assert by_default(task, asked) == asked.model_copy(update={"models": "transcript"})
     other = (RunOptions.given(strategy="beam:2"), RunOptions.given(tier="paper"))
     assert [by_default(task, one).models for one in other] == ["scripted", "scripted"]

@@ -28,7 +28,9 @@ def test_a_measured_run(measured: RunPage) -> None:
     assert sum(count for _, count in measured.outcomes) == len(measured.candidates) == 6
     assert len(measured.errors) < 6, "one did not build"
     assert any(error.correct is None for error in measured.errors), "one is wrong"
-    assert measured.made_by and any("merge" in line for line in measured.winner)
+    ratios = [gain.ratio for gain in measured.gains]
+    assert ratios == sorted(ratios, reverse=True) and ratios[0] > 1.1
+    assert any("merge" in line for line in measured.winner)
     names = [name for name, _ in measured.environment]
     assert {"started (UTC)", "device", "task", "options"} <= set(names)
 

@@ -112,18 +112,18 @@ def test_a_run_of_one_agent_has_rounds_too(task: Task, tmp_path: Path, rounds: i
     if rounds < 2:
         found = branch(task, path, rounds, tmp_path / "branch")
         assert story(found.transcript) == story(path)
-    with pytest.raises(BadInput, match="no finished round 3"):
+    with pytest.raises(BadInput, match="--from 3:"):
         branched(path, 3)
 
 
 @pytest.mark.parametrize("rounds", [-1, 3, 99])
 def test_a_round_that_is_not_there(path: Path, rounds: int) -> None:
-    with pytest.raises(BadInput, match=f"no finished round {rounds}"):
+    with pytest.raises(BadInput, match=f"--from {rounds}:"):
         branched(path, rounds)
 
 
 def test_a_round_that_is_not_finished(path: Path) -> None:
-    with pytest.raises(BadInput, match="no finished round 1: rounds 0 to 0 are"):
+    with pytest.raises(BadInput, match=r"--from 1: .* has finished rounds 0"):
         branched(cut(path, 8), 1)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +78,19 @@ def test_what_is_no_file(tmp_path: Path) -> None:
             read_lines(tmp_path / name)
 
 
-def test_a_compressed_file_is_bounded_as_it_unpacks(tmp_path: Path, monkeypatch: Any) -> None:
-    path, data = tmp_path / "f.jsonl.gz", b"first\nsecond\nhalf"
-    path.write_bytes(packed := gzip.compress(data))
+@pytest.mark.parametrize(("end", "compress"), [("gz", gzip.compress), ("xz", lzma.compress)])
+def test_a_compressed_file_is_bounded_as_it_unpacks(
+    tmp_path: Path, monkeypatch: Any, end: str, compress: Callable[[bytes], bytes]
+) -> None:
+    path, data = tmp_path / f"f.jsonl.{end}", b"first\nsecond\nhalf"
+    path.write_bytes(packed := compress(data))
     found = read_lines(path)
     assert (found.texts, found.torn, found.size) == ([b"first", b"second"], True, 13)
     for damaged in (packed[:-9], data, packed[:12] + bytes(9) + packed[21:]):
         path.write_bytes(damaged)
         with pytest.raises(BadInput, match="cannot unpack"):
             read_lines(path)
-    path.write_bytes(gzip.compress(b"0123456789\n" * 1000))
+    path.write_bytes(compress(b"0123456789\n" * 1000))
     monkeypatch.setattr(lines, "MAX_FILE_BYTES", 1000)
     with pytest.raises(BadInput, match=r"line 91: unpacked, the file exceeds 1,000 bytes"):
         read_lines(path)

@@ -58,7 +58,13 @@ def test_given_options_take_the_place_of_recorded_ones() -> None:
 def test_the_limits_are_those_of_the_options() -> None:
     options = RunOptions(rounds=3, repairs=1, confirmations=2, patience=4, approval="ask")
     assert options.limits == Limits(
-        rounds=3, repairs=1, confirmations=2, mutants=12, patience=4, approval=True
+        rounds=3,
+        repairs=1,
+        confirmations=2,
+        winner_repairs=2,
+        mutants=12,
+        patience=4,
+        approval=True,
     )
     assert not RunOptions().limits.approval
 
@@ -69,7 +75,7 @@ def test_the_limits_are_those_of_the_options() -> None:
         ({"rounds": 0}, "--rounds 0: input should be greater than or equal to 1"),
         ({"mutants": -1}, "--mutants -1: input should be"),
         ({"tier": "today"}, "--baseline today: input should be 'sglang' or 'paper'"),
-        ({"stop_at_percent": 101.0}, "--stop-at 101.0: input should be less than or equal to 100"),
+        ({"stop_at_percent": 101.0}, "--stop-at 101.0: it should be less than or equal to 100"),
         ({"strategy": "greedy"}, "--strategy greedy: use best, paper"),
         ({"models": "a\nb"}, "--models a"),
         ({"models": "a" * 10_001}, "--models aaa"),

@@ -25,6 +25,15 @@ def test_nothing_is_overwritten(tmp_path: Path, name: str) -> None:
         require_room(tmp_path)
 
 
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mailbox").mkdir()
+    (tmp_path / "log").touch()
+    require_room(tmp_path)
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(BadInput, match="holds other files, such as notes"):
+        require_room(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["best.cu", "best", "best/entry.so", ".best.cu.part"])
 def test_links_where_a_run_writes(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)

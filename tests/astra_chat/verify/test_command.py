@@ -23,7 +23,7 @@ def test_a_table_says_which_claims_stand() -> None:
     result = command("verify", VIRTUAL)
     assert result.exit_code == 0
     assert "hidden cases follow from the seed" in result.stdout
-    assert "191 of 192 claims stand" in result.stdout
+    assert "191 of 192 claims confirmed" in result.stdout
     assert command("verify", VIRTUAL, "--strict").exit_code == 1
 
 

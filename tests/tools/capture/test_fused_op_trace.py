@@ -60,7 +60,7 @@ def test_a_trace_gives_a_bench_list(tmp_path: Path) -> None:
     path, folder = tmp_path / "trace.json", tmp_path / "silu"
     record = {**RECORD, "tensor_args": RECORD["tensor_args"][:1]}
     path.write_text(json.dumps([record, record]))
-    shutil.copytree(BUILTIN / "silu_and_mul", folder, ignore=shutil.ignore_patterns("*.gz"))
+    shutil.copytree(BUILTIN / "silu_and_mul", folder, ignore=shutil.ignore_patterns("*.xz"))
     refresh(folder, read_any(path))
     ((case, weight),) = load_task(folder).bench
     assert (case.dims, weight) == ({"tokens": 16, "d": 4096}, 2)

@@ -20,7 +20,7 @@ ROW = (HEADS + 2 * KV) * SIZE
 
 def task(folder: Path, name: str) -> Path:
     copy = folder / name
-    shutil.copytree(BUILTIN / name, copy, ignore=shutil.ignore_patterns("*.gz", "script"))
+    shutil.copytree(BUILTIN / name, copy, ignore=shutil.ignore_patterns("*.xz", "script"))
     return copy
 
 
@@ -101,7 +101,7 @@ def test_calls_that_are_no_case_are_said_and_the_others_taken(tmp_path: Path) ->
     done = refresh(folder, calls(rotary(1, 6), mixed))
     assert done.share == 0.6
     (line,) = done.lines
-    assert line.startswith("4 calls are no case of the contract: 'key' is float32") and "T" in line
+    assert line.startswith("outside the contract: 4 calls: 'key' is float32") and "T" in line
 
 
 def test_what_calls_do_beyond_the_contract_is_said(tmp_path: Path) -> None:

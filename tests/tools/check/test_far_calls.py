@@ -120,6 +120,7 @@ def test_a_kernel_that_no_shared_call_launches_gets_one_of_its_own() -> None:
         assert type(found) is (fault or type(None)), found
 
 
+@pytest.mark.second_tier
 def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
     task = find_task("rope_and_kv_write")
     old = "  const int64_t slot = cache_loc[token];\n"
@@ -137,6 +138,7 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
         assert found is None or "never written: k_cache (64 of 64 elements)" in describe(found)
 
 
+@pytest.mark.second_tier
 def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -23,8 +23,8 @@ def test_a_case_that_kills_none_is_dropped_unless_nothing_can_be_said() -> None:
     assert SCORES.dropped == (OTHER,)
     assert (SCORES.lived, SCORES.new, SCORES.survivors) == (("b", "c"), ("b",), ("c",))
     assert SCORES.summary() == (
-        "the task's own cases kill 1 of 3 seeded bugs of the baseline; the 3 proposed ones kill 1"
-        " of the 2 surviving ones; 1 that kill none are not kept"
+        "the task's own cases detect 1 of 3 seeded bugs of the baseline; the 3 proposed ones"
+        " detect 1 of the 2 surviving ones; discarded: 1 case that detects none"
     )
 
 
@@ -33,14 +33,19 @@ def test_a_case_that_the_baseline_fails_is_not_kept() -> None:
     fails = CaseScore(case=THIRD, kills=(), unjudged="the baseline crashed", refused=True)
     scores = SCORES.model_copy(update={"cases": (*SCORES.cases[:2], fails)})
     assert scores.dropped == (OTHER, THIRD)
-    assert "; 1 that the baseline fails are not kept; 1 that kill none" in scores.summary()
+    assert "; discarded: 1 case that the baseline fails; 1 case that detects none" in str(
+        scores.summary()
+    )
     none = scores.model_copy(update={"mutants": (), "own": ()})
-    assert none.dropped == (THIRD,) and "all others are kept; 1 that the" in none.summary()
+    assert (
+        none.dropped == (THIRD,)
+        and "all other cases count; discarded: 1 case that the" in none.summary()
+    )
 
 
 def test_without_mutants_all_cases_are_kept() -> None:
     none = SCORES.model_copy(update={"mutants": (), "own": ()})
-    assert none.dropped == () and "all cases are kept" in none.summary()
+    assert none.dropped == () and "all cases count" in none.summary()
 
 
 def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
@@ -61,7 +66,7 @@ def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
     assert both.survivors == ("c", "0123: a") and both.harmless == ("0123: e",)
     assert [one.unjudged for one in both.cases] == ["", "", "too large"]
     assert "1 of 5 seeded bugs of the baseline and of 0123;" in both.summary()
-    assert both.summary().endswith("; 1 bugs that change no result are left out")
+    assert both.summary().endswith("; left out: 1 bug that changes no result")
     unjudged = together(SCORES.model_copy(update={"cases": other.cases}), other, "0123").cases[2]
     assert unjudged.unjudged == "the source itself fails it"
     assert CaseScores.model_validate_json(both.model_dump_json()) == both
@@ -71,7 +76,7 @@ def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
 def test_a_suite_names_what_it_misses() -> None:
     score = SuiteScore(mutants=("a", "b", "c"), own=("a",), drawn=("b",))
     assert score.lines() == [
-        "seeded bugs: the check cases kill 1 of 3",
-        "  killed by drawn cases only: b",
+        "seeded bugs: the check cases detect 1 of 3",
+        "  detected by drawn cases only: b",
         "  survived (possibly an equivalent mutant): c",
     ]

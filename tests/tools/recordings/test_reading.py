@@ -31,15 +31,17 @@ def archive(tmp_path: Path) -> Path:
 
 
 def test_a_file_a_compressed_one_and_a_member(tmp_path: Path, archive: Path) -> None:
-    plain, small = tmp_path / "x.jsonl", tmp_path / "x.jsonl.gz"
+    plain, small, smallest = (tmp_path / f"x.jsonl{end}" for end in ("", ".gz", ".xz"))
     plain.write_bytes(b"text")
     small.write_bytes(gzip.compress(b"text"))
-    assert read_recorded(plain) == read_recorded(small) == b"text"
+    smallest.write_bytes(lzma.compress(b"text"))
+    assert {read_recorded(path) for path in (plain, small, smallest)} == {b"text"}
     assert {name: read_recorded(archive / name) for name in names_in(archive)} == FILES
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "some.tar.xz",
         "x.jsonl",
         "x.jsonl.gz",
+        "x.jsonl.xz",
     ]
 
 

@@ -45,7 +45,7 @@ def peeking(input):
 
 def task(tmp_path: Path, reference: str) -> Task:
     folder = tmp_path / "silu"
-    shutil.copytree(BUILTIN / "silu_and_mul", folder, ignore=shutil.ignore_patterns("*.gz"))
+    shutil.copytree(BUILTIN / "silu_and_mul", folder, ignore=shutil.ignore_patterns("*.xz"))
     (folder / "reference.py").unlink()
     (folder / "acts.py").write_text(SILU)
     text = (folder / "task.toml").read_text()

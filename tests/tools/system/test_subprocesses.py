@@ -116,7 +116,7 @@ def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None
 
 
 def test_signal_names() -> None:
-    assert signal_name(-11) == "killed by SIGSEGV"
+    assert signal_name(-11).startswith("killed by SIGSEGV (")
     assert signal_name(3) == "exit status 3"
 
 

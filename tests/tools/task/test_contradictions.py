@@ -18,7 +18,7 @@ INT8 = CODES.replace('"T"', '"int8"')
 WRONG = [
     ('below = "blocks * block_size"', 'below = "blocks * block_size + 1"', "has .* entries"),
     ('below = "blocks * block_size", kind', 'below = "tokens - 1", kind', "it needs"),
-    ('"slots", none = -1', '"slots", none = 3', "3 is a legal number too"),
+    ('"slots", none = -1', '"slots", none = 3', "3 is a valid index too"),
     ('"slots", none', '"slots", from = -5000000000, none', "does not fit int32"),
     ('table = "cache"', 'table = "values"', "no argument is named 'values'"),
     ('strides = ["free", "free", 1]', 'strides = ["free", "head_size - 1", 1]', "steps over"),
@@ -30,7 +30,7 @@ WRONG = [
     (SHAPE, 'shape = ["tokens", "heads", "head_size *"]', "is no expression"),
     (SHAPE, 'shape = ["tokens * 576460752303423488", "heads", "head_size"]', "2\\^63"),
     ('flops = "tokens', 'flops = "rot_dim // (tokens - 1)', "divides by zero"),
-    ('"rot_dim % 2 == 0"', '"rot_dim > 500"', "no legal dims meet 'rot_dim > 500'"),
+    ('"rot_dim % 2 == 0"', '"rot_dim > 500"', "no valid dims meet 'rot_dim > 500'"),
     ('"rot_dim % 2 == 0"', '"rot % 2 == 0"', "'rot' in"),
     ('"rot_dim % 2 == 0"', '"rot_dim % 2"', "is no relation"),
     ("tokens = { min = 1, max = 16 }", "tokens = { min = 9, max = 8 }", "min 9 is more than max 8"),

@@ -121,7 +121,7 @@ def test_planted_numbers_are_legal_in_their_argument(tmp_path: Path) -> None:
     for legal in ({"key": (9e3, -2.5)}, {"bias": (7.5,)}, {"slot": (0.0, 31.0)}):
         task.require_legal(with_planted(**legal))
     for name, number in (("key", 2e4), ("bias", 8.5), ("slot", 32.0), ("slot", 1.5)):
-        with pytest.raises(ValueError, match="is not a legal value"):
+        with pytest.raises(ValueError, match="is not a valid value"):
             task.require_legal(with_planted(**{name: (number,)}))
     for name in ("scratch", "nothing"):
         with pytest.raises(ValueError, match="floats and indices that are read"):

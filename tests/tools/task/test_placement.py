@@ -133,7 +133,7 @@ def test_a_typed_case_is_read_or_refused_in_one_line() -> None:
     with pytest.raises(BadInput, match="names arguments as packed: this one names none") as error:
         read_case(find_task("silu_and_mul"), text)
     assert "\n" not in str(error.value)
-    with pytest.raises(BadInput, match="'rows', 'tensors'"):
+    with pytest.raises(BadInput, match="rows, tensors"):
         read_case(ROTARY, f'{{ {dims}, dtype = "bfloat16", packed = "interleaved" }}')
     assert read_case(ROTARY, f'{{ {dims}, dtype = "bfloat16", packed = false }}').packed == "apart"
 

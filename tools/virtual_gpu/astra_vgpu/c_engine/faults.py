@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from astra_vgpu.c_engine import layout
 from astra_vgpu.c_engine.program import Program
 from astra_vgpu.isa.bulk_copies import (
@@ -122,13 +124,11 @@ def fault_of(
 def uninitialized_of(
     program: Program, launch: Launch, memory: Memory, record: layout.UninitializedReads
 ) -> UninitializedReads:
-    match _SPACES[record.space]:
-        case "shared":
-            place = f"offset {record.address} of shared memory"
-        case "local":
-            place = absent(record.address)
-        case _:
-            place = memory.place(record.address)
+    places: dict[str, Callable[[], str]] = {
+        "shared": lambda: f"offset {record.address} of shared memory",
+        "local": lambda: absent(record.address),
+    }
+    place = places.get(_SPACES[record.space], lambda: memory.place(record.address))
     return uninitialized_read(
         program.instructions[record.instruction],
         (record.block, record.thread),
@@ -137,7 +137,7 @@ def uninitialized_of(
             str(machine.coordinates(record.thread, launch.block)),
         ),
         record.size,
-        place,
+        place(),
     )
 
 

@@ -56,7 +56,7 @@ def add_report_options(run: argparse.ArgumentParser) -> None:
         "--profile", action="store_true", help="print counters and estimated times by kernel"
     )
     run.add_argument(
-        "--keep-going", action="store_true", help="run on after a finding, and report all of them"
+        "--keep-going", action="store_true", help="continue after a finding, and report all"
     )
     run.add_argument("--suppressions", type=Path, metavar="FILE", help="findings to accept (TOML)")
     run.add_argument("--warnings-as-errors", action="store_true", help="exit code 1 for warnings")

@@ -1,0 +1,111 @@
+"""`astra-chat config`: what the settings files say, and changing them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from astra_chat import settings
+from astra_chat.cli.options import JsonOption
+from astra_chat.cli.setting_defaults import note_unread
+from astra_chat.options import settable
+from astra_chat.settings import Setting
+from astra_vgpu.ground.errors import BadInput
+
+SCHEMA = "astra-chat/config/1"
+app = typer.Typer(help="Show and change the settings: astra.toml.", no_args_is_help=False)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Option, by its name in Python.")]
+ProjectOption = Annotated[
+    bool, typer.Option("--project", help="The project's file, not the user's own.")
+]
+
+
+def register(main: typer.Typer) -> None:
+    main.add_typer(app, name="config")
+
+
+@app.callback(invoke_without_command=True)
+def config(context: typer.Context, as_json: JsonOption = False) -> None:
+    """Show the settings that hold, and which file says them. The command line wins over the
+    project's astra.toml, that over the user's own; Python and MCP read neither."""
+    if context.invoked_subcommand is None:
+        show(as_json)
+
+
+@app.command("list")
+def show(as_json: JsonOption = False) -> None:
+    """Show all settings, with the file that says them, or the default."""
+    found = settings.read_settings()
+    if as_json:
+        values = {name: _as_json(one) for name, one in found.items()}
+        print(json.dumps({"schema": SCHEMA, "settings": values}, indent=2))
+        return
+    note_unread()
+    for name, one in settable().items():
+        value, where = (found[name].value, str(found[name].file)) if name in found else ("", "")
+        usual = "" if name == "models" else one.option.default  # theirs depends on the task
+        default = "" if usual in (None, "") else f"{usual} "
+        print(f"{name:<9} {value}  ({where})" if where else f"{name:<9} {default}(default)")
+
+
+@app.command()
+def get(name: NameArgument) -> None:
+    """Print one setting; exit with 1 where no file says it."""
+    if name not in settable():
+        settings.from_text(name, "")
+    found = settings.read_settings().get(name)
+    if found is None:
+        raise typer.Exit(1)
+    print(found.value)
+
+
+@app.command("set")
+def put(
+    name: NameArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="As typed after its option.")],
+    project: ProjectOption = False,
+) -> None:
+    """Write one setting, into the user's own file or the project's."""
+    checked = settings.from_text(name, value)
+    if name == "models":
+        from astra_chat.models.spec import parse
+
+        if value.partition(":")[0] not in ("record", "auto", "replay"):
+            parse(value)
+    if name == "memory" and value != "off":  # typed as from here, read as from the file's folder
+        checked = str(Path(value).expanduser().absolute())
+    file = _target(project)
+    settings.write_setting(file, name, checked)
+    print(f"{name} = {checked}  ({file})")
+
+
+@app.command()
+def unset(name: NameArgument, project: ProjectOption = False) -> None:
+    """Take one setting out of the user's own file, or the project's."""
+    if name not in settable():
+        settings.from_text(name, "")
+    file = _target(project)
+    if not file.is_file() or name not in settings.read_file(file):
+        raise BadInput(f"{file} does not say {name}")
+    settings.write_setting(file, name, None)
+
+
+@app.command()
+def path() -> None:
+    """Print the files that are read, the stronger one last."""
+    found = settings.project_file()
+    for file in (settings.user_file(), *([found] if found else [])):
+        print(f"{file}{'' if file.is_file() else '  (not there)'}")
+
+
+def _target(project: bool) -> Path:
+    if not project:
+        return settings.user_file()
+    return settings.project_file() or settings.project_folders()[-1] / settings.FILE
+
+
+def _as_json(one: Setting) -> dict[str, Any]:
+    return {"value": one.value, "file": str(one.file)}

@@ -1,0 +1,287 @@
+"""Runs the commands of the documents' code blocks and writes down what came of each:
+
+    python -m lab.walk_docs walk PAGE... -o walked.json    # without PAGE all; adds to the file
+    python -m lab.walk_docs walk --only 'replay|report'    # the commands that match; others stay
+    python -m lab.walk_docs show walked.json > docs/walked.md
+
+A page's commands run in their order in a folder of the page's own, with this checkout's commands on
+the PATH. walk_docs.toml says what a page needs first, what stands in for a key, a GPU or a file of
+the reader's, and what is not run, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field, TypeAdapter
+
+from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import BadInput
+from lab.commands import one_line_errors
+from lab.doc_commands import ROOT, DocCommand, commands, pages
+
+RULES = Path(__file__).with_suffix(".toml")
+LIMIT_S = 180
+"""Seconds that a command may take; longer ones are left to another time."""
+TOOLS = {"astra-chat": "-m astra_chat", "astra-vgpu": "-m astra_vgpu",
+         "astra-vgpu-nvcc": "-m astra_vgpu nvcc", "python": ""}  # fmt: skip
+LATER = "left to another time"
+MOST_CHARACTERS = 400
+"""Of what a failed command printed."""
+
+
+class Rule(Value):
+    """How commands that match are walked."""
+
+    match: str
+    """A regular expression, searched in the command."""
+    skip: str = ""
+    """Why they are not run."""
+    run: str = ""
+    """What is run for them; "" for the command, with what `instead` replaces."""
+    note: str = ""
+    """What `run` leaves out or adds."""
+    exit: int = 0
+    """The exit code that the page promises."""
+    background: bool = False
+    """It runs until the page is done, and is interrupted then."""
+
+
+class PageRules(Value):
+    before: str = ""
+    """Bash that is run first."""
+    instead: dict[str, str] = Field(default_factory=dict)
+    """By regular expression what stands in for it."""
+    rule: tuple[Rule, ...] = ()
+
+
+class Walked(Value):
+    """One command of a page."""
+
+    command: str
+    state: str
+    """ok, failed, or not walked."""
+    seconds: float = 0
+    note: str = ""
+    """What was run for it; why it was not run; or what it printed last."""
+
+
+class WalkedPage(Value):
+    page: str
+    date: str
+    commands: tuple[Walked, ...]
+
+
+EMPTY = WalkedPage(page="", date="", commands=())
+
+
+@dataclass
+class Walk:
+    """One page's folder, and what its commands leave to those behind them."""
+
+    folder: Path
+    everywhere: PageRules
+    own: PageRules
+    limit_s: float
+    only: str = ""
+    """A regular expression: other commands are left as they are in the file."""
+    before: Mapping[str, Walked] = field(default_factory=dict)
+    """What the file has of the page, by command."""
+    exports: list[str] = field(default_factory=list)
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def page(self, found: Sequence[DocCommand]) -> Iterator[Walked]:
+        if self.own.before:
+            done, seconds, said = self._run(self.own.before, "bash")
+            if done != 0:
+                yield Walked(command="(before)", state="failed", seconds=seconds, note=said)
+        for one in found:
+            yield self._command(one)
+        for process in self.running:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=60)
+
+    def _rule(self, one: DocCommand) -> Rule | None:
+        rules = (*self.own.rule, *self.everywhere.rule)
+        return next((rule for rule in rules if re.search(rule.match, one.text)), None)
+
+    def _command(self, one: DocCommand) -> Walked:
+        rule = self._rule(one) or Rule(match="")
+        if self.only and not re.search(self.only, one.text) and not rule.skip:
+            left = Walked(command=one.title, state="not walked", note=LATER)
+            return self.before.get(one.title, left)
+        if rule.skip:
+            return Walked(command=one.title, state="not walked", note=rule.skip)
+        text = rule.run or self._with_stand_ins(one.text)
+        if one.text.startswith("export "):
+            self.exports.append(text)
+        if rule.background:
+            self.running.append(self._start(text, one.language, subprocess.DEVNULL))
+            return Walked(command=one.title, state="ok", note="in the background")
+        code, seconds, said = self._run(text, one.language)
+        if code is None:
+            note = f"takes longer than {self.limit_s:g} s"
+            return Walked(command=one.title, state="not walked", seconds=seconds, note=note)
+        as_this = "" if text == one.text else rule.note or f"as: {' '.join(text.split())}"
+        if code != rule.exit:
+            note = f"exit code {code}: {said[-MOST_CHARACTERS:]}"
+            return Walked(command=one.title, state="failed", seconds=seconds, note=note)
+        return Walked(command=one.title, state="ok", seconds=seconds, note=as_this)
+
+    def _with_stand_ins(self, text: str) -> str:
+        for pattern, stand_in in (self.own.instead | self.everywhere.instead).items():
+            text = re.sub(pattern, stand_in, text)
+        return text
+
+    def _start(self, text: str, language: str, out: int) -> subprocess.Popen[bytes]:
+        shell = "\n".join([*self.exports, text])
+        words = ["bash", "-e", "-c", shell] if language == "bash" else [sys.executable, "-c", text]
+        return subprocess.Popen(
+            words,
+            cwd=self.folder,
+            env=environment(self.folder.parent / "bin"),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT if out != subprocess.DEVNULL else out,
+            start_new_session=True,
+        )
+
+    def _run(self, text: str, language: str) -> tuple[int | None, float, str]:
+        """Exit code (None: it took too long), seconds, and what was printed."""
+        started = time.monotonic()
+        process = self._start(text, language, subprocess.PIPE)
+        try:
+            said, _ = process.communicate(timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None, time.monotonic() - started, ""
+        words = " ".join(said.decode(errors="replace").split())
+        return process.returncode, time.monotonic() - started, words
+
+
+def environment(tools: Path) -> dict[str, str]:
+    """This checkout's commands first on the PATH."""
+    paths = f"{ROOT}{os.pathsep}{ROOT / 'tools/virtual_gpu'}"
+    path = f"{tools}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": paths, "ROOT": str(ROOT), "COLUMNS": "100"}
+
+
+def walk_docs_rules() -> dict[str, PageRules]:
+    """The rules by page, and those of all pages."""
+    return TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
+
+
+def walk(page: str, given: argparse.Namespace) -> WalkedPage:
+    rules = walk_docs_rules()
+    found = list(commands(page, (ROOT / page).read_text()))
+    with tempfile.TemporaryDirectory() as name:
+        tools, folder = Path(name, "bin"), Path(name, "work")
+        for each in (tools, folder):
+            each.mkdir()
+        for tool, more in TOOLS.items():
+            (tools / tool).write_text(f'#!/bin/sh\nexec "{sys.executable}" {more} "$@"\n')
+            (tools / tool).chmod(0o755)
+        for shared in ("transcripts/examples", "transcripts/recorded.tar.xz"):
+            (folder / shared).parent.mkdir(exist_ok=True)
+            (folder / shared).symlink_to(ROOT / shared)
+        own, everywhere = rules.get(page, PageRules()), rules["everywhere"]
+        before = {one.command: one for one in _read(given.out).get(page, EMPTY).commands}
+        one = Walk(folder, everywhere, own, given.limit_s, given.only, before)
+        some = tuple(one.page(found))
+    return WalkedPage(page=page, date=datetime.date.today().isoformat(), commands=some)
+
+
+def document(walked: Sequence[WalkedPage]) -> str:
+    """docs/walked.md."""
+    every = [one for page in walked for one in page.commands]
+    counts = ", ".join(
+        f"{sum(one.state == state for one in every)} {state}"
+        for state in ("ok", "failed", "not walked")
+    )
+    parts = [
+        "# Commands of the documentation, run",
+        f"Written by `python -m lab.walk_docs`, which takes the commands from the pages: {counts}."
+        f" On {os.cpu_count()} cores, without a GPU and a key. Brackets say what was run instead,"
+        " or why a command was not run; lab/walk_docs.toml has these rules.",
+    ]
+    for page in walked:
+        lines = [_line(one) for one in page.commands]
+        parts += [f"## {page.page}, {page.date}", "\n".join(["```text", *lines, "```"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(one: Walked) -> str:
+    state = f"{one.state} {one.seconds:.0f} s" if one.state == "ok" and one.seconds else one.state
+    return f"{state:12} {one.command}" + (f"   [{one.note}]" if one.note else "")
+
+
+def _walk(given: argparse.Namespace) -> None:
+    known = pages()
+    if unknown := [page for page in given.pages if page not in known]:
+        raise BadInput(f"{unknown[0]} is no page: one of {', '.join(known)}")
+    if not shutil.which("bash"):
+        raise BadInput("bash is missing")
+    for page in given.pages or known:
+        if not list(commands(page, (ROOT / page).read_text())):
+            continue
+        done = walk(page, given)
+        for one in done.commands:
+            print(f"{page}: {_line(one)}", flush=True)
+        found = _read(given.out) | {page: done}
+        given.out.write_text(json.dumps([one.model_dump() for one in found.values()], indent=1))
+
+
+def _read(path: Path) -> dict[str, WalkedPage]:
+    """What a file has, by page."""
+    pages_of = TypeAdapter(tuple[WalkedPage, ...])
+    found = pages_of.validate_json(path.read_bytes()) if path.exists() else ()
+    return {one.page: one for one in found}
+
+
+@one_line_errors()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m lab.walk_docs")
+    ways = parser.add_subparsers(required=True)
+    walking = ways.add_parser("walk")
+    walking.add_argument("pages", nargs="*", metavar="PAGE")
+    walking.add_argument("-o", dest="out", type=Path, default=Path("walked.json"))
+    walking.add_argument("--only", default="", metavar="REGEX")
+    walking.add_argument("--limit-s", type=float, default=LIMIT_S)
+    walking.set_defaults(do=_walk)
+    showing = ways.add_parser("show")
+    showing.add_argument("file", type=Path)
+    showing.set_defaults(do=_show)
+    given = parser.parse_args()
+    given.do(given)
+
+
+def _show(given: argparse.Namespace) -> None:
+    found = _read(given.file)
+    every = [found.get(page) or _not_yet(page) for page in pages()]
+    print(document([page for page in every if page.commands]), end="")
+
+
+def _not_yet(page: str) -> WalkedPage:
+    """A page that the file does not have."""
+    titles = [one.title for one in commands(page, (ROOT / page).read_text())]
+    left = tuple(Walked(command=title, state="not walked", note=LATER) for title in titles)
+    return WalkedPage(page=page, date="not yet", commands=left)
+
+
+if __name__ == "__main__":
+    main()
