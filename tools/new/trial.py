@@ -70,7 +70,8 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if isinstance(seen, str) and _MISSING in seen:
             project = replace(project, defines=(*project.defines, UNCALLED))
             seen = trial.seen(roomy, project)
-        if isinstance(seen, _Seen) and any(call.strayed for call in seen.calls):
+        strayed = isinstance(seen, _Seen) and any(call.strayed for call in seen.calls)
+        if strayed and draft.binding:
             draft, roomy = _on_default_stream(draft), _on_default_stream(roomy)
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
