@@ -66,9 +66,21 @@ def launcher_text(task: Task) -> str:
 def inputs_text(task: Task) -> str:
     """`make_inputs` of reference.py with what it names of the file: which arguments a value family
     fills. "" where that is longer than MOST_INPUTS characters."""
+    return _function_text(task, "make_inputs")
+
+
+def accept_text(task: Task) -> str:
+    """`accept` of reference.py, which judges results of which several are right; "" where the task
+    judges none by it, or it is longer than MOST_INPUTS characters."""
+    asked = any(arg.judged is not None and arg.judged.by == "accept" for arg in task.args)
+    return _function_text(task, "accept") if asked else ""
+
+
+def _function_text(task: Task, name: str) -> str:
+    """A function of reference.py with what it names of the file."""
     source = task.reference_text
     named = {name: node for node in ast.parse(source).body for name in _defined(node)}
-    wanted, seen = ["make_inputs"], set[str]()
+    wanted, seen = [name], set[str]()
     while wanted:
         node = named.get(name := wanted.pop())
         if node is not None and name not in seen:

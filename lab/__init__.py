@@ -15,6 +15,7 @@ soak                how often the judge rejects a correct kernel
 planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
 same_machine_code   kernels built the judge's two ways: the same machine code
+gate_rates          how often a gate is wrong: false alarms, losses missed
 between_evaluations how far one kernel's ratios differ from one evaluation to the next
 
 Scripted runs and their page:
@@ -42,12 +43,15 @@ measure_regret      the tuner beside an exhaustive measurement
 regret              what it found, and the table
 tuning_spaces       the spaces that it studies
 compare_strategies  search strategies on equal budgets
+memory_ablation     whether a memory of other tasks helps; not run yet
 random_models       models that draw kernels at random, for it
 
 Shared, and folders:
 transcript_schema   transcripts/schema.json from the types
 recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
+walk_docs           docs/walked.md: the commands of the documentation, run
+doc_commands        the commands of its pages
 baselines/          SGLang's and FlashInfer's kernels beside ours
 virtual_gpu/        the virtual GPU: speed, numerics, fuzzing; its estimate calibrated and validated
 """

@@ -8,17 +8,10 @@ from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Refused, Timed, Unsafe, Wrong, candidate_id
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.summary import RunSummary, Speed
+from astra_chat.transcript.summary import fastest
 from astra_chat.transcript.turns import texts
 
-
-def fastest(summary: RunSummary) -> Speed | None:
-    """The winner; where there is none, the correct candidate with the highest ratio."""
-    if summary.best:
-        return summary.best
-    attempts = [one for found in summary.rounds for one in found.attempts if not one.failed]
-    speeds = [one.speed for one in attempts if one.speed]
-    return max(speeds, key=lambda one: one.ratio, default=None)
+__all__ = ["fastest", "settled", "source_of", "verdict_of"]
 
 
 def source_of(path: Path, candidate: str) -> str:

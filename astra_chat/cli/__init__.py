@@ -4,10 +4,12 @@ main     the application: every command by name
 run      begin or continue a run
 approve  decide for a run that waits
 judge    check, time, profile
+gate     a changed kernel beside the old one, for CI
 judge_jobs  judge work: jobs of runs on other machines
 advance  resume the runs whose results are there
 campaign  many runs by one file
 models   models check
+memory   the cards of confirmed runs: added, listed, shown
 config   the settings files: shown and changed
 setting_defaults  how commands take settings
 mailbox  the questions of runs with a mailbox, and their answers

@@ -46,8 +46,10 @@ class _How(NamedTuple):
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
         """What was given, by the options' names."""
-        names = ("--op", "--calls", "--calls-of", "--map", "--reference", "-I", "--root", "-D")
-        names += ("--launcher",)
+        names = (
+            *("--op", "--calls", "--calls-of", "--map", "--reference"),
+            *("-I", "--root", "-D", "--launcher"),
+        )
         lists = [one if isinstance(one, list) else [one] for one in self]
         return {
             name: tuple(map(str, given))

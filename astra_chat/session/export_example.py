@@ -30,6 +30,14 @@ def example_source(task: Task) -> str:
     )
 
 
+def input_lines(task: Task, case: Case) -> list[str]:
+    """Python that puts the tensors of a case into `tensors`, by name. It reads `generator`,
+    `device`, `made` and the empty `INDICES`."""
+    present = [arg for arg in task.args if arg.present(case)]
+    lines = [line for arg in present if arg.index for line in _indices(arg, case).splitlines()]
+    return lines + [line for arg in present for line in _tensor(arg, case).splitlines()]
+
+
 def call_arguments(task: Task) -> str:
     """What the module's function is called with on that case, in `tensors`, as Python."""
     return ", ".join(_arguments(task, task.bench[0][0]))

@@ -124,6 +124,15 @@ class RunSummary(Value):
     """None: the run was killed before its end."""
 
 
+def fastest(summary: RunSummary) -> Speed | None:
+    """The winner; where there is none, the correct candidate with the highest ratio."""
+    if summary.best:
+        return summary.best
+    attempts = [one for found in summary.rounds for one in found.attempts if not one.failed]
+    speeds = [one.speed for one in attempts if one.speed]
+    return max(speeds, key=lambda one: one.ratio, default=None)
+
+
 def summarize(records: Sequence[Record]) -> RunSummary:
     """The summary of a transcript's records; the first holds the header."""
     header, last = records[0].event, records[-1]

@@ -314,30 +314,43 @@ class _Binding:
         return max([widest, *(dim.multiple_of_bytes for dim in task.dims.values())])
 
 
-def _solutions(task: Task, spelled: Callable[[str], str]) -> tuple[list[str], list[str]]:
-    """Dims that no shape gives, which the caller has to, and C++ that computes the others."""
+def dim_sources(task: Task) -> list[tuple[str, str, int | None, list[str]]]:
+    """How each dim follows from a call: the argument, the axis whose extent is a multiple of it,
+    and the other factors. Where no shape gives a dim it is an argument: the axis is None."""
     axes = [
-        (arg, axis, extent, product)
+        (arg, axis, product)
         for arg in task.args
         if not arg.optional
         for axis, extent in enumerate(arg.shape)
         if (product := factors(extent)) is not None
     ]
-    given, lines, known = list[str](), list[str](), set[str]()
+    found, known = list[tuple[str, str, int | None, list[str]]](), set[str]()
     while missing := [name for name in task.dims if name not in known]:
-        for arg, axis, extent, product in axes:
+        for arg, axis, product in axes:
             unknown = [name for name in product if name in task.dims and name not in known]
             if len(unknown) == 1:
-                rest = [cpp(name, spelled) for name in product if name != unknown[0]]
-                lines.append(
-                    f"const int64_t dim_{unknown[0]} = divided({arg.name}, {axis},"
-                    f' {"*".join(rest) or "1"}, "{arg.name}", "{extent}");'
-                )
-                known.add(unknown[0])
+                others = [name for name in product if name != unknown[0]]
+                found.append((unknown[0], arg.name, axis, others))
                 break
         else:
-            given.append(missing[0])
-            known.add(missing[0])
+            found.append((missing[0], missing[0], None, []))
+        known.add(found[-1][0])
+    return found
+
+
+def _solutions(task: Task, spelled: Callable[[str], str]) -> tuple[list[str], list[str]]:
+    """Dims that no shape gives, which the caller has to, and C++ that computes the others."""
+    extents = {arg.name: arg.shape for arg in task.args}
+    given, lines = list[str](), list[str]()
+    for dim, arg, axis, others in dim_sources(task):
+        if axis is None:
+            given.append(dim)
+            continue
+        rest = "*".join(cpp(name, spelled) for name in others) or "1"
+        lines.append(
+            f"const int64_t dim_{dim} = divided({arg}, {axis}, {rest},"
+            f' "{arg}", "{extents[arg][axis]}");'
+        )
     return given, lines
 
 

@@ -302,8 +302,8 @@ def _tensor(
         )
     dtype = letters.get(kind) or dtype_named(kind)
     if kind == "void":
-        named = (dtype_named(word) for word in alike.elements)
-        dtype = next((d for d in named if d), "T")
+        dtypes = (dtype_named(word) for word in alike.elements)
+        dtype = next((d for d in dtypes if d), "T")
     access, doubt = _access(parameter, alike)
     doubts = [doubt, "" if dtype else f"{kind} is no dtype of a contract: these are its bytes"]
     name, told = tensor_name(parameter.name), tuple(one for one in doubts if one)

@@ -1,0 +1,61 @@
+"""`astra-chat gate`: may a changed kernel go in?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Unpack
+
+import typer
+
+from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.cli.kernel_text import text_of
+from astra_chat.cli.options import JsonOption, TaskArgument, options
+from astra_chat.options import JudgeOptions
+
+OldArgument = Annotated[Path, typer.Argument(metavar="OLD", help="The kernel as it was.")]
+NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="The changed kernel.")]
+JunitOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit's XML.")
+]
+SarifOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the findings as SARIF.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="For CI: is a changed kernel wrong, or slower than it was?")(gate)
+
+
+@options(JudgeOptions, "device gpu cases trust engine seed junit sarif as_json")
+def gate(
+    task: TaskArgument,
+    old: OldArgument,
+    new: NewArgument,
+    junit: JunitOption = None,
+    sarif: SarifOption = None,
+    as_json: JsonOption = False,
+    **judging: Unpack[JudgeOptions],
+) -> None:
+    """Judge NEW beside OLD, and exit with 1 if it is not correct or slower.
+
+    On a GPU a loss is measured twice, the second time on fresh inputs, and counts where both show
+    it. On the virtual GPU times are estimated, and the result is the same each time.
+    """
+    from astra_chat.display.work_progress import work_progress
+    from astra_chat.judging.gate import gate as gated
+    from astra_chat.judging.gate_files import junit as junit_file
+    from astra_chat.judging.gate_files import sarif as sarif_file
+    from astra_chat.tools.system.whole_file import write_whole
+    from astra_chat.tools.text import plain
+
+    with work_progress(as_json) as tell:
+        report = gated(task, text_of(old), text_of(new), on_progress=tell, **judging)
+    for path, text in ((junit, junit_file), (sarif, sarif_file)):
+        if path:
+            write_whole(path, text(report, new.as_posix()))
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        print("\n".join(plain(line) for line in f"{report.verdict}: {report.why}".splitlines()))
+    if not report.passed:
+        raise typer.Exit(CHECK_FAILED)

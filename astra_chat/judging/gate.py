@@ -1,0 +1,98 @@
+"""A new kernel beside the old one: may the change go in? One rule for the command line, Python and
+a CI job."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, Unpack
+
+from pydantic import ConfigDict, Field
+
+from astra_chat.judging.opening import open_judge
+from astra_chat.options import JudgeOptions
+from astra_chat.tools.descriptions import describe
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.progress import Progress
+from astra_chat.tools.task.folder import TRANSCRIPTS, find_task
+from astra_chat.tools.task.tiers import TIER_FILES
+from astra_chat.tools.timing.regression import Loss, losses
+from astra_chat.tools.types import Timed, Value, sha256_of
+
+TIER = "sglang"
+
+
+class GateReport(Value):
+    """What a gate found."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/gate/1"] = Field("astra-chat/gate/1", alias="schema")
+    task: str
+    passed: bool
+    verdict: Literal["faster", "no difference", "slower", "failed"]
+    """failed: it is not correct, or could not be judged."""
+    why: str
+    losses: tuple[Loss, ...]
+    """Where it is slower; after a second measurement, where both say so."""
+    evaluation: Evaluation
+    """The first evaluation of the new kernel, with the old one as its baseline."""
+
+
+def gate(
+    task: str | Path,
+    old: str,
+    new: str,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    **options: Unpack[JudgeOptions],
+) -> GateReport:
+    """Judge the source `new` with the source `old` as its baseline.
+
+    On the virtual GPU nothing is left to chance: without a seed, one of both texts is taken. Raises
+    BadInput, for an old kernel too that is not correct, and MissingDependency.
+    """
+    options["baseline"] = TIER
+    if options.get("device") == "virtual" and not options.get("seed"):
+        options["seed"] = sha256_of(f"{old}\0{new}")[:32]
+    with (
+        _with_baseline(task, old) as folder,
+        open_judge(folder, on_progress=on_progress, **options) as judge,
+    ):
+        first = judge.evaluate(new)
+        found = losses(first, lambda: judge.evaluate(new, fresh_seeds=True))
+        name = judge.task.name
+    return _report(name, first, found)
+
+
+def _report(task: str, first: Evaluation, found: tuple[Loss, ...]) -> GateReport:
+    timed = first.outcome
+    if not isinstance(timed, Timed):
+        verdict, why = "failed", describe(timed)
+    elif found:
+        verdict, why = "slower", "; ".join(loss.words for loss in found)
+    else:
+        verdict = "faster" if timed.verdict == "accepted" else "no difference"
+        why = f"{timed.basis} {timed.ratio:.3f}x the old kernel's speed: {timed.why}"
+    return GateReport(
+        schema="astra-chat/gate/1",
+        task=task,
+        passed=verdict in ("faster", "no difference"),
+        verdict=verdict,
+        why=why,
+        losses=found,
+        evaluation=first,
+    )
+
+
+@contextmanager
+def _with_baseline(task: str | Path, old: str) -> Iterator[Path]:
+    """A copy of the task's folder whose baseline is another kernel."""
+    folder = find_task(str(task)).folder
+    with tempfile.TemporaryDirectory(prefix="astra-gate-") as name:
+        copy = Path(name) / folder.name
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(*TRANSCRIPTS, "__pycache__"))
+        (copy / TIER_FILES[TIER]).write_text(old)
+        yield copy

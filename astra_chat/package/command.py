@@ -1,0 +1,152 @@
+"""`astra-chat package`: winners of recorded runs, ready to be used elsewhere."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from astra_chat.package.winners import Winner
+
+
+class Target(Enum):
+    FILES = "files"
+    SGLANG = "sglang"
+    VLLM = "vllm"
+    SGLANG_PR = "sglang-pr"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Winners of runs as files, as a plugin of an engine, or for upstream.")(
+        package
+    )
+
+
+def package(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN",
+            help="Runs' folders, transcripts, evaluations of --json; with --check the package.",
+        ),
+    ],
+    target: Annotated[
+        Target | None,
+        typer.Option(
+            "--for",
+            help="files: modules of tvm-ffi and PyTorch; sglang, vllm: a plugin; sglang-pr: files"
+            " of a change to SGLang.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The new folder.")
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="SM", help="GPU to build for: sm_90; default: the runs'.")
+    ] = None,
+    proof: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--proof", metavar="FILE", help="What --prove wrote, for a plugin; one for each GPU."
+        ),
+    ] = None,
+    prove: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Start the engine with the winners and write what it ran."
+        ),
+    ] = None,
+    engine_command: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="For --prove: the command that starts the engine."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0, metavar="S", help="For --prove: most seconds; 0: no limit.")
+    ] = 0.0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what a package hooks in the installed engine.")
+    ] = False,
+    python: Annotated[
+        Path | None,
+        typer.Option(metavar="PYTHON", help="For --check: the engine's Python; default: this one."),
+    ] = None,
+) -> None:
+    """Package the winner of each RUN's task: the fastest, where several have one.
+
+    A plugin ships only operators whose kernels were seen in the CUDA graphs of that engine on a GPU
+    (--prove, then --proof).
+    """
+    from astra_vgpu.ground.errors import BadInput
+
+    if check:
+        from astra_chat.package.checking import check_installed
+
+        if len(runs) != 1 or target or out:
+            raise BadInput("--check takes the folder or wheel of one package, and no --for and -o")
+        if code := check_installed(runs[0], python):
+            raise typer.Exit(code)
+        return
+    if target is None:
+        raise BadInput("say what for: --for files, sglang, vllm or sglang-pr")
+    if out is None and prove is None:
+        raise BadInput("name the new folder: -o DIR")
+    _package(runs, target, out, arch, proof or [], prove, engine_command, timeout)
+
+
+def _package(
+    runs: list[Path],
+    target: Target,
+    out: Path | None,
+    arch: str | None,
+    proofs: list[Path],
+    prove: Path | None,
+    engine_command: str | None,
+    timeout_s: float,
+) -> None:
+    from contextlib import ExitStack
+
+    from astra_chat.package.plugins import proved_plugin, write_proof
+    from astra_chat.package.winners import winners
+    from astra_vgpu.ground.errors import BadInput
+
+    plugin = target in (Target.SGLANG, Target.VLLM)
+    if (prove or proofs or engine_command) and not plugin:
+        raise BadInput(f"--prove, --proof and --engine-command are not for {target.value}")
+    with ExitStack() as stack:
+        found = winners(runs, stack)
+        for one in found if not plugin else ():
+            print(f"{one.task.name}: {one.words}")
+        if plugin:
+            engine: Literal["sglang", "vllm"] = "sglang" if target is Target.SGLANG else "vllm"
+            if prove is not None:
+                if not write_proof(found, engine, arch, engine_command, prove, timeout_s):
+                    raise typer.Exit(CHECK_FAILED)
+                return
+            assert out is not None
+            proved_plugin(found, engine, proofs, out)
+        else:
+            assert out is not None
+            _files(found, target, out, arch)
+    print(f"wrote {out}")
+    if not plugin:
+        return
+    note(f"install it: pip install {out}/dist/*.whl")
+
+
+def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> None:
+    from astra_chat.package.folder import new_folder, write_files
+
+    with new_folder(out) as folder:
+        if target is Target.FILES:
+            for one in found:
+                write_files([one], arch or one.summary.device.arch, folder)
+        else:
+            from astra_chat.package.sglang_pr import write_pull_request
+
+            write_pull_request(found, folder)

@@ -1,0 +1,221 @@
+"""The folder of a package: modules, runtime, data, and the wheel of it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from astra_chat.package.engine_file import Engine, EngineHook
+from astra_chat.package.hooks import hooks_source
+from astra_chat.package.kernel_names import kernel_names
+from astra_chat.package.winners import Winner
+from astra_chat.session.export import export_best, leave_source
+from astra_chat.tools.build.tvm_ffi_binding import dim_sources, parameter_names
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Timed, sha256_of
+from astra_chat.transcript.run_folder import module_file
+from astra_chat.version import __version__
+from astra_vgpu.ground.errors import BadInput, MissingDependency
+
+NAME, MODULE = "astra-winners", "astra_winners"
+INSIDE = Path(__file__).resolve().parent / "inside" / MODULE
+GROUPS: dict[Engine, str] = {"sglang": "sglang.srt.plugins", "vllm": "vllm.general_plugins"}
+WHEEL_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a plugin ships, and where it may run."""
+
+    engine: Engine
+    arch: str
+    winners: Mapping[str, Winner]
+    hooks: Mapping[str, Sequence[EngineHook]]
+    gpus: Sequence[str] = ()
+    """GPUs on which it was proved; empty: before a proof."""
+    ranks: int = 0
+    """Processes that shared a model in the proof; 0: before a proof."""
+    versions: Sequence[str] = ()
+    """Versions of the engine in which it was proved; empty: before a proof."""
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A scratch folder that becomes `out` if all goes well. Raises BadInput where `out` is there
+    already or cannot be written."""
+    if out.exists():
+        raise BadInput(f"{out} exists already and is not overwritten: name another with -o")
+    scratch = out.absolute().with_name(f".{out.name}.part")
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        yield scratch
+        scratch.replace(out)
+    except OSError as error:
+        raise BadInput(f"cannot write {out}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_files(winners: Sequence[Winner], arch: str, out: Path) -> None:
+    """Each winner as files: TASK/ with the source, the module, torch_op.py and an example."""
+    for winner in winners:
+        folder = out / winner.task.name
+        export_best(winner.task, winner.source, folder, arch=arch)
+        leave_source(winner.source, folder, ())
+
+
+def write_plugin(contents: Contents, out: Path) -> Path:
+    """The pip-installable folder of a plugin; returns its wheel. Raises MissingDependency."""
+    module = out / MODULE
+    shutil.copytree(INSIDE, module, ignore=shutil.ignore_patterns("__pycache__"))
+    write_files(list(contents.winners.values()), contents.arch, module / "modules")
+    tasks = {name: winner.task for name, winner in contents.winners.items()}
+    (module / "hooks.py").write_text(hooks_source(contents.hooks, tasks))
+    text = json.dumps(winners_document(contents), indent=1) + "\n"
+    (module / "winners.json").write_text(text)
+    version = f"1.0+{sha256_of(text)[:12]}"
+    group = GROUPS[contents.engine]
+    (out / "pyproject.toml").write_text(
+        _PYPROJECT.format(
+            name=NAME, version=version, group=group, module=MODULE, engine=contents.engine
+        )
+    )
+    (out / "setup.cfg").write_text(_SETUP)
+    rows = "\n".join(f"| {n} | {w.words} |" for n, w in contents.winners.items())
+    (out / "README.md").write_text(_README.format(engine=contents.engine, rows=rows, name=NAME))
+    return build_wheel(out)
+
+
+def winners_document(contents: Contents) -> dict[str, Any]:
+    """winners.json: what the runtime knows of each winner."""
+    return {
+        "schema": "astra-winners/1",
+        "astra": __version__,
+        "engine": contents.engine,
+        "arch": contents.arch,
+        "gpus": list(contents.gpus),
+        "ranks": contents.ranks,
+        "versions": list(contents.versions),
+        "operators": {
+            name: {
+                "candidate": winner.best.candidate,
+                "run": winner.summary.run,
+                "entry": winner.task.entry,
+                "module": f"modules/{name}/{module_file(winner.task.entry)}",
+                "kernels": kernel_names(winner.task, winner.source, contents.arch),
+                "dims": [list(one) for one in _dims(winner.task)],
+                "typed_by": _typed_by(winner.task),
+                "rows": {gpu: _rows(timed) for gpu, timed in winner.measured.items()},
+            }
+            for name, winner in contents.winners.items()
+        },
+    }
+
+
+def build_wheel(folder: Path) -> Path:
+    """The wheel of a folder, in dist/ of it."""
+    code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=WHEEL_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise MissingDependency(f"setuptools took longer than {WHEEL_TIMEOUT_S} s") from None
+    wheels = sorted((folder / "dist").glob("*.whl"))
+    if done.returncode or not wheels:
+        last = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
+        raise MissingDependency(f"setuptools does not build the wheel: {last}")
+    shutil.rmtree(folder / "build", ignore_errors=True)
+    shutil.rmtree(folder / f"{MODULE}.egg-info", ignore_errors=True)
+    return wheels[0]
+
+
+def _dims(task: Task) -> Iterator[tuple[str, int, int | None, list[str | int]]]:
+    """Each dim: which argument gives it, along which axis (None: it is the argument), and what its
+    extent is divided by."""
+    names = parameter_names(task)
+    for dim, argument, axis, others in dim_sources(task):
+        divisors = [int(one) if one.isdecimal() else one for one in others]
+        yield dim, names.index(argument), axis, divisors
+
+
+def _typed_by(task: Task) -> int | None:
+    """The argument whose dtype is the first type variable."""
+    first = task.variables[:1]
+    return next((n for n, arg in enumerate(task.args) if [arg.dtype] == list(first)), None)
+
+
+def _rows(timed: Timed) -> list[dict[str, Any]]:
+    return [
+        {
+            "label": one.case.named,
+            "dtype": one.case.dtype,
+            "dims": one.case.dims,
+            "low": round(one.ratio_low, 4),
+        }
+        for one in timed.cases
+    ]
+
+
+_PYPROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{name}"
+version = "{version}"
+description = "Faster CUDA kernels for {engine}, found by Astra"
+readme = "README.md"
+requires-python = ">=3.10"
+dependencies = ["apache-tvm-ffi>=0.1.11", "packaging"]
+
+[project.entry-points."{group}"]
+astra_winners = "{module}.plugin:{engine}_plugin"
+
+[tool.setuptools]
+packages = ["{module}"]
+
+[tool.setuptools.package-data]
+{module} = ["*.json", "modules/*/*"]
+"""
+
+_SETUP = """\
+[bdist_wheel]
+python_tag = py3
+plat_name = linux_x86_64
+"""
+
+_README = """\
+# Faster kernels for {engine}
+
+| operator | winner |
+|---|---|
+{rows}
+
+    pip install dist/*.whl                  # {engine} loads it at its next start
+    python -m astra_winners check           # what is hooked in the installed {engine}
+    pip uninstall {name}                    # nothing else is left
+
+- `ASTRA_WINNERS`: `all` (the default), `off`, or operators with commas between.
+- `ASTRA_WINNERS_COUNTERS=NAME`: each process counts in the file NAME.PID which calls a winner took,
+  and why the original ran. `python -m astra_winners counters NAME.*` sums the files up.
+
+The original runs where a call is outside the contract, and where the winner was not faster on the
+timed case that is nearest to the call. Modules, sources and contracts: `astra_winners/modules/`.
+"""

@@ -1,0 +1,126 @@
+"""Plugins of engines: which winners go into one, and what has to be proved before."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from astra_chat.display.notes import note
+from astra_chat.package.engine_file import Engine, EngineHook, read_engine_file, require_arguments
+from astra_chat.package.folder import Contents, new_folder, write_plugin
+from astra_chat.package.proof import NotProved, Proof, prove, read_proof
+from astra_chat.package.winners import Winner, without
+from astra_chat.tools.task.folder import ENGINE_FILE, find_task, task_names
+from astra_vgpu.ground.errors import BadInput
+
+EXAMPLE = "python -m sglang.bench_one_batch --model-path MODEL --load-format dummy --batch-size 1 8"
+
+
+def write_proof(
+    found: Sequence[Winner],
+    engine: Engine,
+    arch: str | None,
+    command: str | None,
+    out: Path,
+    timeout_s: float,
+) -> bool:
+    """Start the engine with all these winners, and write what it ran; say it for each operator.
+    Returns whether every one was seen. Raises BadInput."""
+    words = shlex.split(command or "")
+    if not words:
+        raise BadInput(
+            f"--prove needs the command that starts the engine: --engine-command '{EXAMPLE}'"
+        )
+    if out.exists():
+        raise BadInput(f"{out} exists already and is not overwritten: name another")
+    winners = {one.task.name: one for one in found}
+    hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
+    contents = Contents(engine, _arch(found, arch), _only(winners, hooks), hooks)
+    proof = prove(contents, words, out, timeout_s)
+    for name, seen in sorted(proof.operators.items()):
+        state = "runs" if seen.graphs else "was not seen"
+        why = seen.off or ", ".join(f"{n}x {reason}" for reason, n in seen.fell_back.items())
+        print(f"{name}: {state} in {seen.graphs} of {proof.graphs} graphs{why and ': ' + why}")
+    print(f"wrote {out}: {engine} {proof.version} on {proof.gpu}")
+    return all(seen.graphs for seen in proof.operators.values())
+
+
+def proved_plugin(
+    found: Sequence[Winner], engine: Engine, paths: Sequence[Path], out: Path
+) -> None:
+    """Write a plugin of what proofs show. Raises NotProved where they show nothing of it."""
+    if not paths:
+        raise NotProved(
+            f"{engine} ships only operators that were seen in its CUDA graphs, and there is no"
+            f" --proof. Make one where {engine} and a GPU are: astra-chat package RUN... --for"
+            f" {engine} --prove proof.json --engine-command '...'"
+        )
+    proofs = [read_proof(path) for path in paths]
+    _require_one_kind(proofs, engine)
+    gpus = sorted({proof.gpu for proof in proofs})
+    winners, hooks = {}, {}
+    for one in found:
+        name = one.task.name
+        missing = [p.gpu for p in proofs if not p.shows(name, one.best.candidate)]
+        if missing:
+            note(f"{name}: {one.best.candidate} is left out: not seen on {', '.join(missing)}")
+            continue
+        if own := hooks_of(one, engine):
+            winners[name], hooks[name] = without(one, gpus), own
+            print(f"{name}: {one.words}")
+            if not winners[name].measured:
+                note(f"{name}: not timed on {', '.join(gpus)}: it takes every call it can")
+    if not winners:
+        raise NotProved(f"no winner of these runs was seen in {engine} by these proofs")
+    contents = Contents(
+        engine,
+        proofs[0].arch,
+        winners,
+        hooks,
+        gpus,
+        min(proof.ranks for proof in proofs),
+        sorted({proof.version for proof in proofs}),
+    )
+    with new_folder(out) as folder:
+        write_plugin(contents, folder)
+
+
+def hooks_of(winner: Winner, engine: Engine) -> tuple[EngineHook, ...]:
+    """An engine's hooks for a winner, from the engine.toml of the task of its name; none, with a
+    note, where there are none. Raises BadInput."""
+    name = winner.task.name
+    shipped = find_task(name) if name in task_names() else None
+    file = read_engine_file(shipped) if shipped else None
+    if shipped is None or file is None:
+        note(f"{name} is left out: the task has no {ENGINE_FILE}")
+        return ()
+    require_arguments(shipped.folder / ENGINE_FILE, file, winner.task)
+    own = tuple(hook for hook in file.hooks if hook.engine == engine)
+    if not own:
+        note(f"{name} is left out: {file.none or f'its {ENGINE_FILE} has no hook of {engine}'}")
+    return own
+
+
+def _only(
+    winners: dict[str, Winner], hooks: dict[str, tuple[EngineHook, ...]]
+) -> dict[str, Winner]:
+    if not hooks:
+        raise BadInput("none of these winners has a place in this engine")
+    return {name: winners[name] for name in hooks}
+
+
+def _arch(found: Sequence[Winner], given: str | None) -> str:
+    """Raises BadInput where the runs were made for several architectures."""
+    archs = sorted({one.summary.device.arch for one in found})
+    if given is None and len(archs) > 1:
+        raise BadInput(f"the runs are for {', '.join(archs)}: choose one with --arch")
+    return given or archs[0]
+
+
+def _require_one_kind(proofs: Sequence[Proof], engine: Engine) -> None:
+    for proof in proofs:
+        if proof.engine != engine:
+            raise BadInput(f"a proof of {proof.engine} says nothing about {engine}")
+        if proof.arch != proofs[0].arch:
+            raise BadInput(f"the proofs are of {proofs[0].arch} and {proof.arch}: package each")

@@ -1,0 +1,163 @@
+"""The proof that winners run inside an engine: their kernels in the CUDA graphs that it replays.
+
+It is made where an engine and a GPU are, by the user's own command that starts the engine with the
+package on its path; and it is read by whoever packages the same winners.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from astra_chat.package.engine_file import Engine
+from astra_chat.package.folder import Contents, winners_document, write_plugin
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.types import Value
+from astra_vgpu.ground.errors import AstraError, BadInput
+
+SCHEMA = "astra-chat/engine-proof/1"
+
+
+class NotProved(AstraError):
+    """No proof says that an engine runs the winners: nothing is shipped to it."""
+
+    exit_code = 1
+
+
+class OperatorProof(Value):
+    """One operator in the engine's processes."""
+
+    candidate: str
+    graphs: int
+    """Replayed graphs that hold a kernel of it."""
+    kernels: dict[str, int]
+    """Launches of each of its kernels, by name, in all these graphs together."""
+    took: int
+    """Calls that it took, captures of graphs included: replays are no calls."""
+    fell_back: dict[str, int]
+    """Calls that the original took, by reason."""
+    off: str = ""
+    """Why it took none at all."""
+
+
+class Proof(Value):
+    """What one start of an engine showed."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/engine-proof/1"] = Field(alias="schema")
+    engine: Engine
+    version: str
+    gpu: str
+    arch: str
+    torch: str
+    ranks: int
+    command: str
+    graphs: int
+    operators: dict[str, OperatorProof]
+
+    def shows(self, operator: str, candidate: str) -> bool:
+        """Whether this candidate's kernels ran in a captured graph."""
+        found = self.operators.get(operator)
+        return found is not None and found.candidate == candidate and found.graphs > 0
+
+
+def read_proof(path: Path) -> Proof:
+    """Raises BadInput."""
+    try:
+        return Proof.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadInput(f"{path} is no proof: {where}: {first['msg']}") from None
+
+
+def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: float) -> Proof:
+    """Start an engine by its command with the package on its path, and write what its graphs hold.
+    Raises BadInput where nothing was seen: the message says why."""
+    with tempfile.TemporaryDirectory(prefix="astra-proof-") as name:
+        folder = Path(name)
+        wheel = write_plugin(contents, folder / "package")
+        site, seen = folder / "site", folder / "seen"
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+        ended = _run(command, site, seen, timeout_s)
+        pages = [json.loads(path.read_text()) for path in sorted(seen.glob("*.json"))]
+    if not pages:
+        raise BadInput(f"no CUDA graph was replayed three times by {shlex.join(command)}: {ended}")
+    found = proof_of(pages, winners_document(contents), shlex.join(command))
+    write_whole(out, (found.model_dump_json(indent=1) + "\n").encode())
+    return found
+
+
+def proof_of(
+    pages: Sequence[Mapping[str, Any]], document: Mapping[str, Any], command: str
+) -> Proof:
+    """What the processes of one start saw, put together."""
+    first = pages[0]
+    graphs: list[dict[str, int]] = [graph for page in pages for graph in page["graphs"]]
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for page in pages:
+        for operator, what, reason, count in page["counts"]:
+            counts[operator, what, reason] += count
+    return Proof(
+        schema=SCHEMA,
+        **{key: first[key] for key in ("engine", "version", "gpu", "arch", "torch")},
+        ranks=max(page["ranks"] for page in pages),
+        command=command,
+        graphs=len(graphs),
+        operators={
+            name: _operator(name, made, graphs, counts)
+            for name, made in document["operators"].items()
+        },
+    )
+
+
+def _operator(
+    name: str,
+    made: Mapping[str, Any],
+    graphs: Sequence[Mapping[str, int]],
+    counts: Mapping[tuple[str, str, str], int],
+) -> OperatorProof:
+    own = set(made["kernels"])
+    held = [{k: n for k, n in graph.items() if k in own} for graph in graphs]
+    kernels: Counter[str] = Counter()
+    for one in held:
+        kernels.update(one)
+    mine = {(what, why): n for (operator, what, why), n in counts.items() if operator == name}
+    return OperatorProof(
+        candidate=made["candidate"],
+        graphs=sum(map(bool, held)),
+        kernels=dict(kernels),
+        took=mine.get(("took", ""), 0),
+        fell_back={why: n for (what, why), n in mine.items() if what == "fell back"},
+        off=next((why for what, why in mine if what == "off"), ""),
+    )
+
+
+def _run(command: Sequence[str], site: Path, seen: Path, timeout_s: float) -> str:
+    """Run the engine; how it ended."""
+    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "ASTRA_WINNERS_PROOF": str(seen)}
+    try:
+        done = subprocess.run(
+            command, env=env, stdout=sys.stderr, check=False, timeout=timeout_s or None
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {timeout_s:g} s"
+    except OSError as error:
+        raise BadInput(f"cannot start {command[0]}: {error.strerror}") from None
+    return f"it ended with exit code {done.returncode}"

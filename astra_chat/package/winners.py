@@ -1,0 +1,159 @@
+"""The winners of recorded runs, as a package takes them: one for each task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from astra_chat.display.notes import note
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.recordings.reading import expanded, read_recorded
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Timed, candidate_id
+from astra_chat.transcript.events import Judged, Record
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.recorded_task import task_of
+from astra_chat.transcript.summary import RunSummary, Speed, fastest, summarize
+from astra_chat.transcript.turns import texts
+from astra_vgpu.ground.errors import BadInput
+
+EVALUATION_SCHEMA = "astra-chat/evaluation/1"
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A run's winner, with what GPUs say of it."""
+
+    task: Task
+    """As the run recorded it: by this contract the kernel was judged."""
+    source: str
+    summary: RunSummary
+    best: Speed
+    measured: Mapping[str, Timed]
+    """By the GPU's name."""
+    confirmed: bool
+    """Accepted on fresh seeds, in the run or by an evaluation after it."""
+
+    @property
+    def ratio(self) -> float:
+        """Speed over the baseline: the best that a GPU measured, else the estimate."""
+        return max((one.ratio for one in self.measured.values()), default=self.best.ratio)
+
+    @property
+    def words(self) -> str:
+        gpus = ", ".join(f"{one.ratio:.3f}x on {gpu}" for gpu, one in sorted(self.measured.items()))
+        confirmed = "confirmed" if self.confirmed else "not confirmed"
+        figure = gpus or f"estimated {self.best.ratio:.3f}x"
+        return f"{self.best.candidate} of run {self.summary.run}, {figure}, {confirmed}"
+
+
+def winners(paths: Sequence[Path], stack: ExitStack) -> list[Winner]:
+    """The fastest winner of each task. A path is a transcript, a run's folder, a member of an
+    archive, or an evaluation as `astra-chat time --json` prints it, which says what a GPU measured
+    of a run's winner. Raises BadInput where there is nothing to take; the recorded tasks' folders
+    stay until `stack` is left."""
+    runs: list[Transcript] = []
+    evaluations: list[Evaluation] = []
+    for path in expanded(paths):
+        if path.name.endswith((".json", ".json.gz")):
+            evaluation = read_evaluation(path)
+            evaluations += [evaluation] if evaluation else []
+        else:
+            runs.append(read(path))
+    found: dict[str, list[Winner]] = {}
+    for transcript in runs:
+        if one := _winner(transcript, evaluations, stack):
+            found.setdefault(one.task.name, []).append(one)
+    if not found:
+        raise BadInput("none of these runs has a winner: there is nothing to package")
+    return [_fastest(found[name]) for name in sorted(found)]
+
+
+def _winner(
+    transcript: Transcript, evaluations: Sequence[Evaluation], stack: ExitStack
+) -> Winner | None:
+    """A run's winner. Where the run, judged by estimates, has none, its fastest candidate is one if
+    a GPU accepted it afterwards."""
+    summary = summarize(transcript.records)
+    speed = fastest(summary)
+    own = (
+        [] if speed is None else _own(speed.candidate, [*judged(transcript.records), *evaluations])
+    )
+    measured = _measured(own)
+    accepted = any(timed.verdict == "accepted" for timed in measured.values())
+    if speed is None or not (summary.best or accepted):
+        note(f"{transcript.path}: nothing was faster in this run of {summary.task}")
+        return None
+    sure = any(
+        e.confirms and isinstance(e.outcome, Timed) and e.outcome.verdict == "accepted" for e in own
+    )
+    task = stack.enter_context(task_of(transcript, None))
+    source = _source(transcript, speed.candidate)
+    return Winner(task, source, summary, speed, measured, sure)
+
+
+def judged(records: Sequence[Record]) -> Iterator[Evaluation]:
+    """Evaluations of a run, in order."""
+    for record in records:
+        if isinstance(record.event, Judged):
+            yield record.event.evaluation
+
+
+def read_evaluation(path: Path) -> Evaluation | None:
+    """The evaluation in a file of `--json`; None for another document. Raises BadInput for what is
+    no JSON."""
+    try:
+        found = json.loads(read_recorded(path))
+    except (ValueError, RecursionError):
+        raise BadInput(f"{path} is not JSON") from None
+    if not isinstance(found, dict) or found.get("schema") != EVALUATION_SCHEMA:
+        note(f"{path} is no evaluation of --json, and is left out")
+        return None
+    try:
+        return Evaluation.model_validate(found.get("evaluation"))
+    except ValidationError:
+        raise BadInput(f"{path} is not an evaluation that this version reads") from None
+
+
+def without(winner: Winner, gpus: Sequence[str]) -> Winner:
+    """The winner with the measurements of these GPUs alone."""
+    return replace(winner, measured={g: t for g, t in winner.measured.items() if g in gpus})
+
+
+def _own(candidate: str, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    return [one for one in evaluations if one.candidate == candidate]
+
+
+def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Timed]:
+    """The last measurement on each GPU; one with fresh seeds goes before others."""
+    found: dict[str, Evaluation] = {}
+    for one in evaluations:
+        if one.device.kind == "cuda" and isinstance(one.outcome, Timed):
+            known = found.get(one.device.name)
+            if known is None or one.confirms or not known.confirms:
+                found[one.device.name] = one
+    return {gpu: e.outcome for gpu, e in found.items() if isinstance(e.outcome, Timed)}
+
+
+def _source(transcript: Transcript, candidate: str) -> str:
+    for text in texts(transcript.records).values():
+        if candidate_id(text) == candidate:
+            return text
+    raise BadInput(f"{transcript.path}: the source of {candidate} is missing")
+
+
+def _fastest(some: Sequence[Winner]) -> Winner:
+    """A winner of SGLang's baseline goes before one of another start, whose ratio says something
+    else; a measurement before an estimate; then the ratio counts."""
+    best, *others = sorted(
+        some, key=lambda w: (w.summary.options.tier != "sglang", not w.measured, -w.ratio)
+    )
+    left = sorted({w.best.candidate for w in others} - {best.best.candidate})
+    if left:
+        note(f"{best.task.name}: the fastest is taken; left out: {', '.join(left)}")
+    return best

@@ -1,0 +1,82 @@
+"""engine.toml: every shipped task's, and what is wrong with others."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from astra_chat.package.eligible import predicate
+from astra_chat.package.engine_file import forwarded, read_engine_file
+from astra_chat.package.hooks import hooks_source
+from astra_chat.tools.task.folder import find_task, load_task, task_names
+from astra_vgpu.ground.errors import BadInput
+
+TASKS = {name: find_task(name) for name in task_names()}
+HOOK = """\
+schema = 1
+[[hooks]]
+engine = "sglang"
+target = "sglang.ops:norm"
+versions = ">=0.5"
+signature = "x, out=None"
+replaces = "another kernel"
+arguments = { out = "out", input = "x" }
+"""
+
+
+def test_every_task_says_where_engines_call_it_and_what_they_keep() -> None:
+    """Each call that a winner does not serve has its reason beside it."""
+    for name, task in TASKS.items():
+        found = read_engine_file(task)
+        assert found and (found.none or (found.hooks and found.unserved and found.upstream)), name
+        for hook in found.hooks:
+            assert hook.engine == "vllm" or not hook.versions.startswith(">=0.5.18"), name
+
+
+def test_a_contract_is_the_same_task_with_and_without_it() -> None:
+    """Recorded runs stay runs of their tasks."""
+    task = TASKS["rmsnorm"]
+    assert "engine.toml" not in task.files() and (task.folder / "engine.toml").is_file()
+
+
+def test_hooks_and_predicates_of_all_tasks_are_python() -> None:
+    hooks = {n: f.hooks for n, t in TASKS.items() if (f := read_engine_file(t)) and f.hooks}
+    tree = ast.parse(hooks_source(hooks, TASKS))
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    places = {(h.engine, h.target, h.versions) for own in hooks.values() for h in own}
+    assert len(functions) == len(places) < sum(map(len, hooks.values())), "places are shared"
+    for task in TASKS.values():
+        ast.parse(predicate(task, "eligible"))
+
+
+def test_arguments_are_forwarded_as_they_came() -> None:
+    assert (
+        forwarded("q, k=None, *, is_neox, rope_dim=0") == "q, k, is_neox=is_neox, rope_dim=rope_dim"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('"x, out=None"', '"x, out=None, **rest"', "name each parameter"),
+        ('input = "x"', 'input = "y.view(-1)"', "names y, which is not there"),
+        ('input = "x"', 'input = "x ="', "is not an expression"),
+        ('input = "x"', 'weight = "x"', "the launcher takes out, input"),
+        ('versions = ">=0.5"', 'versions = "about 5"', "versions:"),
+        ("sglang.ops:norm", "sglang.ops", "hooks.0.target"),
+        ("schema = 1", 'schema = 1\nnone = "no place"', "give hooks, or say"),
+    ],
+)
+def test_what_is_wrong_is_named(before: str, after: str, words: str, tmp_path: Path) -> None:
+    shutil.copytree(TASKS["silu_and_mul"].folder, tmp_path / "task")
+    task = load_task(tmp_path / "task")
+    path = task.folder / "engine.toml"
+    path.write_text(HOOK)
+    assert read_engine_file(task) is not None
+    path.write_text(HOOK.replace(before, after))
+    with pytest.raises(BadInput, match="engine") as caught:
+        read_engine_file(task)
+    assert words in str(caught.value)
