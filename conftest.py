@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.toolkit import host_tool_versions
-from tests.tiers import split
-from tests.virtual_gpu_suite import has_passed, is_covered
+from tests.tiers import chosen, longest_first
 
 os.environ.setdefault("ASTRA_SEED", "a57a")
 settings.register_profile(
@@ -46,18 +45,16 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tier", choices=["first", "second"], help="Only this tier (tests/tiers.py).")
+    tiers = ["first", "second", "both"]
+    parser.addoption("--tier", choices=tiers, help="Only these tests (tests/tiers.py).")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if tier := config.getoption("tier"):
-        first, second = split(items)
-        if tier == "second" and has_passed():
-            second = [item for item in second if not is_covered(item)]
-        chosen = first if tier == "first" else second
-        kept = set(chosen)
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = chosen
+        kept = chosen(items, tier)
+        left_out = set(items) - set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = longest_first(kept)
     if gpu_names():
         return
     skip = pytest.mark.skip(reason="no GPU here")

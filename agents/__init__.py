@@ -9,11 +9,14 @@ stop_reasons      why a chat ends by its own rules
 turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
 constants         marked constants: which kernel is tuned, and what comes of it
 strategy          which source the next plan changes
+memory_cards      what other runs found, and when a planner sees it
 selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked
 roles/            standing instructions of each role
 prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
 source_sections   the sections that show a source
+search_sections   those that widen a search: prices, other algorithms, kernels that differ
+difference        how a source differs from another
 task_text         the task, the launcher, how candidates are compared
 source_text       sources with line numbers, and what is copied from them
 idle_functions    what of a source no timed case runs

@@ -50,7 +50,8 @@ def question(state: RunState, baseline: str) -> Question | None:
     step = next_step(state)
     if not isinstance(step, AskHuman) or state.round is None or state.last is None:
         return None
-    last, one, parent = state.last.payload, state.round, state.round.parent
+    last, one, served = state.last.payload, state.round, state.served or state.round
+    parent = served.parent
     attempt = next(a for a in one.attempts[::-1] if a.kernel.candidate == state.shown)
     source = state.sources.get(parent.candidate) if parent else None
     return Question(
@@ -59,7 +60,7 @@ def question(state: RunState, baseline: str) -> Question | None:
         round=one.number,
         author=attempt.speaker,
         kernel=attempt.kernel,
-        plan=one.plan,
+        plan=served.plan,
         parent=source or baseline,
         parent_name=parent.candidate if parent and source else "the baseline",
         before=_ratio(parent) or 1.0,

@@ -7,6 +7,7 @@ from functools import lru_cache
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Kernel
 from astra_chat.tools.tuning.space import read_space
+from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import Timed
 from astra_vgpu.ground.errors import BadInput
 
@@ -24,6 +25,27 @@ PLAN_PROMPT = (
     " it, and keeps the best. Say which to leave open."
 )
 """What the planner is told there."""
+
+
+def without_effect(state: RunState) -> str:
+    """For the coder: the constants of earlier tunings of which no choice was faster than what the
+    candidate held by more than the resolution; "" where there is none."""
+    tunings = [one.tuning for one in state.rounds if one.tuning and not one.tuning.changed]
+    lines = [
+        ", ".join(f"{name} {_tried(tuning, name)}" for name in tuning.start) for tuning in tunings
+    ]
+    if not lines:
+        return ""
+    return (
+        f"Tried before, none faster by more than the resolution: {'; '.join(dict.fromkeys(lines))}."
+        " Mark such a constant again only where the kernel's work for it has changed: each point"
+        " takes as long as a check."
+    )
+
+
+def _tried(tuning: Tuning, name: str) -> str:
+    """The values of a constant that were tried."""
+    return ", ".join(map(str, sorted({point.values[name] for point in tuning.points})))
 
 
 def unreadable_marks(source: str) -> str | None:
@@ -53,7 +75,8 @@ def to_tune(state: RunState) -> Kernel | None:
         for attempt in under_way.attempts
         if attempt.evaluation is not None
         and isinstance(attempt.evaluation.outcome, Timed)
-        and not (attempt.replaced or attempt.rejected is not None)
+        and not (attempt.rejected is not None or attempt.repairs)
+        and attempt.passed
         and is_marked(attempt.kernel.source)
     }
     return max(ratios, key=lambda kernel: ratios[kernel], default=None)
@@ -69,4 +92,5 @@ def tuned_kernel(state: RunState) -> Kernel | None:
     source = read_space(state.sources[tuning.candidate]).at(tuning.best)
     kernel = Kernel(words=f"Constants of {tuning.candidate} tuned. {tuning.words}.", source=source)
     known = (attempt.kernel.candidate for attempt in under_way.attempts)
-    return None if kernel.candidate in known else kernel
+    given = any(attempt.speaker == "executor" for attempt in under_way.attempts)
+    return None if given or kernel.candidate in known else kernel

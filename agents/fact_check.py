@@ -50,9 +50,10 @@ def _of_plan(plan: Plan, context: ChatContext, state: RunState) -> list[str]:
     if plan.parent and other is None:
         return [_unknown_parent(plan.parent, state)]
     parent = other[1] if other else state.parent
+    reasons = _of_second_parent(plan.second_parent, parent, state)
     source = state.sources.get(parent.candidate) if parent else None
-    reasons = _of_anchor(plan.anchor, context.baseline if source is None else source)
-    reasons = reasons if not plan.parent else []  # it was not shown
+    if not plan.parent:  # else it was not shown
+        reasons += _of_anchor(plan.anchor, context.baseline if source is None else source)
     reasons += _of_case(plan.case, parent)
     profile = profile_of(parent)
     names = {metric.name for metric in profile.metrics} if profile else set()
@@ -62,6 +63,16 @@ def _of_plan(plan: Plan, context: ChatContext, state: RunState) -> list[str]:
             f"{_nearest(plan.metric, names | KNOWN)}"
         )
     return reasons
+
+
+def _of_second_parent(name: str, parent: Evaluation | None, state: RunState) -> list[str]:
+    if not name:
+        return []
+    if named(state.tried, name) is None:
+        return [_unknown_parent(name, state)]
+    if parent is not None and parent.candidate == name:
+        return [f"second_parent {_shown(name)} is the parent itself: name another or none"]
+    return []
 
 
 def _unknown_parent(name: str, state: RunState) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from astra_chat.agents.plan_predictions import Prediction
 from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.agents.standing import Standing, standings
-from astra_chat.tools.descriptions import number, ratio_text, verdict
+from astra_chat.tools.descriptions import describe, number, ratio_text, verdict
 from astra_chat.tools.text import one_line
 
 
@@ -46,6 +46,11 @@ def _result(attempt: Attempt, standing: Standing | None) -> str:
         result = f"{attempt.speaker}: {verdict(attempt.evaluation.outcome)}"
     elif attempt.build:
         result = f"{attempt.speaker}: {verdict(attempt.build.result)}"
+    if attempt.repairs and result:
+        result = f"repair of {attempt.repairs}: {result}"
+    if attempt.refused is not None:
+        why = one_line(describe(attempt.refused.outcome))
+        result = f"{result}, but its confirmation refused it: {why}"
     if attempt.rejected is None:
         return result
     return f"{result}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"

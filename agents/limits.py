@@ -14,6 +14,9 @@ class Limits(Value):
     confirmations: int = 3
     """Maximum number of winners that are confirmed at the end: the next best if one fails. 0 in
     transcripts from before confirmations existed."""
+    winner_repairs: int = 0
+    """Maximum number of winners that the fixer repairs, each once, after their confirmation refused
+    them. 0 in transcripts from before that existed."""
     mutants: int = 0
     """Seeded bugs of the baseline that score the tester's cases; 0: no scores."""
     stop_at_percent: float | None = None

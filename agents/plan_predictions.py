@@ -11,7 +11,7 @@ from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import profile_on
 from astra_chat.tools.timing.comparison import ESTIMATES, resolution
-from astra_chat.tools.types import Case, Timed, Value
+from astra_chat.tools.types import Case, Metric, Timed, Value
 
 UNCHANGED = 0.01
 """A relative change of a metric up to this counts as none."""
@@ -107,7 +107,7 @@ def predictions(rounds: Sequence[Round]) -> list[Prediction]:
     return [
         _judged(one, one.parent)
         for one in rounds
-        if one.parent and (any(attempt.evaluation for attempt in one.attempts) or _none_built(one))
+        if one.parent and (any(attempt.evaluation for attempt in one.of_plan) or _none_built(one))
     ]
 
 
@@ -127,15 +127,17 @@ def score(judged: list[Prediction]) -> PredictionScore:
 
 def _none_built(one: Round) -> bool:
     """Whether all builds of the round failed, and there was one."""
-    builds = [attempt.build for attempt in one.attempts if attempt.build is not None]
+    builds = [attempt.build for attempt in one.of_plan if attempt.build is not None]
     return bool(builds) and all(failed(build) for build in builds)
 
 
 def _judged(one: Round, parent: Evaluation) -> Prediction:
     timed = [
         attempt.evaluation.outcome
-        for attempt in one.attempts
-        if attempt.evaluation and isinstance(attempt.evaluation.outcome, Timed)
+        for attempt in one.of_plan
+        if attempt.refused is None
+        and attempt.evaluation
+        and isinstance(attempt.evaluation.outcome, Timed)
     ]
     best = max(timed, key=lambda outcome: outcome.ratio, default=None)
     was = parent.outcome if isinstance(parent.outcome, Timed) else None
@@ -146,14 +148,18 @@ def _judged(one: Round, parent: Evaluation) -> Prediction:
         moves=one.plan.moves,
         predicted_ratio=one.plan.predicted_ratio,
         actual_ratio=best.ratio / was.ratio if best and was else None,
-        before=_metric(was, one.plan),
-        after=_metric(best, one.plan),
+        before=_value(metric_of(was, one.plan)),
+        after=_value(metric_of(best, one.plan)),
         case=one.plan.case,
         resolution=resolution(best, was) if best and was else ESTIMATES,
     )
 
 
-def _metric(timed: Timed | None, plan: Plan) -> float | None:
+def _value(metric: Metric | None) -> float | None:
+    return metric.value if metric else None
+
+
+def metric_of(timed: Timed | None, plan: Plan) -> Metric | None:
     """Returns the plan's metric on the case that the plan names; None where it was not profiled."""
     if timed is None:
         return None
@@ -161,5 +167,4 @@ def _metric(timed: Timed | None, plan: Plan) -> float | None:
     if plan.case:
         case = next((time.case for time in timed.cases if time.case.named == plan.case), None)
     profile = profile_on(timed, case) if case else None
-    metric = profile.metric(plan.metric) if profile else None
-    return metric.value if metric else None
+    return profile.metric(plan.metric) if profile else None

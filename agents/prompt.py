@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.agents.constants import PLAN_PROMPT, PROMPT
+from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, without_effect
+from astra_chat.agents.evaluations import profile_of
 from astra_chat.agents.history_text import prediction_line, round_lines
+from astra_chat.agents.memory_cards import matching
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.prompt_section import ChatContext as ChatContext
 from astra_chat.agents.prompt_section import Section
 from astra_chat.agents.run_state import RunState
+from astra_chat.agents.search_sections import (
+    algorithms,
+    kernels_of_plan,
+    prices,
+    scoring,
+    second_parent,
+)
 from astra_chat.agents.source_sections import (
     failing,
     last_source,
@@ -26,7 +35,13 @@ from astra_chat.agents.source_sections import (
 )
 from astra_chat.agents.source_sections import source_to_edit as source_to_edit
 from astra_chat.agents.standing import rounds_without_gain, standings
-from astra_chat.agents.task_text import comparison_text, inputs_text, launcher_text, task_text
+from astra_chat.agents.task_text import (
+    accept_text,
+    comparison_text,
+    inputs_text,
+    launcher_text,
+    task_text,
+)
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import RoleName
 from astra_chat.tools.descriptions import (
@@ -95,6 +110,12 @@ def _contract(context: ChatContext, state: RunState) -> Section:
 def _inputs(context: ChatContext, state: RunState) -> Section | None:
     text = inputs_text(context.task)
     return Section("How the inputs of a case are drawn", text, 4) if text else None
+
+
+def _accept(context: ChatContext, state: RunState) -> Section | None:
+    text = accept_text(context.task)
+    title = "What `accept` accepts: None is right, words are what is wrong"
+    return Section(title, text, 4) if text else None
 
 
 def _headers(context: ChatContext, state: RunState) -> Section | None:
@@ -199,7 +220,10 @@ def _plan(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _open_constants(context: ChatContext, state: RunState) -> Section | None:
-    return Section("Constants that you leave open", PROMPT) if state.limits.tune else None
+    if not state.limits.tune:
+        return None
+    text = " ".join(filter(None, (PROMPT, without_effect(state))))
+    return Section("Constants that you leave open", text)
 
 
 def _open_in_plan(context: ChatContext, state: RunState) -> Section | None:
@@ -209,9 +233,9 @@ def _open_in_plan(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _plan_in_short(context: ChatContext, state: RunState) -> Section | None:
-    if state.round is None:
+    if state.served is None:
         return None
-    plan = state.round.plan
+    plan = state.served.plan
     return Section(f"The plan: {one_line(plan.title)}", plan_in_short(plan))
 
 
@@ -234,6 +258,17 @@ def _parent_cases(context: ChatContext, state: RunState) -> Section | None:
     return Section(
         "Timed cases of the source to change", times_text(parent, parent.outcome, short=True), 2
     )
+
+
+def _memory(context: ChatContext, state: RunState) -> Section | None:
+    """After the planner's own first ideas."""
+    cards = state.request.memory if state.request else ()
+    if not cards or not state.rounds:
+        return None
+    profile = profile_of(state.parent)
+    found = matching(cards, profile.bottleneck if profile else None, _basis(state))
+    lines = [MEMORY, *(card.text for card in found)]
+    return Section("What other runs found", _bullets(lines), 5)
 
 
 def _analysis(context: ChatContext, state: RunState) -> Section | None:
@@ -273,6 +308,10 @@ def _bullets(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+MEMORY = (
+    "evidence from other tasks and kernels, no rule: what gained there may lose here, and what"
+    " failed there may work here"
+)
 SINGLE_REPLIES = {
     "planner": "A plan.",
     "coder": "A kernel: the whole source of the candidate that your plan asks for.",
@@ -286,15 +325,16 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 """Sections that a single agent gets in addition to those of the role it acts as."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
-    "tester": (_task, _inputs, tested, _tests, _score, _analysis),
+    "tester": (_task, _inputs, scoring, tested, _tests, _score, _analysis),
     "planner": (
-        _task, _contract, _cases, _inputs, _rules, parent_that_runs, _progress, _open_in_plan, _log,
-        _predictions, _profile, _analysis,
+        _task, _contract, _cases, _inputs, _accept, _rules, prices, parent_that_runs, _progress,
+        _open_in_plan, _log, _predictions, _profile, _analysis, algorithms, _memory,
     ),
     "coder": (
-        _task, _contract, _cases, _inputs, _headers, parent, _parent_cases, _plan, _open_constants,
+        _task, _contract, _cases, _inputs, _accept, _headers, parent, _parent_cases, _plan,
+        second_parent, _open_constants, kernels_of_plan,
     ),
-    "fixer": (_task, _contract, _headers, _plan_in_short, failing),
+    "fixer": (_task, _contract, _accept, _headers, _plan_in_short, failing),
     "profiler": (
         _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _tuned, _standing,
         _last_report,

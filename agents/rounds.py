@@ -24,17 +24,23 @@ class Attempt:
     """Why the human rejected it."""
     replaced: bool = False
     """The human gave an edited version instead."""
+    repairs: str = ""
+    """The winner, perhaps of an earlier round, whose repair it is."""
+    refused: Evaluation | None = None
+    """The confirmation by which it turned out wrong after all."""
+    won: Evaluation | None = None
+    """The evaluation by which it was to be confirmed, of one that was refused."""
 
     @property
     def passed(self) -> bool:
         correct = isinstance(getattr(self.evaluation, "outcome", None), Timed | Correct)
-        return correct and not self.replaced
+        return correct and not self.replaced and self.refused is None
 
     @property
     def leads(self) -> bool:
         """A tie by estimate whose estimate is faster than the baseline's: a search goes by that."""
         timed = getattr(self.evaluation, "outcome", None)
-        if not isinstance(timed, Timed) or self.rejected is not None or self.replaced:
+        if not isinstance(timed, Timed) or self.rejected is not None or not self.passed:
             return False
         return timed.basis == "estimated" and timed.verdict == "tie" and timed.ratio > 1
 
@@ -63,8 +69,9 @@ class Round:
     tuning: Tuning | None = None
     """What tuning found for one of its candidates; None where none was tuned."""
 
-    def with_kernel(self, speaker: Speaker, kernel: Kernel) -> Round:
-        return replace(self, attempts=(*self.attempts, Attempt(speaker, kernel)))
+    def with_kernel(self, speaker: Speaker, kernel: Kernel, repairs: str = "") -> Round:
+        attempt = Attempt(speaker, kernel, repairs=repairs)
+        return replace(self, attempts=(*self.attempts, attempt))
 
     def with_build(self, report: BuildReport) -> Round:
         return self._changed(
@@ -86,6 +93,17 @@ class Round:
     def with_replaced(self, candidate: str) -> Round:
         return self._changed(
             candidate, lambda one: not one.replaced, lambda one: replace(one, replaced=True)
+        )
+
+    def with_refused(self, confirmation: Evaluation) -> Round:
+        return replace(
+            self,
+            attempts=tuple(
+                replace(one, refused=confirmation, won=one.evaluation)
+                if one.kernel.candidate == confirmation.candidate
+                else one
+                for one in self.attempts
+            ),
         )
 
     def with_evaluation_replaced(self, old: Evaluation, new: Evaluation) -> Round:
@@ -112,10 +130,25 @@ class Round:
         attempts[index] = change(attempts[index])
         return replace(self, attempts=tuple(attempts))
 
+    def has(self, candidate: str) -> bool:
+        return any(one.kernel.candidate == candidate for one in self.attempts)
+
+    @property
+    def of_plan(self) -> tuple[Attempt, ...]:
+        """The kernels of its own plan: not the repairs of another round's winner."""
+        return tuple(one for one in self.attempts if not one.repairs or self.has(one.repairs))
+
     @property
     def passed(self) -> bool:
         """Whether a kernel is correct."""
         return any(attempt.passed for attempt in self.attempts)
+
+    @property
+    def lost(self) -> tuple[Attempt, ...]:
+        """Kernels that their confirmation refused and after which no kernel was fixed."""
+        fixed = [i for i, one in enumerate(self.attempts) if one.speaker in ("fixer", "single")]
+        after = self.attempts[fixed[-1] if fixed else 0 :]
+        return tuple(one for one in after if one.refused is not None and not one.repairs)
 
     @property
     def unbuilt(self) -> tuple[Kernel, ...]:
@@ -147,7 +180,7 @@ def tried(
         parent = one.parent_index
         everything += [
             Tried(
-                accepted.get(attempt.kernel.candidate, attempt.evaluation),
+                accepted.get(attempt.kernel.candidate, attempt.refused or attempt.evaluation),
                 parent,
                 accepted=attempt.kernel.candidate in accepted or attempt.leads,
             )

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from astra_chat.agents.evaluations import accepting, faster
 from astra_chat.agents.limits import Limits
-from astra_chat.agents.rounds import Round, tried
+from astra_chat.agents.rounds import Attempt, Round, tried
 from astra_chat.agents.strategy import Strategy, Tried, choose_parent, named
 from astra_chat.agents.turns import (
     Analysis,
@@ -29,7 +29,7 @@ from astra_chat.agents.turns import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
-from astra_chat.tools.types import Case, Crashed, Timed, Unsafe, Wrong
+from astra_chat.tools.types import Case, Correct, Crashed, Timed, Unsafe, Wrong
 
 MOST_FAILED = 16
 """Drawn cases on which candidates failed that later checks have: the last ones."""
@@ -73,7 +73,11 @@ class RunState:
     """The search's evaluation of the candidate that the last turn confirmed, if the turn before
     evaluated the same one. Elsewhere the confirmation replaces it, since it is more accurate."""
     confirmations: int = 0
-    """Confirmations in a row, up to the last turn."""
+    """Confirmations in a row, up to the last turn; repairs of winners may lie between them."""
+    repairing: str = ""
+    """The winner that the last confirmation refused, while its repair is asked for or made."""
+    repaired: Mapping[str, str] = field(default_factory=dict)
+    """Repairs of winners that were refused, by winner; "" where the fixer passed."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Sources of all candidates that were proposed, by candidate."""
     shown: str = ""
@@ -95,14 +99,32 @@ class RunState:
         state = replace(
             self._decided(turn)._folded(turn, self),
             last=turn,
-            confirmations=0,
             before_confirmation=None,
             tester_turns=self.tester_turns + (turn.speaker == "tester"),
             human_turns=self.human_turns + (turn.speaker == "human"),
         )
+        if self._repairs_winner(turn):
+            return replace(state, decision=self.decision, passes=self.passes)
+        state = replace(state, confirmations=0, repairing="")
         if isinstance(turn.payload, Approval | Pass):
             return state
         return replace(state, latest=turn, decision=None, passes=())
+
+    def _repairs_winner(self, turn: Turn) -> bool:
+        """Whether the turn belongs to the repair of a winner, which is no part of a round's work:
+        where it ends, the chat is at the place where the winner was to be confirmed."""
+        fixes = turn.speaker in ("fixer", "single")
+        match turn.payload:
+            case _ if not self.repairing:
+                return False
+            case Kernel():
+                return fixes or turn.speaker == "human"
+            case Pass():
+                return fixes and self.repairing not in self.repaired
+            case BuildReport() | Evaluation() | Approval():
+                return self.repairing in self.repaired
+            case _:
+                return False
 
     def _decided(self, turn: Turn) -> RunState:
         """Accept or drop the evaluation that a human could have rejected before this turn."""
@@ -134,7 +156,8 @@ class RunState:
             case Approval() as decision:
                 return self._with_decision(decision)
             case Pass():
-                return replace(self, passes=(*self.passes, turn.speaker))
+                state = replace(self, passes=(*self.passes, turn.speaker))
+                return state._noted("") if before._repairs_winner(turn) else state
 
     def _with_tests(self, tests: TestSuite | CaseScores) -> RunState:
         if isinstance(tests, CaseScores):
@@ -160,10 +183,16 @@ class RunState:
         def proposed_in(under_way: Round) -> Round:
             if speaker == "human":
                 under_way = under_way.with_replaced(self.shown)
-            return under_way.with_kernel(speaker, kernel)
+            return under_way.with_kernel(speaker, kernel, repairing)
 
+        repairing = self.repairing if self._repairs_winner(Turn(speaker, kernel)) else ""
+        state = self._noted(kernel.candidate) if repairing else self
         sources = {kernel.candidate: kernel.source, **self.sources}
-        return replace(self._in_round(proposed_in), sources=sources)
+        return replace(state._in_round(proposed_in), sources=sources)
+
+    def _noted(self, repair: str) -> RunState:
+        """The state with the repair of the winner that is under repair; "" for none."""
+        return replace(self, repaired={**self.repaired, self.repairing: repair})
 
     def _with_evaluation(self, evaluation: Evaluation) -> RunState:
         state = replace(
@@ -196,19 +225,26 @@ class RunState:
     def _confirmed(self, turn: Turn, evaluation: Evaluation) -> RunState:
         """Returns the state after the evaluation of a winner on fresh seeds."""
         name, before = evaluation.candidate, self.last.payload if self.last else None
+        refused = not isinstance(evaluation.outcome, Timed | Correct)
         state = replace(
             self,
             last=turn,
             shown=name,
             confirmations=self.confirmations + 1,
             confirmed={**self.confirmed, name: evaluation},
+            repairing=name if refused and name not in self.repaired.values() else "",
             before_confirmation=None,
             evaluations=self.evaluations + 1,
             failed_cases=with_failed(self.failed_cases, evaluation),
+            rounds=tuple(one.with_refused(evaluation) if refused else one for one in self.rounds),
         )
         if not isinstance(before, Evaluation) or before.confirms or before.candidate != name:
             return state
-        return state._replaced(before, evaluation.model_copy(update={"confirms": False}))
+        state = state._replaced(before, evaluation.model_copy(update={"confirms": False}))
+        if self.repairing:  # its repair is what was confirmed
+            place = {"latest": self.latest, "decision": self.decision, "passes": self.passes}
+            return replace(state, **place)  # type: ignore[arg-type]
+        return replace(state, repairing="")
 
     def _replaced(self, old: Evaluation, new: Evaluation) -> RunState:
         """Returns the state with the search's evaluation of a winner replaced by a confirmation."""
@@ -248,6 +284,28 @@ class RunState:
     def round(self) -> Round | None:
         """The round that is under way."""
         return self.rounds[-1] if self.rounds else None
+
+    @property
+    def served(self) -> Round | None:
+        """The round whose plan the next kernel serves: a repaired winner's, else the last."""
+        winners = [one for one in self.rounds if self.repairing and one.has(self.repairing)]
+        return winners[-1] if winners else self.round
+
+    @property
+    def to_fix(self) -> Attempt | None:
+        """The kernel that the fixer is asked to fix: the winner under repair, a kernel of the round
+        that its confirmation refused and nobody fixed yet, or the last one."""
+        under_way = self.served
+        if under_way is None or not under_way.attempts:
+            return None
+        lost = [one for one in under_way.attempts if one.kernel.candidate == self.repairing]
+        return next(iter([*lost[-1:], *under_way.lost, under_way.attempts[-1]]))
+
+    @property
+    def lost_winners(self) -> tuple[Attempt, ...]:
+        """The kernels that their confirmation refused, each once."""
+        every = (attempt for one in self.rounds for attempt in one.attempts)
+        return tuple({one.kernel.candidate: one for one in every if one.refused}.values())
 
     @cached_property
     def counted(self) -> Mapping[str, tuple[Evaluation, Timed]]:
@@ -307,8 +365,8 @@ class RunState:
             return self.shown
         if speaker == "executor" and self.round and self.round.tuning:
             return self.round.tuning.candidate
-        if speaker != "coder" and self.round and self.round.attempts:
-            return self.round.attempts[-1].kernel.candidate
+        if speaker != "coder" and (fixed := self.to_fix):
+            return fixed.kernel.candidate
         parent = self.round.parent if self.round else self.baseline
         return parent.candidate if parent else ""
 

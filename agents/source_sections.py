@@ -14,6 +14,13 @@ from astra_chat.tools.report.results_text import launched
 from astra_chat.tools.text import report
 from astra_chat.tools.types import Timed
 
+CONFIRMED = (
+    "Its own evaluation: {before}\nIts confirmation, with cases drawn for it, refused it: {now}\n"
+    "It is the best of the run: keep what makes it fast, and fix what the case shows. The case is"
+    " among those that every later candidate has to pass."
+)
+"""What the fixer is told of a winner that was refused."""
+
 
 def tested(context: ChatContext, state: RunState) -> Section:
     """The best so far, whose branches a tester's cases have to reach."""
@@ -42,23 +49,24 @@ def last_source(context: ChatContext, state: RunState) -> Section | None:
 
 
 def failing(context: ChatContext, state: RunState) -> Section | None:
-    if state.round is None or not state.round.attempts:
+    attempt = state.to_fix
+    if attempt is None:
         return None
-    attempt = state.round.attempts[-1]
     result = describe_build(attempt.build) if attempt.build else "not built yet"
     if attempt.evaluation:
         result = describe_evaluation(attempt.evaluation)
-    return Section(
-        "The candidate to fix",
-        f"{listing(attempt.kernel.source)}\nThe judge's report: {report(result)}",
-    )
+    refused = attempt.refused
+    if refused is None:
+        told = f"The judge's report: {report(result)}"
+    else:
+        told = CONFIRMED.format(before=report(result), now=report(describe_evaluation(refused)))
+    return Section("The candidate to fix", f"{listing(attempt.kernel.source)}\n{told}")
 
 
 def source_to_edit(role: RoleName, context: ChatContext, state: RunState) -> str:
     """The source that edits apply to: the candidate to fix, or what the plan changes."""
-    attempts = state.round.attempts if state.round else ()
-    if acts_as(role, state) == "fixer" and attempts:
-        return attempts[-1].kernel.source
+    if acts_as(role, state) == "fixer" and state.to_fix:
+        return state.to_fix.kernel.source
     return parent_source(context, state)
 
 

@@ -66,7 +66,7 @@ def standings(rounds: Sequence[Round]) -> Iterator[Standing]:
             timed = _timed(attempt.evaluation)
             if timed is None:
                 continue
-            counts = attempt.rejected is None and not attempt.replaced
+            counts = attempt.rejected is None and attempt.passed
             counts &= timed.verdict == "accepted" or attempt.leads
             kept = counts and (best is None or timed.ratio > best.ratio)
             yield Standing(
@@ -95,6 +95,20 @@ def rounds_without_gain(rounds: Sequence[Round]) -> int:
         if any(one.gained for one in stands):
             break
         count += not any(one.tie_by_estimate for one in stands)
+    return count
+
+
+def rounds_below_resolution(rounds: Sequence[Round]) -> int:
+    """Number of last rounds in a row whose candidates were timed and gained nothing that can be
+    resolved: measured or estimated ties, and slower ones."""
+    gained: dict[int, bool] = {}
+    for one in standings(rounds):
+        gained[one.round] = gained.get(one.round, False) or one.gained
+    count = 0
+    for last in reversed([gained[one.number] for one in rounds if one.number in gained]):
+        if last:
+            break
+        count += 1
     return count
 
 

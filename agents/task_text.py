@@ -48,20 +48,39 @@ def launcher_text(task: Task) -> str:
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
     if task.binding is None:
         return text
+    kept = "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
+    if task.binding.launcher:
+        return (
+            f"{kept} headers included. `{task.binding.launcher}` follows it; keep what that calls,"
+            f" with the same parameters, and define nothing of it:\n{fenced(task.launcher_file)}\n"
+            f"The launcher is made from it; do not define it:\n{text}"
+        )
     kind = "operator" if task.binding.operator else "function"
     return (
-        "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
-        f" headers included: the {kind} `{task.binding.called}` with the same parameters, defined"
-        " and registered as there. The launcher is made from that; do not define it:\n" + text
+        f"{kept} headers included: the {kind} `{task.binding.called}` with the same parameters,"
+        " defined and registered as there. The launcher is made from that; do not define it:\n"
+        + text
     )
 
 
 def inputs_text(task: Task) -> str:
     """`make_inputs` of reference.py with what it names of the file: which arguments a value family
     fills. "" where that is longer than MOST_INPUTS characters."""
+    return _function_text(task, "make_inputs")
+
+
+def accept_text(task: Task) -> str:
+    """`accept` of reference.py, which judges results of which several are right; "" where the task
+    judges none by it, or it is longer than MOST_INPUTS characters."""
+    asked = any(arg.judged is not None and arg.judged.by == "accept" for arg in task.args)
+    return _function_text(task, "accept") if asked else ""
+
+
+def _function_text(task: Task, name: str) -> str:
+    """A function of reference.py with what it names of the file."""
     source = task.reference_text
     named = {name: node for node in ast.parse(source).body for name in _defined(node)}
-    wanted, seen = ["make_inputs"], set[str]()
+    wanted, seen = [name], set[str]()
     while wanted:
         node = named.get(name := wanted.pop())
         if node is not None and name not in seen:

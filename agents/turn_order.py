@@ -8,7 +8,8 @@ a build or an evaluation that fails -> fixer, at most `repairs` times a round, t
 where the user wants to be asked: a build -> human; an evaluation better than the best so far
   -> confirmation -> human, if it held -> run or profiler if approved, the build of the human's own
   edit, planner if rejected
-before any end: confirmations of the best candidate, until one holds
+before any end: confirmations of the best candidate, until one holds; one that is refused there ->
+  fixer, once for each of `winner_repairs` winners, then build, run and confirmation of its kernel
 strategy beam:KxN: N coder turns a plan, then a build and a run of each
 strategy single: one speaker in place of planner, coder and fixer; no tester, no profiler
 """
@@ -154,7 +155,7 @@ def next_step(state: RunState) -> Step:
     """What comes after the last turn."""
     if state.asks_human and (asked := _of_human(state)) is not None:
         return asked
-    step = _in_search(state)
+    step = _repair_of_winner(state) or _in_search(state)
     if isinstance(step, Stop):
         return _confirm_winner(state) or step
     if isinstance(step, Ask) and state.strategy.kind == "single" and step.role in SINGLE:
@@ -208,9 +209,19 @@ def _would_be_best(state: RunState, evaluation: Evaluation) -> bool:
     return state.best is None or timed.ratio > state.best[1].ratio
 
 
+def _repair_of_winner(state: RunState) -> Step | None:
+    """The fixer's turn on a winner that its confirmation refused, then the build and the run of the
+    repair; None where there is nothing to repair, or no room for it."""
+    if not state.repairing or state.repairing in state.repaired:
+        return _pending(state) if state.repairing else None
+    room = len(state.repaired) < state.limits.winner_repairs and state.may_evaluate
+    return _ask("fixer") if room else None
+
+
 def _confirm_winner(state: RunState) -> Confirm | None:
     """The candidate that has to be confirmed before the chat may end, if any."""
-    if state.best is None or state.confirmations >= state.limits.confirmations:
+    most = state.limits.confirmations and state.limits.confirmations + len(state.repaired)
+    if state.best is None or state.confirmations >= most:
         return None
     evaluation = state.best[0]
     return None if evaluation.confirms else _confirm(state, evaluation.candidate)
@@ -284,10 +295,12 @@ def _after_kernel(state: RunState) -> Step:
 def _round_done(state: RunState) -> Step:
     """All kernels of the round were built, and run where they build."""
     under_way = state.round
-    if under_way is None or not under_way.passed:
-        repairs = under_way.repairs if under_way else 0
-        repaired = repairs < state.limits.repairs and state.may_evaluate
-        return _ask("fixer") if repaired else _next_round(state)
+    passed, repairs = (under_way.passed, under_way.repairs) if under_way else (False, 0)
+    room = repairs < state.limits.repairs and state.may_evaluate
+    if under_way and room and under_way.lost and state.limits.winner_repairs:
+        return _ask("fixer")
+    if not passed:
+        return _ask("fixer") if room else _next_round(state)
     if state.may_evaluate and (kernel := to_tune(state)):
         return Tune(kernel)
     if kernel := tuned_kernel(state):

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from astra_chat.agents.memory_cards import MemoryCard
 from astra_chat.agents.strategy import Strategy
 from astra_chat.tools.case import is_empty
 from astra_chat.tools.evaluation import BuildReport, Evaluation
@@ -49,6 +50,8 @@ class RunRequest(Value):
     """A human decides what is run and what is accepted."""
     strategy: Strategy = Strategy()
     """The search strategy: which candidate a plan changes."""
+    memory: tuple[MemoryCard, ...] = Field(default=(), exclude_if=is_empty)
+    """Cards of the user's memory that the planner may see."""
 
 
 class Extent(Value):
@@ -135,6 +138,8 @@ class Plan(Value):
     of greatest weight."""
     parent: str = ""
     """An earlier correct candidate to change in place of the source shown; "" for that source."""
+    second_parent: str = Field(default="", exclude_if=is_empty)
+    """Another correct candidate whose idea the change takes over; "" for none."""
 
 
 class Kernel(Value):

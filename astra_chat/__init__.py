@@ -13,6 +13,7 @@ campaign/        many runs by one file
 approval/        a human decides: at once, by a file, or later
 mailbox/         questions of a run as folders, answered by whoever writes a file
 detached/        evaluations as files, judged on another machine
+memory/          what confirmed runs found, for later runs
 models/          model backends, recordings, meter
 transcript/      the record of a run: format, reader, writer, summary
 replay/          recorded runs shown, judged or run again

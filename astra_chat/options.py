@@ -187,7 +187,7 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "Stop after so many rounds in a row without a gain; 0 for any.",
+            "Stop after this many rounds in a row without a gain; 0: never.",
             least=0,
             setting=True,
         ),
@@ -206,7 +206,7 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             0,
-            "Tune constants that the coder marks: so many points of a correct candidate are"
+            "Tune constants that the coder marks: up to POINTS points of a correct candidate are"
             " ranked, the best is judged; default: {default}, none.",
             "POINTS",
             least=0,
@@ -218,9 +218,19 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Root of all that the judge draws: up to 32 hex digits. Fresh by default, and"
+            "Root of all random choices of the judge: up to 32 hex digits. Fresh by default, and"
             " printed when the run has ended.",
             "HEX",
+        ),
+    ]
+    memory: Annotated[
+        ON_PATH,
+        Option(
+            None,
+            "Show the planner, from round 2 on, what runs in this file found (astra-chat memory);"
+            " off for none, the default.",
+            "FILE",
+            setting=True,
         ),
     ]
     trust: Annotated[bool, Option(False, "Run untrusted code even where it cannot be isolated.")]
@@ -345,7 +355,7 @@ def page() -> str:
             " evaluate`\n",
             *_table(EvaluateOptions),
             "\n## Settings\n",
-            "These may stand in astra.toml, by their name in Python (settings.md):"
+            "astra.toml may contain these, by their name in Python (settings.md):"
             f" {', '.join(f'`{name}`' for name in settable())}.",
         )
     )

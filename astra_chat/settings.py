@@ -23,7 +23,7 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_vgpu.ground.errors import BadInput, reading
 
 FILE = "astra.toml"
-DATA = ("task.toml", "transcript.jsonl", "transcript.jsonl.gz")
+DATA = ("task.toml", *(f"transcript.jsonl{ending}" for ending in ("", ".xz", ".gz")))
 """Files by which a folder is a task's or a run's."""
 KEY_NAMES = re.compile(r"(?i)^\s*[\w.\"'-]*(api_?key|secret|password|auth_?token)\b[\"']?\s*=")
 KEY_TEXTS = re.compile(r"\b(sk-[\w-]{8,}|AIza[\w-]{16,}|gsk_\w{16,}|hf_\w{16,}|xai-\w{16,})")
@@ -76,12 +76,20 @@ def read_settings() -> dict[str, Setting]:
     project, user = project_file(), user_file()
     found: dict[str, Setting] = {}
     if user.is_file():
-        found |= {name: Setting(value, user) for name, value in read_file(user).items()}
+        found |= _placed(read_file(user), user)
     if project is not None and project != user:
         values = read_file(project)
         _require_no_address(values, project, user)
-        found |= {name: Setting(value, project) for name, value in values.items()}
+        found |= _placed(values, project)
     return {name: found[name] for name in settable() if name in found}
+
+
+def _placed(values: dict[str, str | int | float], file: Path) -> dict[str, Setting]:
+    """What a file says, a path in it as from the file's folder."""
+    memory = values.get("memory")
+    if memory is not None and memory != "off":
+        values = {**values, "memory": str(file.parent / Path(str(memory)).expanduser())}
+    return {name: Setting(value, file) for name, value in values.items()}
 
 
 def read_file(file: Path) -> dict[str, str | int | float]:
@@ -126,7 +134,7 @@ def checked(name: str, value: object, where: str) -> str | int | float:
     if one is None:
         raise BadInput(f"{where}: {_unknown(name)}")
     kinds = [kind for kind in get_args(one.kind) if kind is not type(None)]
-    fits = isinstance(value, str) if kinds == [str] else _is_number(value, whole=kinds == [int])
+    fits = isinstance(value, str) if str in kinds else _is_number(value, whole=kinds == [int])
     if not fits or not isinstance(value, str | int | float):
         raise BadInput(f"{where}: {name} is {_what(one)}, not {value!r}")
     least, most = one.option.least, one.option.most
@@ -181,7 +189,7 @@ def write_setting(file: Path, name: str, value: str | int | float | None) -> Non
     require_no_key(text, file)
     written = tomllib.loads(text)
     if (written.get(name) if value is not None else None) != value:
-        raise BadInput(f"{file}: {name} stands there in a form of its own: edit the file")
+        raise BadInput(f"{file}: {name} is written there in another form: edit the file")
     if file == project_file():
         _require_no_address(written, file, user_file())
     try:

@@ -43,12 +43,15 @@ measure_regret      the tuner beside an exhaustive measurement
 regret              what it found, and the table
 tuning_spaces       the spaces that it studies
 compare_strategies  search strategies on equal budgets
+memory_ablation     whether a memory of other tasks helps; not run yet
 random_models       models that draw kernels at random, for it
 
 Shared, and folders:
 transcript_schema   transcripts/schema.json from the types
 recordings          archives of recorded runs: packed, added to, unpacked
 commands            what these commands share
+walk_docs           docs/walked.md: the commands of the documentation, run
+doc_commands        the commands of its pages
 baselines/          SGLang's and FlashInfer's kernels beside ours
 virtual_gpu/        the virtual GPU: speed, numerics, fuzzing; its estimate calibrated and validated
 """

@@ -57,7 +57,7 @@ def commands(page: str, text: str) -> Iterator[DocCommand]:
         if language == "bash":
             yield DocCommand(page, block)
         elif language == "python" and python:
-            yield DocCommand(page, "\n".join(python), "python")
+            yield DocCommand(page, "".join(python), "python")
             python = []
         yield from (DocCommand(page, line) for line in _lines(indented))
 

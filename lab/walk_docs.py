@@ -39,6 +39,7 @@ LIMIT_S = 180
 """Seconds that a command may take; longer ones are left to another time."""
 TOOLS = {"astra-chat": "-m astra_chat", "astra-vgpu": "-m astra_vgpu",
          "astra-vgpu-nvcc": "-m astra_vgpu nvcc", "python": ""}  # fmt: skip
+LATER = "left to another time"
 MOST_CHARACTERS = 400
 """Of what a failed command printed."""
 
@@ -121,7 +122,7 @@ class Walk:
     def _command(self, one: DocCommand) -> Walked:
         rule = self._rule(one) or Rule(match="")
         if self.only and not re.search(self.only, one.text) and not rule.skip:
-            left = Walked(command=one.title, state="not walked", note="left to another time")
+            left = Walked(command=one.title, state="not walked", note=LATER)
             return self.before.get(one.title, left)
         if rule.skip:
             return Walked(command=one.title, state="not walked", note=rule.skip)
@@ -180,8 +181,13 @@ def environment(tools: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": paths, "ROOT": str(ROOT), "COLUMNS": "100"}
 
 
+def walk_docs_rules() -> dict[str, PageRules]:
+    """The rules by page, and those of all pages."""
+    return TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
+
+
 def walk(page: str, given: argparse.Namespace) -> WalkedPage:
-    rules = TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
+    rules = walk_docs_rules()
     found = list(commands(page, (ROOT / page).read_text()))
     with tempfile.TemporaryDirectory() as name:
         tools, folder = Path(name, "bin"), Path(name, "work")
@@ -210,8 +216,8 @@ def document(walked: Sequence[WalkedPage]) -> str:
     parts = [
         "# Commands of the documentation, run",
         f"Written by `python -m lab.walk_docs`, which takes the commands from the pages: {counts}."
-        f" On {os.cpu_count()} cores without a GPU and a key. What stands behind a command was run"
-        " for it, or says why it was not run. lab/walk_docs.toml has the stand-ins.",
+        f" On {os.cpu_count()} cores, without a GPU and a key. Brackets say what was run instead,"
+        " or why a command was not run; lab/walk_docs.toml has these rules.",
     ]
     for page in walked:
         lines = [_line(one) for one in page.commands]
@@ -266,8 +272,15 @@ def main() -> None:
 
 def _show(given: argparse.Namespace) -> None:
     found = _read(given.file)
-    order = [page for page in pages() if page in found]
-    print(document([found[page] for page in order]), end="")
+    every = [found.get(page) or _not_yet(page) for page in pages()]
+    print(document([page for page in every if page.commands]), end="")
+
+
+def _not_yet(page: str) -> WalkedPage:
+    """A page that the file does not have."""
+    titles = [one.title for one in commands(page, (ROOT / page).read_text())]
+    left = tuple(Walked(command=title, state="not walked", note=LATER) for title in titles)
+    return WalkedPage(page=page, date="not yet", commands=left)
 
 
 if __name__ == "__main__":

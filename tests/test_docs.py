@@ -17,12 +17,13 @@ from tests.sources import ROOT, TESTS
 
 VIRTUAL_GPU = "tools/virtual_gpu/"
 """Its pages name its own files by their paths in it."""
+# walked.md, which a program writes, has the commands of all others.
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
     for path in [
         *ROOT.glob("*.md"),
         ROOT / "transcripts/README.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted(set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs/walked.md"}),
         *sorted((ROOT / VIRTUAL_GPU).glob("*.md")),
         *sorted((ROOT / VIRTUAL_GPU / "docs").glob("*.md")),
     ]
@@ -39,7 +40,7 @@ OF_OTHER_PROJECTS = {"docs/research/found-bugs.md", "docs/research/programs.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
     "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
-    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py",
+    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml", "cards.toml",
     "old.cu", "new.cu",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -40,7 +41,13 @@ LINES = 50
 """Most lines of a function's body."""
 
 
-SOURCES = {path: ast.parse(text) for path, text in sources(FLOORS).items()}
+TEXTS = sources(FLOORS)
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """All sources, parsed for whoever asks first: collecting the tests does not."""
+    return {path: ast.parse(text) for path, text in TEXTS.items()}
 
 
 def module_name(path: str) -> str:
@@ -51,7 +58,7 @@ def module_name(path: str) -> str:
     return dotted if path.startswith(("astra_chat/", "lab/")) else f"astra_chat.{dotted}"
 
 
-MODULES = {module_name(path): path for path in SOURCES}
+MODULES = {module_name(path): path for path in TEXTS}
 
 
 def imports(tree: ast.AST) -> set[str]:
@@ -87,7 +94,7 @@ def test_imports_go_down_only() -> None:
     bare = ("agents", "tools", "sglang_kernels")
     offenders = [
         f"{path} imports {name}"
-        for path, tree in SOURCES.items()
+        for path, tree in trees().items()
         for name in imports(tree)
         if name.split(".", maxsplit=1)[0] in bare
         or name.startswith("astra_chat.sglang_kernels")
@@ -97,7 +104,7 @@ def test_imports_go_down_only() -> None:
 
 
 def test_there_are_no_cycles() -> None:
-    loaded = {module: imports(at_run_time(SOURCES[path])) for module, path in MODULES.items()}
+    loaded = {module: imports(at_run_time(trees()[path])) for module, path in MODULES.items()}
     graph = {module: (names & MODULES.keys()) - {module} for module, names in loaded.items()}
     assert len(tuple(TopologicalSorter(graph).static_order())) == len(MODULES)
 
@@ -112,11 +119,11 @@ def test_there_are_no_cycles_between_folders() -> None:
     """Files and folders of one folder do not need each other in a circle when the program runs."""
     edges = [
         (path, MODULES[name])
-        for path in SOURCES
+        for path in TEXTS
         if not path.endswith("__init__.py")
-        for name in imports(at_run_time(SOURCES[path])) & MODULES.keys()
+        for name in imports(at_run_time(trees()[path])) & MODULES.keys()
     ]
-    folders = {str(parent) for path in SOURCES for parent in Path(path).parents} - {"."}
+    folders = {str(parent) for path in TEXTS for parent in Path(path).parents} - {"."}
     circles = []
     for folder in sorted(folders):
         graph: dict[str, set[str]] = {}
@@ -138,12 +145,12 @@ def test_the_ground_floor_imports_nothing_of_ours() -> None:
         ("tools/case.py", {"astra_chat.tools.dtypes"}),
         ("tools/dtypes.py", set()),
     ):
-        assert {i for i in imports(SOURCES[path]) if i.startswith("astra_chat")} <= below
+        assert {i for i in imports(trees()[path]) if i.startswith("astra_chat")} <= below
 
 
 def test_autogen_and_torch_stay_in_their_places() -> None:
     offenders = []
-    for path, tree in SOURCES.items():
+    for path, tree in trees().items():
         roots = {name.split(".", maxsplit=1)[0] for name in imports(tree)}
         if not path.startswith(AUTOGEN_PLACES):
             offenders += [f"{path}: {root}" for root in roots.intersection(AUTOGEN)]
@@ -155,7 +162,7 @@ def test_autogen_and_torch_stay_in_their_places() -> None:
 def test_children_are_started_never_imported() -> None:
     offenders = [
         f"{path} imports {name}"
-        for path, tree in SOURCES.items()
+        for path, tree in trees().items()
         if not path.startswith(CHILD_PROCESSES)
         for name in imports(tree)
         if name.startswith("astra_chat.tools.runners")
@@ -185,7 +192,7 @@ def unseeded(tree: ast.AST) -> Iterator[str]:
 
 
 def test_the_judge_draws_from_one_place() -> None:
-    tools = {path: tree for path, tree in SOURCES.items() if path.startswith("tools/")}
+    tools = {path: tree for path, tree in trees().items() if path.startswith("tools/")}
     offenders = [
         f"{path}: {name}"
         for path, tree in tools.items()
@@ -213,18 +220,18 @@ def test_what_draws_by_itself_is_noticed(line: str) -> None:
 
 def imported_from(path: str, package: str) -> list[str]:
     """What a file imports of a package of ours."""
-    names = imports(SOURCES[path])
+    names = imports(trees()[path])
     return [name for name in names if f"{name}.".startswith(f"{package}.")]
 
 
 def test_the_virtual_gpu_stands_alone() -> None:
-    package = {path for path in SOURCES if path.startswith(PACKAGE)}
+    package = {path for path in TEXTS if path.startswith(PACKAGE)}
     assert len(package) > 100
     assert not [f"{p} imports {name}" for p in package for name in imported_from(p, "astra_chat")]
 
 
 def test_its_ground_needs_nothing_of_it() -> None:
-    for path in (path for path in SOURCES if path.startswith(f"{PACKAGE}ground/")):
+    for path in (path for path in TEXTS if path.startswith(f"{PACKAGE}ground/")):
         above = set(imported_from(path, "astra_vgpu")) - set(imported_from(path, GROUND))
         assert not above, path
 
@@ -232,7 +239,7 @@ def test_its_ground_needs_nothing_of_it() -> None:
 def test_all_but_its_ground_is_reached_through_one_adapter() -> None:
     offenders = [
         f"{path} imports {name}"
-        for path in SOURCES
+        for path in TEXTS
         if not path.startswith(INSIDE)
         for name in imported_from(path, "astra_vgpu")
         if name not in imported_from(path, GROUND)
@@ -243,7 +250,7 @@ def test_all_but_its_ground_is_reached_through_one_adapter() -> None:
 def test_functions_are_short() -> None:
     lengths = {
         f"{path} {node.name}": (node.end_lineno or 0) - _first(node).lineno + 1
-        for path, tree in SOURCES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
@@ -257,7 +264,7 @@ def _first(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
 
 
 def test_files_say_what_they_are() -> None:
-    assert not [path for path, tree in SOURCES.items() if not ast.get_docstring(tree)]
+    assert not [path for path, tree in trees().items() if not ast.get_docstring(tree)]
 
 
 def test_the_links_that_make_it_one_package_are_there() -> None:
@@ -274,7 +281,7 @@ def reached(*modules: str) -> set[str]:
         name = left.pop()
         if name in MODULES and name not in found:
             found.add(name)
-            left += imports(SOURCES[MODULES[name]])
+            left += imports(trees()[MODULES[name]])
     return found
 
 

@@ -7,7 +7,20 @@ from itertools import pairwise
 
 import pytest
 
-from tests.tiers import IN_FULL, MARK, MOST, SAMPLED, by_function, first_tier, split, spread
+from tests.sources import ROOT
+from tests.tiers import (
+    IN_FULL,
+    LONGEST,
+    MARK,
+    MOST,
+    SAMPLED,
+    by_function,
+    by_machine,
+    first_tier,
+    longest_first,
+    split,
+    spread,
+)
 
 
 @pytest.mark.parametrize("count", [1, 2, 20, 500])
@@ -36,10 +49,19 @@ def test_both_tiers_together_are_all_tests_or_a_stated_sample(
         if own[0].get_closest_marker(IN_FULL):
             assert not set(own) & {*first, *second}
             continue
-        ran = [item for item in own if item in {*first, *second}]
         mark = own[0].get_closest_marker(SAMPLED)
         most = mark.args[0] if mark else MOST
-        assert len(ran) >= min(len(own), most), own[0].nodeid
+        for some in by_machine(own):
+            ran = [item for item in some if item in {*first, *second}]
+            assert len(ran) >= min(len(some), most), own[0].nodeid
         if not all(any(map(item.get_closest_marker, (MARK, "gpu"))) for item in own):
             assert set(own) & set(first), own[0].nodeid
     assert all(item not in first for item in items if item.get_closest_marker(MARK))
+
+
+def test_files_that_take_longest_begin_first(request: pytest.FixtureRequest) -> None:
+    assert all((ROOT / name).is_file() for name in LONGEST)
+    items = request.session.items
+    ordered = longest_first([*items[1:], items[0]])
+    places = [str(item.path.relative_to(ROOT)) in LONGEST for item in ordered]
+    assert places == sorted(places, reverse=True) and set(ordered) == set(items)

@@ -45,7 +45,8 @@ def offences(text: str, words: dict[str, str]) -> Iterator[str]:
     """What a text says in a word to avoid, and what to write instead."""
     plain = " ".join(text.split())
     plain = re.sub("|".join(rf"\b{re.escape(one)}\b" for one in PLAIN), "", plain, flags=re.I)
-    for found in re.finditer(rf"(?<![-`'|])\b(?:{'|'.join(map(re.escape, words))})\b", plain, re.I):
+    some = "|".join(map(re.escape, words))
+    for found in re.finditer(rf"(?<![-`'|])\b(?:{some})\b(?!-)", plain, re.I):
         around = plain[max(0, found.start() - 40) : found.end() + 40]
         yield f"{found[0]!r} (write: {words[found[0].lower()]}) in ...{around}..."
 

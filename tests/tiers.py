@@ -4,8 +4,9 @@ The first tier runs every test that takes at most some two seconds on an idle co
 parameters one of them, which depends on the test's name, so that all kinds of parameters are met.
 The second tier has the rest, what needs a GPU, and what is marked `second_tier`: what takes longer,
 such as searches, fits and kills at full count. Of one test's parameters it has at most MOST, or as
-many as its mark `sampled(n)` says, evenly spread; what is marked `in_full` is in neither. For all
-of them run pytest without `--tier`, which runs whatever is selected.
+many as its mark `sampled(n)` says, evenly spread, of those for a GPU as many again; what is marked
+`in_full` is in neither. For all of them run pytest without `--tier`, which runs whatever is
+selected.
 """
 
 from __future__ import annotations
@@ -17,12 +18,28 @@ from zlib import crc32
 
 import pytest
 
-Tier = Literal["first", "second"]
+from tests.sources import ROOT
+from tests.virtual_gpu_suite import has_passed, is_covered
+
+Tier = Literal["first", "second", "both"]
 MARK = "second_tier"
 SAMPLED = "sampled"
 IN_FULL = "in_full"
 MOST = 1
 """Parameters of a test in the second tier."""
+LONGEST = (
+    "tests/astra_chat/test_own_kernel.py",
+    "tests/astra_chat/test_demo.py",
+    "tests/astra_chat/optimize/test_optimize.py",
+    "tests/astra_chat/test_run.py",
+    "tests/astra_chat/detached/test_ray.py",
+    "tests/astra_chat/campaign/test_driver.py",
+    "tests/astra_chat/cli/test_tune.py",
+    "tests/astra_chat/verify/test_measure.py",
+    "tests/lab/test_judge_winners.py",
+)
+"""Files that take longest in both tiers: they begin first, so that no process ends with one while
+the others have nothing left."""
 
 
 def spread(count: int, sample: int) -> set[int]:
@@ -46,6 +63,12 @@ def by_function(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
     return list(functions.values())
 
 
+def by_machine(own: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The items that run anywhere, and those for a GPU. A sample of these is none of those."""
+    gpu = [item for item in own if item.get_closest_marker("gpu")]
+    return [item for item in own if item not in gpu], gpu
+
+
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Items of the first tier and of the second, each in their order."""
     first: set[pytest.Item] = set()
@@ -59,7 +82,24 @@ def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
         first |= {short[place] for place in first_tier(name, len(short))}
         mark = own[0].get_closest_marker(SAMPLED)
         most = mark.args[0] if mark else MOST
-        if len(own) > most:
-            left_out |= set(own) - {own[place] for place in spread(len(own), most)}
+        for some in by_machine(own):
+            if len(some) > most:
+                left_out |= set(some) - {some[place] for place in spread(len(some), most)}
     second = [i for i in items if i not in first and i not in left_out]
     return [i for i in items if i in first], second
+
+
+def chosen(items: Sequence[pytest.Item], tier: Tier) -> list[pytest.Item]:
+    """The items of a tier in their order, without what a recorded run of the virtual GPU's suite
+    covers."""
+    first, second = split(items)
+    if tier != "first" and has_passed():
+        second = [item for item in second if not is_covered(item)]
+    kept = {"first": {*first}, "second": {*second}, "both": {*first, *second}}[tier]
+    return [item for item in items if item in kept]
+
+
+def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Items with those of LONGEST before the others, which keep their order."""
+    place = {ROOT / name: at for at, name in enumerate(LONGEST)}
+    return sorted(items, key=lambda item: place.get(item.path, len(LONGEST)))

@@ -42,3 +42,19 @@ UNSIGNED_POWERS: DTypeName = "float8_e8m0fnu"
 
 def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
+
+
+C_TYPES: dict[DTypeName, str] = {
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float8_e4m3fn": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "bool": "bool",
+    "float8_e8m0fnu": "__nv_fp8_e8m0",
+}
+"""Element types of CUDA's headers."""

@@ -14,3 +14,9 @@ class Progress(Value):
     text: str
     remark: str = ""
     """What is known before the verdict; to be shown until it comes."""
+
+    @property
+    def line(self) -> str:
+        """ "check, 31 of 58: compared with the oracle"."""
+        counted = f", {self.done} of {self.total}" if self.total > 1 else ""
+        return f"{self.step}{counted}: {self.text}"

@@ -12,6 +12,7 @@ from astra_chat.tools.case import Case as Case
 from astra_chat.tools.case import Value as Value
 from astra_chat.tools.case import ValueFamily as ValueFamily
 from astra_chat.tools.case import is_empty
+from astra_chat.tools.dtypes import C_TYPES as C_TYPES
 from astra_chat.tools.dtypes import DTYPE_CODES as DTYPE_CODES
 from astra_chat.tools.dtypes import DTYPES as DTYPES
 from astra_chat.tools.dtypes import ITEM_BYTES as ITEM_BYTES

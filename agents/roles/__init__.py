@@ -27,5 +27,10 @@ def instructions(role: RoleName, basis: Basis = "estimated") -> str:
     return "\n".join(texts)
 
 
+def passage(name: str) -> str:
+    """A text beside the roles' that only some prompts have."""
+    return _read(name).strip()
+
+
 def _read(name: str) -> str:
     return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")

@@ -116,14 +116,14 @@ def _rows(transcript: Transcript) -> Iterator[EvaluationRow]:
 def _note(said: Turn, seen: _Progress) -> None:
     """Remember a proposed kernel, and what its build took."""
     state, payload = seen.state, said.payload
-    if isinstance(payload, Kernel) and state.round:
+    if isinstance(payload, Kernel) and state.round and state.served:
         seen.proposals[payload.candidate] = _Proposal(
             state.round.number,
             len(state.round.attempts) + 1,
             said.speaker,
             state.parent_of(said.speaker),
-            state.round.parent,
-            state.round.plan,
+            state.served.parent,
+            state.served.plan,
         )
     if isinstance(payload, BuildReport):
         seen.build_steps[payload.candidate] = payload.steps

@@ -86,12 +86,12 @@ def live_table(index: Index) -> RenderableType:
     """Where the runs stand now."""
     table = Table(box=None, pad_edge=False)
     for heading in ("run", "state", "best", "evaluations", "tokens", "s", ""):
-        table.add_column(heading, overflow="ellipsis", no_wrap=bool(heading))
+        table.add_column(heading, overflow="ellipsis", no_wrap=heading not in ("run", ""))
     ordered = sorted(index.runs, key=lambda row: FIRST.index(row.state))
     for row in ordered[:SHOWN]:
         best = f"{row.search[-1]:.3f}x {row.basis}" if row.search else ""
         table.add_row(
-            row.plan.id,
+            Text(row.plan.id, no_wrap=True, overflow="ellipsis"),
             row.state.replace("_", " "),
             best,
             str(row.evaluations),

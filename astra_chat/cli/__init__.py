@@ -9,6 +9,7 @@ judge_jobs  judge work: jobs of runs on other machines
 advance  resume the runs whose results are there
 campaign  many runs by one file
 models   models check
+memory   the cards of confirmed runs: added, listed, shown
 config   the settings files: shown and changed
 setting_defaults  how commands take settings
 mailbox  the questions of runs with a mailbox, and their answers

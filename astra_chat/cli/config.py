@@ -75,6 +75,8 @@ def put(
 
         if value.partition(":")[0] not in ("record", "auto", "replay"):
             parse(value)
+    if name == "memory" and value != "off":  # typed as from here, read as from the file's folder
+        checked = str(Path(value).expanduser().absolute())
     file = _target(project)
     settings.write_setting(file, name, checked)
     print(f"{name} = {checked}  ({file})")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,6 @@ from astra_chat.cli.options import JsonOption
 from astra_chat.models.providers import PROVIDERS, Provider
 from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
 from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
-from astra_chat.tools.types import Value
 from astra_vgpu.ground.cache import cache_folder
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec
@@ -45,7 +45,8 @@ WORDS: dict[Serves, str] = {
 }
 
 
-class Point(Value):
+@dataclass(frozen=True, kw_only=True)
+class Point:
     """One thing that was looked for."""
 
     name: str
@@ -57,7 +58,8 @@ class Point(Value):
     """What to do; empty if nothing needs to be done."""
 
 
-class Diagnosis(Value):
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
     """All points, and what follows from them."""
 
     points: tuple[Point, ...]
@@ -94,7 +96,7 @@ def doctor(
     if as_json:
         import json
 
-        points = [point.model_dump() for point in found.points]
+        points = [asdict(point) for point in found.points]
         head = {"schema": SCHEMA, "virtual": found.virtual, "cuda": found.cuda}
         print(json.dumps({**head, "points": points}, indent=2))
     else:
@@ -264,7 +266,7 @@ def _torch() -> Point:
         return point
     cuda = torch_cuda_version()
     built = f"built for CUDA {cuda}" if cuda else "a CPU build"
-    return point.model_copy(update={"found": f"{point.found}, {built}"})
+    return replace(point, found=f"{point.found}, {built}")
 
 
 def torch_cuda_version() -> str | None:
@@ -341,7 +343,7 @@ def bindings_point(installed: Point, newest: int) -> Point:
     if not installed.ok or int(installed.found.split(".")[0]) <= runs:
         return installed
     advice = f"the driver is for CUDA {runs}: pip install 'cuda-bindings<{runs + 1}'"
-    return installed.model_copy(update={"ok": False, "advice": advice})
+    return replace(installed, ok=False, advice=advice)
 
 
 def _tool(name: str) -> Callable[[], str]:
@@ -357,7 +359,7 @@ def _ncu() -> Point:
         "the driver lets only root read counters: run as root, or load it with"
         " NVreg_RestrictProfilingToAdminUsers=0"
     )
-    return point.model_copy(update={"ok": False, "advice": advice})
+    return replace(point, ok=False, advice=advice)
 
 
 def counters_permitted(user: int, parameters: Path) -> bool:

@@ -160,7 +160,8 @@ def evaluate(
     print(found.model_dump_json(indent=2) if as_json else found.report)
 
     def again() -> Evaluation:
-        return evaluated(task, source, **{**judging, "final": True}).evaluation
+        judging["final"] = True
+        return evaluated(task, source, **judging).evaluation
 
     loss = _loss(found.evaluation, again, fail_if)
     end(found.passed and fast_enough(found.evaluation, loss, min_ratio))

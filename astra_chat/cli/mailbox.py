@@ -55,22 +55,36 @@ def next_question(
 
     Exit code 4: there is none, or no run is left that could ask one.
     """
-    from astra_chat.mailbox.brief import brief
-    from astra_chat.mailbox.questions import questions
+    question = _awaited(box, role, run, timeout_s)
+    prompt = _prompt(box, question, short)
+    if as_json:
+        print(json.dumps({**question_document(question), "prompt": prompt}, indent=2))
+    else:
+        sys.stdout.write(prompt)
+
+
+def _awaited(
+    box: Path, role: str | None = None, run: str | None = None, timeout_s: float | None = None
+) -> Question:
+    """The next question; says on the way what its run is busy with. Exits with 4 where none
+    comes."""
     from astra_chat.mailbox.runs import NoRunLeft, wait_for_question
 
     try:
-        question, why = wait_for_question(box, role, run, timeout_s), ""
+        question, why = wait_for_question(box, role, run, timeout_s, note), ""
     except NoRunLeft as ended:
         question, why = None, f", and none will come: {ended}"
     if question is None:
         note(f"no question in {box} waits for an answer{why}")
         raise typer.Exit(WAITING)
-    prompt = brief(question, questions(box)) if short else question.prompt
-    if as_json:
-        print(json.dumps({**question_document(question), "prompt": prompt}, indent=2))
-    else:
-        sys.stdout.write(prompt)
+    return question
+
+
+def _prompt(box: Path, question: Question, short: bool) -> str:
+    from astra_chat.mailbox.brief import brief
+    from astra_chat.mailbox.questions import questions
+
+    return brief(question, questions(box)) if short else question.prompt
 
 
 @app.command()
@@ -96,9 +110,19 @@ def answer(
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Submit it even if it contradicts the run's facts.")
     ] = False,
+    then_next: Annotated[
+        bool,
+        typer.Option("--next", help="Then wait for the mailbox's next question, and print it."),
+    ] = False,
+    short: Annotated[
+        bool, typer.Option("--brief", help="With --next: as mailbox next --brief.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check an answer against schema and facts, and give it to the run."""
+    """Check an answer against schema and facts, and give it to the run.
+
+    With --next, exit code 4: no question follows.
+    """
     from astra_chat.cli.kernel_text import text_of
     from astra_chat.mailbox.checking import answer as check_and_give
     from astra_chat.mailbox.files import MAX_BYTES
@@ -118,10 +142,20 @@ def answer(
         answered_by=answered_by,
         as_is=as_is,
     )
+    document = {"schema": ANSWER_SCHEMA, "id": name, "checked": checked}
+    if as_json and not then_next:
+        print(json.dumps(document, indent=2))
+    elif not as_json:
+        print(f"given: {checked}", flush=True)
+    if not then_next:
+        return
+    question = _awaited(box)
+    prompt = _prompt(box, question, short)
     if as_json:
-        print(json.dumps({"schema": ANSWER_SCHEMA, "id": name, "checked": checked}, indent=2))
+        following = {**question_document(question), "prompt": prompt}
+        print(json.dumps({**document, "next": following}, indent=2))
     else:
-        print(f"given: {checked}")
+        sys.stdout.write(f"\n{prompt}")
 
 
 @app.command("list")
@@ -132,8 +166,8 @@ def list_questions(box: DirArgument, as_json: JsonOption = False) -> None:
 
     found = questions(box)
     if as_json:
-        rows = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
-        print(json.dumps({"schema": LIST_SCHEMA, "questions": rows}, indent=2))
+        documents = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
+        print(json.dumps({"schema": LIST_SCHEMA, "questions": documents}, indent=2))
         return
     rows = [(one.id, one.state, one.meta.task, one.meta.role) for one in found]
     print_rows(("id", "state", "task", "role"), rows)

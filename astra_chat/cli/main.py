@@ -111,6 +111,7 @@ def _register_others() -> None:
         "cli.optimize",
         "cli.models",
         "cli.config",
+        "cli.memory",
         "cli.mailbox",
         "cli.skill",
         "cli.mcp",

@@ -20,6 +20,14 @@ FunctionOption = Annotated[
     str | None,
     typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
 ]
+LauncherOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="C++ of yours that follows the kernel's file: a function of pointers and numbers that"
+        " calls what takes structs or objects.",
+    ),
+]
 FolderOption = Annotated[
     list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
 ]
@@ -71,6 +79,7 @@ def new(
     folder: FolderOption = None,
     root: RootOption = None,
     define: DefineOption = None,
+    launcher: LauncherOption = None,
     grid: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +118,9 @@ def new(
     function_of_pytorch = reference_function(reference)
     launch = launch_of(grid, constant or (), warps, stages)
     search = Search(tuple(folder or ()), root, tuple(define or ()))
-    made, origin, notes = new_task(name, sources, function, launch, dtypes_of(dtype or ()), search)
+    made, origin, notes = new_task(
+        name, sources, function, launch, dtypes_of(dtype or ()), search, launcher=launcher
+    )
     if function_of_pytorch:
         function_of_pytorch.put_into(made)
     print(f"created {made}/ from {origin}")
@@ -119,7 +130,7 @@ def new(
         except BadInput as error:
             again = f"astra-chat tasks update {made} --calls {calls} --domain"
             raise BadInput(f"{error}; {made}/ is there without them: {again}") from None
-    if calls or function_of_pytorch:
+    if calls:
         notes = tried_again(made, notes)
     if left := marks(made):
         print("Complete these places, in this order:")

@@ -14,6 +14,7 @@ from astra_chat.cli.new import (
     DefineOption,
     FolderOption,
     FunctionOption,
+    LauncherOption,
     ReferenceOption,
     RootOption,
     reference_function,
@@ -40,11 +41,15 @@ class _How(NamedTuple):
     folder: list[Path] | None
     root: Path | None
     define: list[str] | None
+    launcher: Path | None
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
         """What was given, by the options' names."""
-        names = ("--op", "--calls", "--calls-of", "--map", "--reference", "-I", "--root", "-D")
+        names = (
+            *("--op", "--calls", "--calls-of", "--map", "--reference"),
+            *("-I", "--root", "-D", "--launcher"),
+        )
         lists = [one if isinstance(one, list) else [one] for one in self]
         return {
             name: tuple(map(str, given))
@@ -54,7 +59,7 @@ class _How(NamedTuple):
 
 
 OF_A_RUN_ALONE = ("out", "resume", "branch", "after_round", "accept_recorded_options")
-OWN = "file into function calls calls_of map_ reference folder root define"
+OWN = "file into function calls calls_of map_ reference folder root define launcher"
 NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN_ALONE)
 
 
@@ -81,6 +86,7 @@ def optimize(
     folder: FolderOption = None,
     root: RootOption = None,
     define: DefineOption = None,
+    launcher: LauncherOption = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print no progress, only the result.")
     ] = False,
@@ -95,7 +101,7 @@ def optimize(
 
     place, name = place_of(file), name_of(file, function)
     own = OwnFolder(into or DEFAULT / name)
-    how = _How(function, calls, calls_of, map_, reference, folder, root, define)
+    how = _How(function, calls, calls_of, map_, reference, folder, root, define, launcher)
     if own.begun is None:
         if words := warning(place):
             note(words)
@@ -121,12 +127,14 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
             pass  # before anything is built
     function_of_pytorch = reference_function(how.reference)
     search = Search(tuple(how.folder or ()), how.root, tuple(how.define or ()))
-    _, origin, notes = new_task(name, [file], how.function, search=search, folder=made)
+    _, origin, notes = new_task(
+        name, [file], how.function, search=search, folder=made, launcher=how.launcher
+    )
     if function_of_pytorch:
         function_of_pytorch.put_into(made)
     if how.calls:
         _put_calls(how.calls, how, made, called)
-    if how.calls or function_of_pytorch:
+    if how.calls:
         notes = tried_again(made, notes)
     print(f"created {called}/ from {origin}")
     for words in notes:

@@ -43,12 +43,13 @@ def list_tasks(as_json: JsonOption = False) -> None:
 
     found = [find_task(name) for name in task_names()]
     if as_json:
-        rows = [
+        documents = [
             {"name": task.name, "summary": task.summary, "dtypes": task.dtypes} for task in found
         ]
-        print(json.dumps({"schema": LIST_SCHEMA, "tasks": rows}, indent=2))
+        print(json.dumps({"schema": LIST_SCHEMA, "tasks": documents}, indent=2))
         return
-    print_rows(("task", "what it computes"), [(task.name, task.summary) for task in found])
+    rows = [(task.name, task.summary) for task in found]
+    print_rows(("task", "what it computes"), rows, one_line=True)
 
 
 @app.command()

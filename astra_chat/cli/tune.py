@@ -12,7 +12,6 @@ from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.options import JsonOption, KernelArgument, TaskArgument, options
 from astra_chat.display.notes import note
 from astra_chat.options import JudgeOptions
-from astra_chat.tools.task.expressions import assignments
 from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
@@ -109,6 +108,7 @@ def _tell(what: str, done: int, total: int) -> None:
 def _show(report: TuningReport, out: Path | None) -> None:
     from astra_chat.display.console import console
     from astra_chat.display.evaluation_view import evaluation_text
+    from astra_chat.tools.task.expressions import assignments
 
     screen = console()
     screen.print(_table(report))
@@ -125,6 +125,8 @@ def _show(report: TuningReport, out: Path | None) -> None:
 
 def _by_shape(table: ShapeTable) -> str:
     """A choice by shape in one line, and whether it was taken."""
+    from astra_chat.tools.task.expressions import assignments
+
     below, above = map(assignments, (table.below, table.above))
     words = f"by shape: {below} where {table.condition}, else {above}: {table.tuned_gain:.3f}x"
     words += " the single choice on the tuned shapes"

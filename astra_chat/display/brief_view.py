@@ -79,7 +79,7 @@ def _evaluation(evaluation: Evaluation, before: RunState) -> list[Text]:
     """Its outcome in one line, then the plan's prediction beside it."""
     timed, first = evaluation.outcome, before.baseline is None
     if not isinstance(timed, Timed):
-        return turn_lines(Turn("executor", evaluation), before, {}, 0)[:1]
+        return turn_lines(Turn("executor", evaluation), before, {}, 0)[: 1 + evaluation.confirms]
     name = f"baseline {evaluation.candidate}" if first else evaluation.candidate
     fresh = ", confirmed on fresh seeds" if evaluation.confirms else ""
     case = max(timed.cases, key=lambda one: one.weight)

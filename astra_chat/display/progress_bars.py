@@ -3,6 +3,7 @@ bars of the judge's steps. Nothing of it is left in the text of a run."""
 
 from __future__ import annotations
 
+import sys
 import time
 
 from rich.console import Console, Group, RenderableType
@@ -97,7 +98,11 @@ class LiveView:
         """A new one each time: rich's moves the cursor up by what it had drawn before."""
         self.close()
         self._live = Live(
-            get_renderable=self._moving, console=self._out, transient=True, refresh_per_second=4
+            get_renderable=self._moving,
+            console=self._out,
+            transient=True,
+            refresh_per_second=4,
+            redirect_stderr=sys.stderr.isatty(),  # a file keeps what is printed
         )
         self._live.start()
 

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from astra_chat.display.tables import FigureTable
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import AnyTime, Basis, Device
 from astra_chat.transcript.summary import RunSummary
 from astra_vgpu.ground.gpu_specs import spec
@@ -17,7 +18,8 @@ def table(summary: RunSummary) -> list[RenderableType]:
     if timed is None:
         return []
     name = summary.best.candidate if summary.best else ""
-    said = f"{where(timed.basis, summary.device)}, L2 cold, baseline {summary.options.tier}"
+    baseline = baseline_name(summary.task, summary.options.tier)
+    said = f"{where(timed.basis, summary.device)}, L2 cold, baseline {baseline}"
     title = Text(f"{said}, best candidate {name}" if name else said, "bold")
     rows = FigureTable(box=None, pad_edge=False)
     rows.add_column("case", overflow="fold")

@@ -32,12 +32,12 @@ def board(state: RunState, rows: int) -> RenderableType:
         table.add_column(name, no_wrap=True)
     table.add_column("plan")
     attempts = list(_attempts(state))
-    best = state.best_of_search
+    best = state.best or state.best_of_search
     if state.baseline is not None:
         table.add_row("0", Text(state.baseline.candidate), "1.00x", _title("the baseline"))
     for number, title, attempt in attempts[-max(rows, LEAST_SHOWN) :]:
         name = attempt.kernel.candidate
-        leads = best is not None and best[0].candidate == name
+        leads = best is not None and best[0].candidate == name and attempt.refused is None
         style = "bold green" if leads else ""
         result = Text(f"{_speed(attempt)}{', best' if leads else ''}", style)
         table.add_row(str(number), Text(name), result, _title(title))
@@ -54,13 +54,16 @@ def _title(words: str) -> Text:
 def _attempts(state: RunState) -> Iterator[tuple[int, str, Attempt]]:
     for one in state.rounds:
         for attempt in one.attempts:
-            yield one.number, one.plan.title, attempt
+            title = f"repair of {attempt.repairs}" if attempt.repairs else one.plan.title
+            yield one.number, title, attempt
 
 
 def _speed(attempt: Attempt) -> str:
     """What is known of a candidate so far, in a few words."""
     if attempt.rejected is not None:
         return "rejected"
+    if attempt.refused is not None:
+        return "confirmation failed"
     if attempt.evaluation is not None:
         outcome = attempt.evaluation.outcome
         if isinstance(outcome, Timed):

@@ -26,6 +26,7 @@ from astra_chat.display.turn_view import (
 )
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.transcript.events import (
     Blob,
@@ -141,7 +142,8 @@ class View:
     def _show_header(self, header: Header, run: str) -> None:
         title = Text.assemble(
             (f"Astra run {run}", "bold"),
-            f"  task {header.task.name}, baseline {header.options.tier},"
+            f"  task {header.task.name}, baseline"
+            f" {baseline_name(header.task.name, header.options.tier)},"
             f" models {header.options.models}, strategy {header.options.strategy}",
         )
         self._wrapped(title)

@@ -29,34 +29,43 @@ class FigureTable(Table):
 
 
 def print_rows(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    one_line: bool = False,
 ) -> None:
-    """Print a list; `right`: headings of figures, which stand at the right of their columns."""
+    """Print a list; `right`: headings of figures, which go to the right of their columns;
+    `one_line`: a terminal shows as much of the last column as there is room for."""
     out = console()
     if out.is_terminal:
-        out.print(table_of(headings, rows, right))
+        out.print(table_of(headings, rows, right, one_line))
         return
     for row in (headings, *rows):
         print("\t".join(plain(" ".join(cell.split())) for cell in row))
 
 
 def table_of(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    one_line: bool = False,
 ) -> Table:
-    """A table that wraps between words where it is too wide; figures are never cut."""
+    """A table that wraps between words where it is too wide, the last column wherever it has to;
+    figures are never cut."""
     table = Table(box=None, pad_edge=False)
     for place, heading in enumerate(headings):
-        figures = heading in right
+        figures, last = heading in right, place == len(headings) - 1
         words = " ".join([heading, *(row[place] for row in rows)]).split()
         table.add_column(
             heading,
             justify="right" if figures else "left",
             no_wrap=figures,
             overflow="fold",
-            min_width=min(LONGEST_WORD, max(map(len, words), default=1)),
+            min_width=None if last else min(LONGEST_WORD, max(map(len, words), default=1)),
         )
     for row in rows:
-        table.add_row(*map(Text, row))
+        end = Text(row[-1], no_wrap=one_line, overflow="ellipsis" if one_line else "fold")
+        table.add_row(*map(Text, row[:-1]), end)
     return table
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from astra_chat.agents.approval import describe_approval
 from astra_chat.agents.evaluations import profile_of
+from astra_chat.agents.plan_predictions import metric_of
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
@@ -31,6 +32,7 @@ from astra_chat.tools.descriptions import (
     metric_text,
     prediction,
     ratio_text,
+    speed,
 )
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
@@ -168,7 +170,7 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     if first:
         lines.append(Text("the baseline against itself: a check of the judge", "dim"))
     if evaluation.confirms:
-        lines.append(Text("confirmation on fresh seeds: this result is the one reported", "dim"))
+        lines.append(Text(_confirmation_text(evaluation, before), "dim"))
     if isinstance(outcome, Timed):
         lines += [] if first or evaluation.confirms else prediction_lines(outcome, before)
         lines.append(Text(_profile_text(outcome.profile), "dim"))
@@ -177,18 +179,30 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     return [*lines, _steps(evaluation.steps)]
 
 
+def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
+    if isinstance(evaluation.outcome, Timed):
+        return "confirmation on fresh seeds: this result is the one reported"
+    won = (before.counted.get(evaluation.candidate) or (None, None))[1]
+    figure = f" with {speed(won)}" if won else ""
+    return (
+        f"the confirmation refuses the winner{figure}; its case joins the run's, and its repair or"
+        " the next best is confirmed in its place"
+    )
+
+
 def prediction_lines(timed: Timed, state: RunState) -> list[Text]:
     """The plan's prediction beside what came."""
-    if state.round is None:
+    served = state.served
+    if served is None:
         return []
-    plan, parent = state.round.plan, state.round.parent
+    plan, parent = served.plan, served.parent
     before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
     words = prediction(plan.predicted_ratio, timed, before)
-    was = profile_of(parent)
-    old = was.metric(plan.metric) if was else None
-    new = timed.profile.metric(plan.metric)
+    was = parent.outcome if parent and isinstance(parent.outcome, Timed) else None
+    old, new = metric_of(was, plan), metric_of(timed, plan)
     if old and new:
-        words += f"; {metric_text(old)} before, {metric_text(new)} now"
+        case = f" on {plan.case}" if plan.case else ""
+        words += f"; {metric_text(old)}{case} before, {metric_text(new)} now"
     return [Text(words)]
 
 

@@ -43,5 +43,12 @@ def work_progress(quiet: bool = False) -> Iterator[Callable[[Progress], None]]:
         yield _Lines().update
         return
     bars = Bars(out)
-    with Live(get_renderable=lambda: bars.shown, console=out, transient=True, refresh_per_second=4):
+    live = Live(
+        get_renderable=lambda: bars.shown,
+        console=out,
+        transient=True,
+        refresh_per_second=4,
+        redirect_stdout=sys.stdout.isatty(),  # a file keeps what is printed
+    )
+    with live:
         yield bars.update

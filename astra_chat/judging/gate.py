@@ -54,11 +54,12 @@ def gate(
     On the virtual GPU nothing is left to chance: without a seed, one of both texts is taken. Raises
     BadInput, for an old kernel too that is not correct, and MissingDependency.
     """
+    options["baseline"] = TIER
     if options.get("device") == "virtual" and not options.get("seed"):
         options["seed"] = sha256_of(f"{old}\0{new}")[:32]
     with (
         _with_baseline(task, old) as folder,
-        open_judge(folder, on_progress=on_progress, **{**options, "baseline": TIER}) as judge,
+        open_judge(folder, on_progress=on_progress, **options) as judge,
     ):
         first = judge.evaluate(new)
         found = losses(first, lambda: judge.evaluate(new, fresh_seeds=True))

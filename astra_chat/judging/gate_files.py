@@ -46,7 +46,8 @@ def junit(report: GateReport, file: str) -> bytes:
             failure.text = "\n".join(plain(line) for line in wrong[name].splitlines())
     out = ElementTree.SubElement(suite, "system-out")
     out.text = plain(f"{report.verdict}: {report.why}".replace("\n", "; "))
-    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return written
 
 
 def sarif(report: GateReport, file: str) -> bytes:

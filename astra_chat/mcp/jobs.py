@@ -35,7 +35,7 @@ class JobStatus(Value):
     """queued and running: ask again. failed: Astra could not evaluate, see `error`; a kernel that
     fails is done."""
     progress: str = ""
-    """What the judge does now."""
+    """What the judge does now, and how much of it is done."""
     error: str = ""
     """The line that the command line prints."""
     exit_code: int | None = None
@@ -169,6 +169,5 @@ class Jobs:
                 judge.cancel()
 
     def _tell(self, job: _Job, progress: Progress) -> None:
-        words = f"{progress.step} {progress.done}/{progress.total}: {progress.text}"
         with self._lock:
-            self._set(job, progress=words)
+            self._set(job, progress=progress.line)

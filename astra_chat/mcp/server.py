@@ -79,6 +79,8 @@ class QuestionText(Value):
     """JSON schema of the reply."""
     kernel: bool = False
     """`mailbox_answer` also takes a kernel's source, with `words`."""
+    doing: str = ""
+    """What runs are busy with while none asks: what the judge does, and how much of it is done."""
     ended: str = ""
     """Why no question will come: no run that asks here is under way."""
 
@@ -230,14 +232,23 @@ async def _awaited(jobs: Jobs, job: str, wait_s: float, context: Context[Any, An
 
 def _of_mailboxes() -> list[Tool]:
     async def mailbox_next(
-        folder: Box, role: str | None = None, run: str | None = None, wait_s: Wait = 60.0
+        context: Context[Any, Any],
+        folder: Box,
+        role: str | None = None,
+        run: str | None = None,
+        wait_s: Wait = 60.0,
     ) -> QuestionText:
         """The oldest question of a mailbox without an answer; waits up to `wait_s` for one."""
         deadline, looking = time.monotonic() + wait_s, Waiting(Path(folder), role, run)
+        told, number = "", 0
         try:
             while (question := looking.look()) is None:
+                if (words := looking.doing) != told:
+                    told, number = words, number + 1
+                    await context.report_progress(number, None, told)
                 if time.monotonic() >= deadline:
-                    return QuestionText()
+                    looking.require_mailbox()
+                    return QuestionText(doing=told)
                 await anyio.sleep(LOOK_S)
         except NoRunLeft as ended:
             return QuestionText(ended=str(ended))

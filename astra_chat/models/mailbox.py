@@ -202,8 +202,9 @@ def prompt_text(
         else f".\nBy hand: write {REPLY} beside this file"
     )
     how = (
-        f"# Question {meta.id}\n\nTask {meta.task}, role {meta.role}, round {meta.round}, attempt"
-        f" {meta.attempt}. Answer with one JSON object that fits {SCHEMA}:"
+        f"# Question to the {meta.role} of run {meta.run}, task {meta.task}\n\nQuestion {meta.id}:"
+        f" round {meta.round}, attempt {meta.attempt}. Answer with one JSON object that fits"
+        f" {SCHEMA}:"
         f" `astra-chat mailbox answer {box} {meta.id} FILE` checks it at once{kernel}, under"
         " another name first, then renamed.\n"
     )

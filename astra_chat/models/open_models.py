@@ -76,6 +76,7 @@ REPEATED = (
     "cases",
     "budget",
     "confirmations",
+    "winner_repairs",
     "mutants",
     "tune",
     "stop_at_percent",

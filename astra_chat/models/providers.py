@@ -67,6 +67,7 @@ PROVIDERS: Mapping[str, Provider] = {
         base_url="https://openrouter.ai/api/v1",
         key_env="OPENROUTER_API_KEY",
         example="qwen/qwen3-coder",
+        limit="max_tokens",
         # Else it may choose a server that ignores the schema.
         request={"provider": {"require_parameters": True}},
         unknown_model="see openrouter.ai/models; if no server of it takes a schema, try"

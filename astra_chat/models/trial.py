@@ -76,9 +76,12 @@ async def try_one(models: Models, role: Role) -> Trial:
 
 async def try_each(models: Models) -> list[Trial]:
     """One question to each different model, as the first role that has it."""
-    roles = {models.described(role): role for role in reversed(ROLES) if role != "single"}
+    roles: dict[str, Role] = {}
+    for role in ROLES:
+        if role != "single":
+            roles.setdefault(models.described(role), role)
     try:
-        return [await try_one(models, role) for role in reversed(roles.values())]
+        return [await try_one(models, role) for role in roles.values()]
     finally:
         await models.close()
 

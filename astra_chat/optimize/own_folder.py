@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -96,7 +97,18 @@ class OwnFolder:
             commit=head_of(place),
             made_with=dict(made_with),
         )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        above = self.path.parent
+        made_above = not above.exists()
+        above.mkdir(parents=True, exist_ok=True)
+        try:
+            self._begin(content, begun, make)
+        except BaseException:
+            if made_above:
+                with contextlib.suppress(OSError):
+                    above.rmdir()  # unless somebody put something there
+            raise
+
+    def _begin(self, content: bytes, begun: Begun, make: Callable[[Path], None]) -> None:
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".optimize-") as scratch:
             (Path(scratch) / ".gitignore").write_text("*\n")
             whole = Path(scratch) / "whole"

@@ -22,19 +22,15 @@ class OwnForm:
 
 
 def own_form(winner: str, original: str, task: Task) -> OwnForm:
-    """The winner without the launcher that Astra put behind the user's file; of one that is that
-    launcher alone with the user's function, which calls it."""
+    """The winner; of one that is the contract's launcher alone with the user's function, which
+    calls it."""
     before = original.replace("\r\n", "\n")
-    made = task.baseline.removeprefix(before.rstrip()).strip()
-    text = winner
-    if made and task.baseline != before and winner.rstrip().endswith(made):
-        text = winner.rstrip().removesuffix(made).rstrip() + "\n"
-    lacking = tuple(_lacking(before, text))
-    if len(lacking) == 1 and task.binding is None:
-        with_function = bridged(text, before, lacking[0], task)
+    lacking = tuple(_lacking(before, winner))
+    if len(lacking) == 1 and (task.binding is None or task.binding.function):
+        with_function = bridged(winner, before, lacking[0], task)
         if with_function is not None:
             return OwnForm(with_function, (), lacking[0])
-    return OwnForm(text, lacking)
+    return OwnForm(winner, lacking)
 
 
 def _lacking(before: str, after: str) -> Iterator[str]:
@@ -46,7 +42,7 @@ def _lacking(before: str, after: str) -> Iterator[str]:
         there = {one.name for one in framework.exports(now, new)}
     else:
         host = [one.function for one in framework.host_functions(plain, old)]
-        wanted = [one.name for one in host or c_launcher.launchers(old, plain)]
+        wanted = [one.name for one in host or c_launcher.launchers(old, pieces(before))]
         kinds = {_kind(one) for one in new if not one.on_device}
         there = {one.name for one in old if _kind(one) in kinds}
     yield from (name for name in wanted if name not in there)

@@ -35,7 +35,8 @@ def written(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) 
     write_whole(own.evidence, report([transcript]).encode())
     best = summarize(transcript.records).best
     if best is None or not best.confirmed:
-        yield f"no patch: {'the fastest was not confirmed' if best else 'nothing was faster'}"
+        why = "the fastest was not confirmed" if best else "no candidate was accepted"
+        yield f"no patch: {why}"
     else:
         yield from _patched(own, begun, place, transcript, best)
     yield f"evidence: {own.evidence}"

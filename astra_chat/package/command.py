@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -123,7 +123,7 @@ def _package(
         for one in found if not plugin else ():
             print(f"{one.task.name}: {one.words}")
         if plugin:
-            engine = "sglang" if target is Target.SGLANG else "vllm"
+            engine: Literal["sglang", "vllm"] = "sglang" if target is Target.SGLANG else "vllm"
             if prove is not None:
                 if not write_proof(found, engine, arch, engine_command, prove, timeout_s):
                     raise typer.Exit(CHECK_FAILED)

@@ -32,7 +32,7 @@ def hooks_source(hooks: Hooks, tasks: Mapping[str, Task]) -> str:
             place = (hook.engine, hook.target, hook.versions, hook.signature)
             places.setdefault(place, []).append((name, hook))
     parts = [HEAD]
-    rows = []
+    rows: list[str] = []
     for number, some in enumerate(places.values()):
         function = f"hook_{number}"
         parts.append("\n".join(_function(function, some, tasks)))

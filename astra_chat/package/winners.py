@@ -61,7 +61,8 @@ def winners(paths: Sequence[Path], stack: ExitStack) -> list[Winner]:
     evaluations: list[Evaluation] = []
     for path in expanded(paths):
         if path.name.endswith((".json", ".json.gz")):
-            evaluations += [found] if (found := read_evaluation(path)) else []
+            evaluation = read_evaluation(path)
+            evaluations += [evaluation] if evaluation else []
         else:
             runs.append(read(path))
     found: dict[str, list[Winner]] = {}

@@ -8,6 +8,7 @@ from typing import get_args
 
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Speaker
+from astra_chat.tools.wording import choices
 from astra_chat.transcript.events import Record, TurnEvent
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of
@@ -61,4 +62,4 @@ def _require(
         raise BadInput(f"--round {wanted.round}: {path} has rounds 0 to {last}")
     for role in wanted.roles:
         if role not in get_args(Speaker):
-            raise BadInput(f"--role {role}: it is one of {', '.join(get_args(Speaker))}")
+            raise BadInput(f"--role {role}{choices(role, get_args(Speaker))}")

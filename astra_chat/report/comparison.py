@@ -54,7 +54,7 @@ def label_of(run: RunPage) -> str:
     """Names a run in a plot."""
     options = run.summary.options
     number = run.id.removeprefix("run")
-    return f"{number}: {options.strategy}, {options.models}, {options.tier}, {run.basis}"
+    return f"{number}: {options.strategy}, {options.models}, {run.start}, {run.basis}"
 
 
 def _drawings(name: str, runs: Sequence[RunPage]) -> list[Drawing]:

@@ -15,6 +15,7 @@ from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import Candidate, Round, rounds_of
 from astra_chat.report.turns import Texts, texts_of
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import AnyTime, Basis, Correct, Timed
 from astra_chat.tools.wording import counted
@@ -78,6 +79,11 @@ class RunPage:
     """The baseline against itself."""
     best: Timed | None
     """The last timing of the winner."""
+
+    @property
+    def start(self) -> str:
+        """The baseline's name: a tier of Astra's own tasks, else its file."""
+        return baseline_name(self.summary.task, self.summary.options.tier)
 
     @property
     def timing(self) -> Timing | None:

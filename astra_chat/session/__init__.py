@@ -5,6 +5,7 @@ request           what to run, validated
 session           the run itself
 results           what a run leaves behind
 run_events        callbacks of a run under way
+progress_note     how far the judge is, as a file for whoever waits elsewhere
 team              the AutoGen team
 judges            the judge of a run: here, or by jobs
 advance           runs that wait for a judge, and which can go on

@@ -26,6 +26,7 @@ from astra_chat.transcript.run_folder import (
     INPUTS,
     PART_OF_SOURCE,
     README,
+    REFUSED_SOURCE,
     TORCH_OPERATOR,
     module_file,
 )
@@ -49,6 +50,14 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
         _leave(built_text(source), folder / BUILT_SOURCE)
     except Unreadable:  # the guard refuses it, so nobody built it
         (folder / BUILT_SOURCE).unlink(missing_ok=True)
+
+
+def leave_refused(source: str, folder: Path) -> str:
+    """Write a winner that its confirmation refused beside the transcript; returns the file's name.
+    Raises OSError."""
+    name = REFUSED_SOURCE.format(candidate_id(source))
+    _leave(source, folder / name)
+    return name
 
 
 def _leave(text: str, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from astra_chat.agents.rounds import failed
+from astra_chat.agents.rounds import Attempt, failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.stop_reasons import STOP_TEXTS
 from astra_chat.agents.turn_order import AskHuman, next_step
@@ -90,26 +90,69 @@ def ended(
     )
 
 
+def refusal_text(attempt: Attempt) -> str:
+    """A winner that its confirmation refused: its figure in the search, and the case or reason."""
+    assert attempt.refused is not None
+    timed = attempt.won.outcome if attempt.won else None
+    figure = f", {speed(timed)} in the search" if isinstance(timed, Timed) else ""
+    why = describe(attempt.refused.outcome).rstrip(".")
+    return f"candidate {attempt.kernel.candidate}{figure}, was refused by its confirmation: {why}"
+
+
 def _without_best(state: RunState) -> str:
     """An estimate may leave open what a GPU would tell: the fastest such candidate is named."""
     attempts = [attempt for under_way in state.rounds for attempt in under_way.attempts]
-    judged = [one.evaluation for one in attempts if one.evaluation and one.rejected is None]
+    last = [state.confirmed.get(one.kernel.candidate, one.evaluation) for one in attempts]
+    timed = [
+        (outcome, one.kernel.candidate)
+        for one, evaluation in zip(attempts, last, strict=True)
+        if evaluation is not None
+        and one.rejected is None
+        and isinstance(outcome := evaluation.outcome, Timed)
+    ]
+    if not timed:
+        return _untimed(attempts)
     ties = [
-        (outcome.ratio, one.candidate, outcome.why)
-        for one in judged
-        if isinstance(outcome := one.outcome, Timed)
-        and outcome.verdict == "tie"
-        and outcome.basis == "estimated"
-        and outcome.ratio > MIN_GAIN
+        (outcome.ratio, candidate, outcome.why)
+        for outcome, candidate in timed
+        if outcome.verdict == "tie" and outcome.basis == "estimated" and outcome.ratio > MIN_GAIN
     ]
     if not ties:
-        return "no candidate was faster than the baseline"
+        left_out = _counted(attempts)
+        of_timed = f" among those that were timed; {left_out}" if left_out else ""
+        return f"no candidate was faster than the baseline{of_timed}"
     ratio, candidate, why = max(ties, key=lambda one: one[0])
     return (
         "no candidate is faster than the baseline beyond the estimate's uncertainty; the best tie"
         f" is {candidate} at {ratio_text(ratio)} ({why}); to time all candidates on a GPU:"
         " astra-chat replay TRANSCRIPT --rejudge --device cuda"
     )
+
+
+def _untimed(attempts: Sequence[Attempt]) -> str:
+    """What came of the candidates where none was timed, or none that was timed counts."""
+    return f"no candidate was accepted: {_counted(attempts) or 'none was written'}"
+
+
+def _counted(attempts: Sequence[Attempt]) -> str:
+    """How many candidates are no answer to whether they are faster, and why."""
+    kinds: dict[str, int] = {}
+    for one in attempts:
+        if why := _unanswered(one):
+            kinds[why] = kinds.get(why, 0) + 1
+    return ", ".join(f"{count} {why}" for why, count in kinds.items())
+
+
+def _unanswered(attempt: Attempt) -> str:
+    if attempt.rejected is not None:
+        return "rejected by the human"
+    if attempt.refused is not None:
+        return "refused by its confirmation"
+    if attempt.replaced:
+        return "replaced by the human's edit"
+    if attempt.evaluation is None:
+        return "that did not build" if attempt.build and failed(attempt.build) else "not judged"
+    return "" if isinstance(attempt.evaluation.outcome, Timed) else "that failed"
 
 
 def _confirmed(evaluation: Evaluation) -> str:

@@ -25,7 +25,7 @@ PATHS = ("transcript", "mailbox")
 """Backends whose argument is a path."""
 SHOWN = {"base_url": "address", "key_env": "environment variable of the key"}
 """Options of a model that get a line of their own."""
-BY_NO_OPTION = ("repairs", "confirmations")
+BY_NO_OPTION = ("repairs", "confirmations", "winner_repairs")
 """Work that no option of the command line asks for: of a file never more than the default."""
 REPEATED_POINTS = 16
 """--tune of the recorded runs of Astra's own tasks, which are repeated by default."""

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from astra_chat.agents.limits import Limits
+from astra_chat.agents.memory_cards import MemoryCard
+from astra_chat.agents.task_text import basis_of
 from astra_chat.detached.carrying import Destination, place_of
+from astra_chat.memory.file import for_run
 from astra_chat.models.open_models import by_default, open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
@@ -42,6 +45,8 @@ class SessionOptions(Value):
     """"ssh:HOST" or "ray[:ADDRESS]": where the jobs of a detached judge are carried to."""
     no_wait: bool = False
     """Stop, to be resumed, where an answer in a mailbox is not there yet."""
+    memory: str | Path | None = None
+    """The file of cards; "off" and None: none."""
     accept_recorded_options: bool = False
     """Take over what recorded_options.py shows of a run that is resumed."""
 
@@ -65,6 +70,8 @@ class Request:
     """Where the jobs of a detached judge are carried to; None: whoever finds them judges them."""
     folder: Path | None = None
     """Where the run's files go; None: run_folder.py names it."""
+    memory: tuple[MemoryCard, ...] = ()
+    """Cards of the user's memory; the transcript's first turn holds them."""
 
     @property
     def recorded(self) -> RunOptions:
@@ -131,6 +138,7 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         no_wait=session.no_wait,
         place=place_of(session.place or ""),
         folder=None if session.out is None else Path(session.out),
+        memory=for_run(session.memory, task, basis_of(device)),
     )
 
 

@@ -170,6 +170,8 @@ def request_on(
             raise BadInput(f"{option_name(name)} {value}: {transcript.path} has {was}, which stays")
     if past.branched is None and session.out is not None:
         raise BadInput("--out goes with --branch: a resumed run stays in its folder")
+    if session.memory is not None:
+        raise BadInput("--memory: a recorded run keeps the cards that its first turn holds")
     approver = _approver(past, session)
     here = {
         "task": task.folder,

@@ -27,9 +27,10 @@ from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
 from astra_chat.models.mailbox import Asker, WaitsForAnswer
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import recorded_judge
-from astra_chat.session.export import export_best, leave_source
-from astra_chat.session.final_message import deviation, ended
+from astra_chat.session.export import export_best, leave_refused, leave_source
+from astra_chat.session.final_message import deviation, ended, refusal_text
 from astra_chat.session.judges import judge_for
+from astra_chat.session.progress_note import ProgressNote
 from astra_chat.session.recorded_options import resume_command
 from astra_chat.session.recorder import Recorder, begin
 from astra_chat.session.request import Request
@@ -71,7 +72,7 @@ def run_request(
     `judge` stands in for the task's own; `stop` stops the run from another thread. An exception of
     the machine's or our own is recorded in that end, then raised.
     """
-    loop, listener = ChatLoop(stop), events or Silent()
+    loop, listener = ChatLoop(stop), ProgressNote(events or Silent())
     approver = approver_for(request.approver) if request.approver else None
     own: TuningJudge | DetachedJudge | None = None
 
@@ -95,6 +96,7 @@ def run_request(
         ) as opened,
         closing(begin(request, past, listener.record)) as recorder,
     ):
+        listener.begin(recorder)
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)
         run = recorder.records[0].run
         if isinstance(own, DetachedJudge):
@@ -102,7 +104,10 @@ def run_request(
         asker = Asker(run, request.task.name, recorder.path, wait=not request.no_wait)
         request.models.begin(request.task, recorder.header, meter, asker)
         metered = MeteredJudge(opened, meter)
-        end = Session(request, recorder, metered, meter, approver, listener, loop).run()
+        try:
+            end = Session(request, recorder, metered, meter, approver, listener, loop).run()
+        finally:
+            listener.clear()
     path, question = recorder.path, end.question.folder if end.question else None
     summary, again = summarize(recorder.records), resume_command(path, request)
     return RunResult(path, summary, again, question, end.job)
@@ -280,6 +285,7 @@ class Session:
             rounds=request.limits.rounds,
             approval=request.approver is not None,
             strategy=request.options.strategy,
+            memory=request.memory,
         )
 
     def _take(self, said: Turn) -> None:
@@ -304,6 +310,7 @@ class Session:
             reason = step.reason  # it came to its end all the same
         whole = reason not in ("interrupted", "waiting", "error")
         notes = [*([end.note] if end.note else []), *self._leave_best(whole)]
+        notes += self._leave_refused()
         self._recorder.record(*self._meter.take())
         self._recorder.record(
             ledger(self._recorder.records),
@@ -324,12 +331,25 @@ class Session:
         source = state.sources.get(state.best[0].candidate) if state.best else None
         try:
             leave_source(source, folder, set(state.sources))
-            if source is None or not whole:
-                return [] if source is None else ["its source is in best.cu"]
-            export_best(request.task, source, folder / BEST_MODULE, arch=request.device.arch)
+            if source is not None and whole:
+                export_best(request.task, source, folder / BEST_MODULE, arch=request.device.arch)
         except (AstraError, OSError) as error:
             return [f"its files were not all written: {error}"]
+        if source is None or not whole:
+            return [] if source is None else ["its source is in best.cu"]
         return [
             "its source is in best.cu, a tvm-ffi module of it in best/; best.cu and what nvcc got"
             " when it was judged, best.built.cu, compile to equal object files"
         ]
+
+    def _leave_refused(self) -> list[str]:
+        """Write the winners that their confirmation refused; say of each what it was, why it was
+        refused and where it lies."""
+        said, folder = [], self._recorder.folder
+        for one in self._state.lost_winners:
+            try:
+                where = f"its source is in {leave_refused(one.kernel.source, folder)}"
+            except OSError as error:
+                where = f"its source could not be written: {error.strerror}"
+            said.append(f"{refusal_text(one)}; {where}")
+        return said

@@ -63,6 +63,8 @@ class RunOptions(Value):
     """Limits on what the run may spend, as spending.budget reads them; "" for no limit."""
     confirmations: int = Field(default=3, ge=0, le=100)
     """Winners that are evaluated once more at the end."""
+    winner_repairs: int = Field(default=2, ge=0, le=100)
+    """Winners that are repaired, each once, where their confirmation refuses them."""
     strategy: Annotated[Strategy, BeforeValidator(_strategy), PlainSerializer(str)] = Strategy()
     """Which candidate a plan changes, and how many kernels it gets."""
     mutants: int = _field("mutants")
@@ -122,12 +124,12 @@ def option_name(field: str) -> str:
 
 
 def _from_file(value: object) -> object:
-    """Options as old transcripts have them: without confirmations and seeded bugs, which there were
-    none of, and with the task's nvcc flags, which its own files say."""
+    """Options as old transcripts have them: without confirmations, repairs of winners and seeded
+    bugs, which there were none of, and with the task's nvcc flags, which its own files say."""
     if not isinstance(value, dict):
         return value
     kept = {name: one for name, one in value.items() if name != "flags"}
-    return {"confirmations": 0, "mutants": 0, **kept}
+    return {"confirmations": 0, "winner_repairs": 0, "mutants": 0, **kept}
 
 
 RecordedOptions: TypeAlias = Annotated[RunOptions, BeforeValidator(_from_file)]

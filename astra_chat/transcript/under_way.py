@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import Chosen, Ended, Record, TurnEvent
+from astra_chat.transcript.run_folder import PROGRESS
 
 LOCKS = Path("/proc/locks")
+MOST_BYTES = 1000
+"""Bytes of the note of a judge's progress."""
 
 State: TypeAlias = Literal["running", "waiting", "ended", "stopped", "unreadable"]
 """waiting: for a human's decision, an answer, or a judge; stopped: killed, interrupted, failed or
@@ -41,6 +45,17 @@ def state_of_run(records: Sequence[Record], running: bool) -> tuple[State, str]:
         return "waiting", f"{last.words} (astra-chat {answer})"
     over = last.reason not in ("interrupted", "budget", "error")
     return ("ended" if over else "stopped"), last.words
+
+
+def progress_of(transcript: Path) -> str:
+    """How far the judge of a run under way is, in one line; "" while it does not work."""
+    note = transcript.parent / PROGRESS
+    try:
+        if note.is_symlink() or not note.is_file() or note.stat().st_size > MOST_BYTES:
+            return ""
+        return one_line(note.read_text(errors="replace"))
+    except OSError:
+        return ""
 
 
 def doing(records: Sequence[Record]) -> str:

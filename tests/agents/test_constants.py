@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.agents.constants import is_marked, unreadable_marks
+from astra_chat.agents.constants import is_marked, unreadable_marks, without_effect
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import RunState, state_of
@@ -176,3 +176,20 @@ def test_what_came_next_is_told_where_nothing_was_faster() -> None:
     )
     alone = tuning(best=128).model_copy(update={"points": tuning().points[2:]})
     assert alone.words.endswith("more than the resolution"), "it has no estimate itself"
+
+
+def test_constants_that_made_no_difference_are_named_to_the_coder() -> None:
+    assert without_effect(chat(("executor", tuning(best=64)))) == "", "it found a faster one"
+    said = without_effect(chat(("executor", tuning(best=128))))
+    assert said.startswith(
+        "Tried before, none faster by more than the resolution: kThreads 64, 128, 256."
+    )
+
+
+def test_one_tuning_proposes_one_kernel() -> None:
+    """Also where the kernel that was recorded then has another text than today's would have."""
+    other = Kernel(words="", source=TUNED + "// as an earlier version wrote it")
+    state = chat(("executor", tuning()), ("executor", other), ("executor", build(other.source)))
+    assert next_step(state) == Run(other)
+    judged = Turn("executor", evaluation(other.source, timed(2.1)))
+    assert next_step(state.after(judged)) == PROFILER

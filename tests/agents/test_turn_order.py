@@ -269,9 +269,12 @@ def speak(step: Step, speaker: Speaker, dice: random.Random) -> Payload:
 BROKEN_BUILD = build(BROKEN).model_copy(update={"candidate": KERNEL.candidate})
 
 
-@given(st.integers(), st.integers(1, 4), st.integers(0, 3))
-def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs: int) -> None:
-    dice, limits = random.Random(seed), Limits(rounds=rounds, repairs=most_repairs)
+@given(st.integers(), st.integers(1, 4), st.integers(0, 3), st.integers(0, 2))
+def test_every_chat_ends_within_its_limits(
+    seed: int, rounds: int, most_repairs: int, winners: int
+) -> None:
+    dice = random.Random(seed)
+    limits = Limits(rounds=rounds, repairs=most_repairs, winner_repairs=winners)
     thread, state = [Turn("user", run_request())], RunState(limits)
     state = state.after(thread[0])
     while not isinstance(following := next_step(state), Stop):
@@ -280,8 +283,9 @@ def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs:
         speaker = dice.choice(legal)
         thread.append(Turn(speaker, speak(following, speaker, dice)))
         state = state.after(thread[-1])
-        assert state.round is None or state.round.repairs <= most_repairs
-        assert len(thread) <= 3 + rounds * (6 + 3 * most_repairs) + 4
+        assert state.round is None or state.round.repairs <= most_repairs + winners
+        assert len(thread) <= 3 + rounds * (6 + 3 * most_repairs) + 4 + 4 * winners
+        assert len(state.repaired) <= winners
     assert len(state.rounds) <= rounds
     assert sum(isinstance(turn.payload, Plan) for turn in thread) == len(state.rounds)
 
@@ -546,3 +550,86 @@ def test_the_tester_is_asked_where_no_seeded_bug_could_be_built() -> None:
     opened = [*baseline_turns()[:2], Turn("executor", scores), *baseline_turns()[2:]]
     rest = chat(*PLANNED, JUDGED, ("profiler", analysis("unsure")))[len(baseline_turns()) :]
     assert step([*opened, *rest]) == Ask("planner", "planner", alternatives=("tester",))
+
+
+REPAIRS = LIMITS.model_copy(update={"winner_repairs": 2})
+REPAIR = VECTOR + "// repaired"
+REPAIR_ID = candidate_id(REPAIR)
+REFUSED = Turn(*confirms(VECTOR, WRONG_OUTCOME))
+FIXED: list[Turn] = [
+    Turn("fixer", Kernel(words="", source=REPAIR)),
+    Turn("executor", build(REPAIR)),
+    Turn("executor", evaluation(REPAIR, timed(1.4))),
+]
+
+
+def searched(*more: Turn) -> list[Turn]:
+    """A chat of two rounds at its end: 1.5x in the first, 1.2x in the second; then these turns."""
+    return [*chat(*PLANNED, JUDGED, *PLANNED_OTHER, STOP), *more]
+
+
+def test_a_winner_that_its_confirmation_refuses_is_repaired_and_confirmed() -> None:
+    steps = [step(searched(REFUSED, *FIXED[:n]), REPAIRS) for n in range(4)]
+    repair = Kernel(words="", source=REPAIR)
+    assert steps[:3] == [FIXER, Build((repair,)), Run(repair)]
+    assert steps[3] == Confirm(candidate_id(REPAIR), REPAIR)
+    held = searched(REFUSED, *FIXED, Turn(*confirms(REPAIR, timed(1.3))))
+    assert step(held, REPAIRS) == Stop("profiler"), "the search had ended, and ends the same way"
+    found = state_of(held).best
+    assert found is not None and (found[0].candidate, found[1].ratio) == (candidate_id(REPAIR), 1.3)
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        [Turn("fixer", Pass(words=""))],
+        [*FIXED[:1], Turn("executor", BROKEN_BUILD.model_copy(update={"candidate": REPAIR_ID}))],
+        [*FIXED[:2], Turn("executor", evaluation(REPAIR, WRONG_OUTCOME))],
+        [*FIXED, Turn(*confirms(REPAIR, WRONG_OUTCOME))],
+    ],
+    ids=["passed", "unbuilt", "wrong", "refused"],
+)
+def test_a_repair_that_fails_leaves_the_next_best_to_be_confirmed(failed: list[Turn]) -> None:
+    thread = searched(REFUSED, *failed)
+    assert step(thread, REPAIRS) == Confirm(candidate_id(OTHER), OTHER)
+    thread.append(Turn(*confirms(OTHER, WRONG_OUTCOME)))
+    assert step(thread, REPAIRS) == FIXER, "each of two winners has one repair"
+    assert step(thread, LIMITS.model_copy(update={"winner_repairs": 1})) == Stop("profiler")
+    assert step([*thread, Turn("fixer", Pass(words=""))], REPAIRS) == Stop("profiler")
+
+
+def test_a_repair_needs_room_for_its_run_and_its_confirmation() -> None:
+    spent = state_of(searched(REFUSED)).evaluations
+    for more, expected in ((1, Confirm(candidate_id(OTHER), OTHER)), (2, FIXER)):
+        limits = REPAIRS.model_copy(update={"evaluations": spent + more})
+        assert step(searched(REFUSED), limits) == expected
+
+
+def test_what_a_confirmation_refused_is_no_parent_and_no_best_any_more() -> None:
+    state = state_of(searched(REFUSED))
+    (lost,) = state.lost_winners
+    assert lost.kernel.candidate == candidate_id(VECTOR) and lost.won is JUDGED[1]
+    assert [one.correct for one in state.tried] == [True, False, True]
+    assert state.next_parent[1] is PLANNED_OTHER[2][1]
+
+
+def test_a_repair_by_the_single_agent_and_a_run_that_goes_on_after_it() -> None:
+    opened = run_request().model_copy(update={"strategy": parse_strategy("single")})
+    thread = [Turn("user", opened), *searched(REFUSED)[1:]]
+    assert step(thread, REPAIRS) == Ask("single", "fixer")
+    more = LIMITS.model_copy(update={"rounds": 5})
+    resumed = [*searched(REFUSED)[:-2], REFUSED]
+    assert step(resumed, more) == Ask("profiler", "profiler")
+
+
+def test_with_several_kernels_a_plan_the_refused_one_is_repaired_before_the_round_ends() -> None:
+    beam = {"approval": True, "strategy": parse_strategy("beam:1x2")}
+    opened = run_request().model_copy(update=beam)
+    yes = Turn("human", Approval(candidate="", decision="approve"))
+    turns = [*chat(*TWO, BUILDS[0])[1:], yes, *chat(BUILDS[1])[-1:], yes]
+    turns += [Turn("executor", evaluation(VECTOR, timed(1.2))), REFUSED]
+    turns += [Turn("executor", evaluation(OTHER, timed(0.9, "slower")))]
+    thread = [Turn("user", opened), *turns]
+    assert step(thread, REPAIRS) == FIXER and step(thread) == PROFILER
+    to_fix = state_of(thread, REPAIRS).to_fix
+    assert to_fix is not None and to_fix.kernel == KERNEL

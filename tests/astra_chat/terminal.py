@@ -19,11 +19,17 @@ class OwnTerminal:
 
     def __init__(self, program: Callable[[], int]) -> None:
         self.shown = ""
+        self._waited_for = 0
+        """Characters up to the end of what was waited for."""
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
             code = 70
             try:
                 os.environ["TERM"] = "dumb"
+                # pytest has put streams of its own in the place of these.
+                sys.stdin, sys.stdout, sys.stderr = (
+                    os.fdopen(number, mode) for number, mode in enumerate(("r", "w", "w"))
+                )
                 code = program()
             except BaseException:
                 traceback.print_exc()
@@ -34,11 +40,9 @@ class OwnTerminal:
 
     def wait_for(self, words: str) -> None:
         """Read until the terminal shows these words after what was waited for before."""
-        seen = ""
-        while words not in seen:
-            piece = self._read()
-            assert piece, f"it ended:\n{self.shown}"
-            seen += piece
+        while (found := self.shown.find(words, self._waited_for)) < 0:
+            assert self._read(), f"it ended:\n{self.shown}"
+        self._waited_for = found + len(words)
 
     @property
     def plain(self) -> str:

@@ -124,6 +124,7 @@ def test_what_is_forged_does_nothing(name: str, met: dict[str, Met]) -> None:
     assert found.peak_bytes < MAX_PEAK_BYTES
 
 
+@pytest.mark.second_tier
 def test_nothing_was_sent(met: dict[str, Met], listener: socket.socket) -> None:
     with pytest.raises(BlockingIOError):
         listener.accept()

@@ -49,7 +49,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
             check=False,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1800,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         said.append(done.stdout + done.stderr)

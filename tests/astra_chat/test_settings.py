@@ -59,20 +59,22 @@ def astra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_nearest_file_of_the_project_wins_over_the_users(place: Place) -> None:
-    place.say('models = "openai:mine"\nrounds = 2\n', place.user)
+    place.say('models = "openai:mine"\nrounds = 2\nmemory = "cards.toml"\n', place.user)
     place.say("rounds = 3\ntune = 4\n")
     place.say("rounds = 9\n", place.project.parent)  # above the repository: nobody's
     found = {name: one.value for name, one in read_settings().items()}
-    assert found == {"models": "openai:mine", "rounds": 3, "tune": 4}
+    cards = str(place.user / "cards.toml")
+    assert found == {"models": "openai:mine", "rounds": 3, "tune": 4, "memory": cards}
     nearest = place.say("rounds = 4\n", place.project / "a")
     assert {n: s.value for n, s in read_settings().items()} == {
         "models": "openai:mine",
         "rounds": 4,
+        "memory": cards,
     }
     assert project_file() == nearest and user_file() == place.user / "astra.toml"
 
 
-@pytest.mark.parametrize("name", ["task.toml", "transcript.jsonl", "transcript.jsonl.gz"])
+@pytest.mark.parametrize("name", ["task.toml", "transcript.jsonl", "transcript.jsonl.xz"])
 def test_a_tasks_and_a_runs_folder_say_nothing(place: Place, astra: Command, name: str) -> None:
     here = Path.cwd()
     (here / name).write_text("")

@@ -29,6 +29,7 @@ def test_the_document_has_the_table_of_what_is_recorded(runs: list[LiveRun]) -> 
     assert table in (ROOT / "docs" / "research" / "estimate.md").read_text()
 
 
+@pytest.mark.second_tier
 def test_every_measured_winner_is_estimated_once(
     runs: list[LiveRun], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_every_measured_winner_is_estimated_once(
     assert len(found) == len(live_estimates.measured_on_gpus(runs)) - len(left)
 
 
+@pytest.mark.second_tier
 def test_other_cases_than_were_measured_are_refused(runs: list[LiveRun]) -> None:
     recorded = live_estimates.read_estimates(ESTIMATES)
     first, *others = recorded.winners

@@ -62,6 +62,7 @@ def test_floors_are_the_fastest_of_each_case(evidence: list[Evidence]) -> None:
     assert 0.5 < known.empty_us[label] < 2 and known.today[label] > 1
 
 
+@pytest.mark.second_tier
 def test_a_row_says_how_far_a_case_is_from_what_bounds_it(
     runs: list[LiveRun], evidence: list[Evidence]
 ) -> None:

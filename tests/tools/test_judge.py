@@ -37,10 +37,20 @@ def task() -> Task:
     return full.model_copy(update={"check": full.check[:4], "demo": small, "bench": small})
 
 
+@pytest.fixture(scope="module")
+def judges() -> Iterator[dict[str, Judge]]:
+    """One for a kind of device: its baseline is measured once, its oracle asked once."""
+    made: dict[str, Judge] = {}
+    yield made
+    for judge in made.values():
+        judge.close()
+
+
 @pytest.fixture
-def judge(task: Task, device: Device) -> Iterator[Judge]:
-    with Judge(task, device) as made:
-        yield made
+def judge(task: Task, device: Device, judges: dict[str, Judge]) -> Judge:
+    if device.kind not in judges:
+        judges[device.kind] = Judge(task, device)
+    return judges[device.kind]
 
 
 @pytest.mark.second_tier

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.build.cpp_expressions import cpp
 from astra_chat.tools.cpp_tokens import tokens
@@ -10,7 +12,7 @@ from astra_chat.tools.task.binding import Binding, GivenValue, Passed
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import dtype_parameter, prototype
-from astra_chat.tools.types import DTYPE_CODES
+from astra_chat.tools.types import C_TYPES, DTYPE_CODES, DTypeName
 
 FILE = "launcher.cu"
 """What a compiler calls the launcher's lines, so that they are nobody's."""
@@ -26,9 +28,10 @@ def launcher_text(task: Task) -> str:
     binding = task.binding
     if binding is None:
         return ""
-    lines = [
-        "",
-        f'#line 1 "{FILE}"',
+    lines = ["", f'#line 1 "{FILE}"']
+    if binding.launcher:
+        lines = ["", f'#line 1 "{binding.launcher}"', task.launcher_file, *lines[1:]]
+    lines += [
         "#include <astra/launcher.h>",
         f"{prototype(task)} {{",
         "  return ::astra::launch(stream, [&](::astra::Call& astra_call) {",
@@ -44,7 +47,7 @@ def launcher_text(task: Task) -> str:
     results = ", ".join(f"astra_{name}" for name in binding.returns)
     lines += [
         f"    const ::astra::Values astra_values{{{values}}};",
-        f"    ::astra::require_returned({_call(binding)}, {{{results}}});",
+        *_calls(task, binding, f"{{{results}}}"),
         "  });",
         "}",
         "",
@@ -52,10 +55,29 @@ def launcher_text(task: Task) -> str:
     return "\n".join(lines)
 
 
-def _call(binding: Binding) -> str:
+def _calls(task: Task, binding: Binding, results: str) -> Iterator[str]:
+    """The call; of a template that has type variables one for each of their combinations."""
+    if not (chosen := binding.template_variables):
+        yield f"    ::astra::require_returned({_call(binding)}, {results});"
+        return
+    first = task.variables[0]
+    every = [{first: one.dtype, **one.types} for one in task.combinations]
+    for types in dict.fromkeys(tuple(one[v] for v in chosen) for one in every):
+        pairs = list(zip(chosen, types, strict=True))
+        test = " && ".join(f"{dtype_parameter(v)} == {DTYPE_CODES[d]}" for v, d in pairs)
+        call = _call(binding, pairs)
+        yield f"    if ({test}) return ::astra::require_returned({call}, {results});"
+    yield '    ::astra::fail("", "no type of the file stands for this dtype");'
+
+
+def _call(binding: Binding, types: Sequence[tuple[str, DTypeName]] = ()) -> str:
     if binding.operator:
         return f'::astra::operators("{binding.operator}", astra_values)'
-    function = f"&::{binding.function}"
+    name, opened, arguments = (binding.function or "").partition("<")
+    for variable, dtype in types:
+        element = binding.elements.get(dtype, C_TYPES[dtype])
+        arguments = re.sub(rf"\b{variable}\b", element, arguments)
+    function = f"&::{name}{opened}{arguments}"
     if binding.signature:
         result, _, parameters = binding.signature.partition("(")
         function = f"static_cast<{result.strip()} (*)({parameters}>({function})"
@@ -102,6 +124,8 @@ def _made(passed: GivenValue) -> str:
         return f"::astra::Value(std::vector<int64_t>{{{numbers}}})"
     if passed.size is not None:
         return f"::astra::Value({_sum(passed.size)})"
+    if passed.code is not None:
+        return f"::astra::Value(int64_t({dtype_parameter(passed.code)}))"
     return "::astra::Value()"
 
 

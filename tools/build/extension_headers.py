@@ -15,15 +15,19 @@ from importlib.resources import files
 FOLDER = "extension"
 """Folder of these headers, beside the source; searched after the project's own, and before
 the toolkit's, in front of which `cub/cub.cuh` stands."""
-FLAGS = (f"-I{FOLDER}",)
+FLAGS = (f"-I{FOLDER}", "-include=astra/launcher.h")
+"""What the launcher needs comes first: a macro of the user's file, such as N, changes nothing of
+it."""
 _TORCH = """
 torch: all.h extension.h library.h torch.h types.h python.h cuda.h script.h
 torch/csrc: Exceptions.h utils/pybind.h autograd/custom_function.h api/include/torch/types.h
     api/include/torch/cuda.h stable/library.h stable/tensor.h stable/ops.h stable/accelerator.h
     inductor/aoti_torch/c/shim.h inductor/aoti_torch/utils.h stable/device.h stable/macros.h
+    stable/stableivalue_conversions.h stable/version.h stable/c/shim.h stable/tensor_inl.h
 torch/headeronly: core/ScalarType.h util/Exception.h util/BFloat16.h util/Half.h macros/Macros.h
     core/Dispatch.h core/Dispatch_v2.h util/shim_utils.h util/HeaderOnlyArrayRef.h
-    util/Float8_e4m3fn.h util/Float8_e5m2.h
+    util/Float8_e4m3fn.h util/Float8_e5m2.h util/Metaprogramming.h core/TensorAccessor.h
+    core/Layout.h core/MemoryFormat.h core/DeviceType.h util/TypeIndex.h version.h
 ATen: ATen.h AccumulateType.h ArrayRef.h Context.h Device.h DeviceGuard.h Dispatch.h Functions.h
     NumericUtils.h OpMathType.h ScalarOps.h ScalarType.h Tensor.h TensorAccessor.h TensorUtils.h
     Utils.h ceil_div.h core/Tensor.h core/TensorAccessor.h core/TensorBase.h core/List.h

@@ -30,7 +30,6 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
-from astra_chat.tools.virtual_gpu.adapter import OPTIONS
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry, room_in
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
@@ -57,7 +56,6 @@ KEPT = (
     "kernel.cu",
     "kernel.so",
     "kernel.ptx",
-    "kernel.sass",
     "kernel.cubin",
     "kernel.o",
     "nvcc.log",
@@ -96,11 +94,6 @@ class Build:
     @property
     def cubin(self) -> Path:
         return self.folder / "kernel.cubin"
-
-    @property
-    def machine_code(self) -> Path:
-        """nvdisasm's text of the cubin; missing where nvdisasm failed."""
-        return self.folder / "kernel.sass"
 
     @property
     def object(self) -> Path:
@@ -161,8 +154,8 @@ def build_all(
         **standard_headers.HEADERS,
         **(extension_headers.header_texts() if task.binding else {}),
     }
-    after = [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
-    key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
+    find_tool("nvdisasm")  # an audit needs it (disassembly.py): say so before anything is built
+    key = [*KEPT, toolkit.version, *command, *(w for item in own.items() for w in item)]
     written = [_written(task, source) for source in sources]
     finals = [folder / sha256_of("\0".join([*key, text.built]))[:32] for text in written]
     pairs = list(zip(finals, written, strict=True))
@@ -175,9 +168,7 @@ def build_all(
         ):
             sandbox = compiler_sandbox(Path(scratch), headers)
             limit_s = task.build_timeout_s or BUILD_TIMEOUT_S
-            failures |= _build_missing(
-                missing, own, command, after, sandbox, stop or Stop(), limit_s
-            )
+            failures |= _build_missing(missing, own, command, sandbox, stop or Stop(), limit_s)
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, text, final not in missing, seconds)
@@ -241,16 +232,15 @@ def _build_missing(
     missing: dict[Path, _Written],
     headers: dict[str, str],
     command: list[str],
-    after: list[str],
     sandbox: SandboxPolicy,
     stop: Stop,
     limit_s: float,
 ) -> dict[Path, BuildFailed | TimedOut]:
-    """One graph for all; successful builds move into the cache, failures are returned. `after`
-    writes the text of the machine code. Where the graph as a whole takes too long or too much
-    memory, what it left is built one by one: one candidate takes nothing from the others."""
+    """One graph for all; successful builds move into the cache, failures are returned. Where the
+    graph as a whole takes too long or too much memory, what it left is built one by one: one
+    candidate takes nothing from the others."""
     scratch = sandbox.write[0]
-    entries = _write_graph(scratch, missing, headers, command, after, limit_s)
+    entries = _write_graph(scratch, missing, headers, command, limit_s)
     rounds, ended = -(-len(missing) // cores()), True
     try:
         done = run_limited(
@@ -283,7 +273,7 @@ def _build_missing(
         return failures | dict.fromkeys(left, late)
     for final, source in left.items():
         one = {final: source}
-        failures |= _build_missing(one, headers, command, after, sandbox, stop, limit_s)
+        failures |= _build_missing(one, headers, command, sandbox, stop, limit_s)
     return failures
 
 
@@ -292,21 +282,16 @@ def _write_graph(
     missing: dict[Path, _Written],
     headers: dict[str, str],
     command: list[str],
-    after: list[str],
     limit_s: float,
 ) -> dict[Path, Path]:
     """A build.ninja, and a folder for each candidate."""
-    call, sass = (
-        " ".join(shlex.quote(word) for word in words).replace("$", "$$")
-        for words in (command, after)
-    )
-    sass = f"{{ {sass} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}"
+    call = shlex.join(command).replace("$", "$$")
     graph = [
         "rule nvcc",
         # __TIME__ is the same at any hour: the same source gives the same kernel.
         f"  command = cd $dir && {{ ulimit -S -t {limit_s:.0f} 2>/dev/null || true; }} &&"
         f" if SOURCE_DATE_EPOCH=0 {call} -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1;"
-        f" then times >{TIMES}; {sass}; echo 0 >status; else echo $$? >status; false; fi",
+        f" then times >{TIMES}; echo 0 >status; else echo $$? >status; false; fi",
     ]
     entries = {final: scratch / str(index) for index, final in enumerate(missing)}
     for entry, source in zip(entries.values(), missing.values(), strict=True):

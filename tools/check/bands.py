@@ -18,6 +18,7 @@ import numpy as np
 from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
+from astra_chat.tools.check.norm import parts
 from astra_chat.tools.run.band_files import rounded_of, terms_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.precision import FLUSHED
@@ -55,11 +56,15 @@ def is_narrow(piece: MeasuredPiece) -> bool:
 
 def off_places(piece: MeasuredPiece) -> Array:
     """Places in the piece where the result is not the nearest value, and has one."""
-    dtype = piece.arg.dtype_of(piece.case)
+    dtype, found = piece.arg.dtype_of(piece.case), [np.empty(0, np.intp)]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        got, expected = in_own_units(piece, slice(None))
-        numbers = ~np.isnan(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
-        return np.flatnonzero(numbers & (got != rounded(expected, dtype)))
+        for part in parts(len(piece.got)):
+            got, expected = in_own_units(piece, part)
+            numbers = ~np.isnan(got) & np.isfinite(expected)
+            numbers &= np.abs(expected) < overflow_of(dtype)
+            off = numbers & (got != rounded(expected, dtype))
+            found.append(part.start + np.flatnonzero(off))
+    return np.concatenate(found)
 
 
 def banded(task: Task, piece: MeasuredPiece, places: Array) -> Banded:

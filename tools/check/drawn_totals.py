@@ -49,18 +49,19 @@ def _with_elements(
     wide = max(others, key=lambda name: task.dims[name].max / max(1, low[name]), default=None)
     if not _counts(task, kind, arg, tokens):
         return None
-    exact, near = list[Dims](), list[Dims]()
-    for extent in _extents(task, kind, wide, rng) if wide else [0]:
-        dims = {**low, **({wide: extent} if wide else {})}
-        row = _elements(arg, kind, {**dims, tokens: 1})
-        wanted = -(-size // row) if row else 0
-        dims[tokens] = wanted
-        if wanted < 1 or not task.dims[tokens].allows(wanted, kind.dtype):
-            continue
-        found = legal_near(task, kind, dims, list(dims))
-        if found == dims and fits(dims):
-            (near if size % row else exact).append(dims)
-    return next(iter(exact or near), None)
+    extents = _extents(task, kind, wide, rng) if wide else [0]
+    tried = [{**low, **({wide: extent} if wide else {})} for extent in extents]
+    rows = [_elements(arg, kind, {**dims, tokens: 1}) for dims in tried]
+    for exactly in (True, False):
+        for dims, row in zip(tried, rows, strict=True):
+            wanted = {**dims, tokens: -(-size // row) if row else 0}
+            if (row > 0 and size % row == 0) is not exactly or wanted[tokens] < 1:
+                continue
+            if not task.dims[tokens].allows(wanted[tokens], kind.dtype):
+                continue
+            if legal_near(task, kind, wanted, list(wanted)) == wanted and fits(wanted):
+                return wanted
+    return None
 
 
 def _counts(task: Task, kind: Combination, arg: Arg, name: str) -> bool:

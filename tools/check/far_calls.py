@@ -24,6 +24,7 @@ from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import unique
+from astra_chat.tools.check.kernels import Launching
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of
@@ -83,11 +84,11 @@ class FarCalls:
         """Calls on which the baseline fails, or that could not be run."""
 
     def fault(
-        self, built: Build, seed: Seed, checked: Sequence[Case] = (), *, confirming: bool
+        self, built: Build, seed: Seed, checked: Sequence[Launching] = (), *, confirming: bool
     ) -> Wrong | Failure | None:
         """The first call in which a build leaves its arguments, or what the baseline writes of
-        them. `checked`: calls that launch its kernels; what they launch is looked at in a far call,
-        too, unless the shared ones do. To confirm a winner all shared calls are made and all
+        them. `checked`: calls that launch its kernels, which are looked at in a far call, too,
+        unless the shared ones launch them. To confirm a winner all shared calls are made and all
         kernels looked at. Raises Cancelled.
         """
         runner = self._runner.seeded(seed)
@@ -96,8 +97,7 @@ class FarCalls:
             if not isinstance(virtual, Build):
                 return None
             built = virtual
-        cases, ends = self._passed()
-        cases = [*(cases if confirming else cases[:FEW]), *ends]
+        cases = self._passed(confirming)
         cases += self._of_kernels(runner, built, cases, checked, confirming)
         faults = (self._fault_in(answer) for answer in _answers(runner, built, cases))
         return next((fault for fault in faults if fault), None)
@@ -130,7 +130,7 @@ class FarCalls:
         runner: Runner,
         built: Build,
         shared: Sequence[Case],
-        checked: Sequence[Case],
+        checked: Sequence[Launching],
         confirming: bool,
     ) -> list[Case]:
         """Far calls of kernels that the shared ones do not launch, near calls that launch them."""
@@ -138,9 +138,8 @@ class FarCalls:
         for plan in runner.record(built, shared):
             launched |= _kernels(plan)
         near = dict[str, Case]()
-        plans = zip(checked, runner.record(built, checked), strict=True)
-        for case, plan in sorted(plans, key=lambda pair: _row(task, pair[0])):
-            for name in _kernels(plan) - launched:
+        for case, names in sorted(checked, key=lambda pair: _row(task, pair[0])):
+            for name in names - launched:
                 near.setdefault(name, case)
         wanted = runner.seed.of("kernels of far calls").random().sample(sorted(near), len(near))
         tries = list[Case]()
@@ -179,15 +178,22 @@ class FarCalls:
         built = build(runner.task, runner.task.baseline, runner.device, runner.stop)
         return require_build(built, f"the baseline of {runner.task.name}")
 
-    def _passed(self) -> tuple[list[Case], list[Case]]:
-        """The far calls and the ends that the baseline passes, found out once for all
-        candidates."""
+    def _passed(self, confirming: bool) -> list[Case]:
+        """The shared calls of a check that the baseline passes: it runs only those, as they come to
+        be wanted, once for all candidates."""
         far, ends = self._shared
-        every = unique([*far, *ends])
-        self._learn(every)
+        tried = len(far) if confirming else FEW
+        self._learn(unique([*far[:tried], *ends]))
+        while not confirming and tried < len(far) and self._count(far[:tried]) < FEW:
+            self._learn(far[tried : tried + 1])
+            tried += 1
+        every = unique([*far[:tried], *ends])
         failed = [case for case in every if not self._passes(case)]
         self.left_out = [f"{self._why(case)} (too large for an oracle)" for case in failed]
-        return [case for case in far if case not in failed], [c for c in ends if c not in failed]
+        return [case for case in every if case not in failed]
+
+    def _count(self, cases: Sequence[Case]) -> int:
+        return sum(map(self._passes, cases))
 
     @cached_property
     def _shared(self) -> tuple[list[Case], list[Case]]:

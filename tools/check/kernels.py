@@ -48,6 +48,8 @@ MOST_CALLS, MOST_CONFIRMING = 1_500, 12_000
 MOST_BYTES, MOST_US = 2**28, 500_000.0
 """Most bytes of a drawn call, and most time on the virtual GPU of one that is taken into a check; a
 confirmation takes longer ones, too."""
+SHORT_US, HALVINGS = 10_000.0, 20
+"""A drawn call that takes longer is tried with fewer tokens, down to so many times half as many."""
 SERVED_ONE_IN = 4
 """Drawn calls of which one, on average, begins with the extents of one of the task's own calls."""
 FACTORS = (1, 1, 2, 4, 8, 16, 32, 64)
@@ -59,6 +61,8 @@ _SHIFT = re.compile(r"\b1[uUlL]*\s*<<\s*(\d{1,2})\b")
 
 Extents = dict[str, list[list[int]]]
 """Groups of extents of each dim that may select a kernel."""
+Launching = tuple[Case, frozenset[str]]
+"""A call, and the mangled names of the kernels that it launches."""
 Further = Callable[[Runner, Build, Sequence[Case], CheckProgress], Correct | Wrong | Failure]
 """Checks further cases of the build."""
 
@@ -72,8 +76,8 @@ class CheckedKernels:
     confirming: bool
     calls: int = 0
     """Calls whose plans were looked at."""
-    launched: set[str] = field(default_factory=set)
-    """Mangled names of the kernels launched by calls that were executed and compared."""
+    ran: list[Launching] = field(default_factory=list)
+    """Calls that were executed and compared."""
     known: dict[str, Case] = field(default_factory=dict)
     """A call that launches each kernel met so far: the shortest of those among which it was met."""
 
@@ -96,11 +100,12 @@ class CheckedKernels:
     @property
     def missing(self) -> list[str]:
         """Mangled names of the kernels that no executed and compared call launches, sorted."""
-        return sorted(set(read_cubin(self.built.cubin.read_bytes()).kernels) - self.launched)
+        launched = {name for _, names in self.ran for name in names}
+        return sorted(set(read_cubin(self.built.cubin.read_bytes()).kernels) - launched)
 
     def _ran(self, cases: Sequence[Case]) -> None:
         """These calls were executed and compared. Their plans are known."""
-        self.launched |= self._look_at(cases)
+        self.ran += self._look_at(cases)
 
     def _sought(self) -> tuple[Case, ...]:
         """Legal calls that launch what is missing, one of each kernel that was found; and the first
@@ -121,9 +126,23 @@ class CheckedKernels:
             islice(self._beside_known(missing, tried, draw), max(0, most - self.calls))
         ):
             self._look_at(cases, crashes)
-        new = [self.known[name] for name in missing if name in self.known]
+        new = [self._short(name) for name in missing if name in self.known]
         new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
         return tuple({case.key: case for case in [*new, *crashes[:1]]}.values())
+
+    def _short(self, name: str) -> Case:
+        """The call of a kernel with as few of what varies most as launch it still."""
+        task, case, tokens = self.runner.task, self.known[name], most_varied(self.runner.task)
+        if _us(task, case) <= SHORT_US:
+            return case
+        kind, extent = Combination.of(case), case.dims[tokens]
+        fewer = [{**case.dims, tokens: extent >> bits} for bits in range(HALVINGS, 0, -1)]
+        found = [legal_near(task, kind, dims, list(dims)) for dims in fewer if dims[tokens]]
+        cases = [one for dims in found for one in _legal(task, kind, case, dims, {})]
+        self.calls += len(cases)
+        plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
+        launching = (c for c, p in plans if isinstance(p, LaunchPlan) and name in p.kernel_names)
+        return next(launching, case)
 
     def _beside_known(
         self, missing: Sequence[str], tried: set[str], draw: Callable[[str], list[int]]
@@ -141,15 +160,15 @@ class CheckedKernels:
                 tried.add(seed.key)
                 yield from _beside(self.runner.task, seed, own, draw)
 
-    def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> set[str]:
-        """Record these calls' plans. Returns the kernels they launch, each of which is known then.
-        Crashes of the launcher are added."""
-        task, met = self.runner.task, set[str]()
+    def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> list[Launching]:
+        """Record these calls' plans. Returns what they launch, which is known then. Crashes of the
+        launcher are added."""
+        task, met = self.runner.task, list[Launching]()
         self.calls += len(cases)
         plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
-                met |= plan.kernel_names
+                met.append((case, plan.kernel_names))
                 for name in plan.kernel_names:
                     self.known.setdefault(name, case)
             elif isinstance(plan, Crashed) and plan.case == case and crashes is not None:

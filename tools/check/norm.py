@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from astra_chat.tools.check.floats import MIN_EXPONENT, Array, overflow_of, rounded, ulp
 from astra_chat.tools.types import DTypeName
+
+PART = 2**15
+"""Elements that are looked at at a time."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some elements of an argument, few enough for a core's cache."""
+
+    target: Array
+    """What is expected where both are finite."""
+    error: Array
+    """How far off each of these is."""
+    nearest: Array
+    """What is expected where a 16-bit result has a nearest value."""
+    off: int
+    """How many of those are another value."""
+    exact: Array
+    """Which elements are exactly the expected ones; none unless inputs are zeros and ones."""
+
+    @staticmethod
+    def of(got: Array, expected: Array, dtype: DTypeName, binary: bool, coded: bool) -> _Piece:
+        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
+        nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
+        exact = kept & (got == expected) if binary else kept[:0]
+        error = np.abs(got[kept] - expected[kept])
+        return _Piece(expected[kept], error, expected[nearest], int(off.sum()), exact)
+
+    def scaled(self, least: float, dtype: DTypeName) -> tuple[Array, Array]:
+        """The errors, and half an ulp, in ulps of each element on a scale of at least `least`."""
+        scale = ulp(np.maximum(np.abs(self.target), least), dtype)
+        return self.error / scale, 0.5 * ulp(self.target, dtype) / scale
 
 
 @dataclass(frozen=True)
@@ -51,23 +84,24 @@ class Norm:
         `got` and `expected` are float64. What codes mean is no value of their dtype, so there is no
         nearest one.
         """
-        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
-        exact = kept & (got == expected) if binary else None
-        target, error = expected[kept], np.abs(got[kept] - expected[kept])
-        if not len(target):
+        pieces = [
+            _Piece.of(got[part], expected[part], dtype, binary, coded) for part in parts(len(got))
+        ]
+        exact = np.concatenate([one.exact for one in pieces]) if binary and pieces else None
+        count = sum(len(one.target) for one in pieces)
+        if not count:
             return Norm(0.0, 0.0, 0, 1.0, exact=exact)
-        scale = ulp(np.maximum(np.abs(target), max(_rms(target), floor)), dtype)
-        half = 0.5 * ulp(target, dtype) / scale
-        resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
-        nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
+        least = max(_rms(*(one.target for one in pieces)), floor)
+        errors, halves = zip(*(one.scaled(least, dtype) for one in pieces), strict=True)
+        fourths = sum(float(np.sum(half**4)) for half in halves)
         return Norm(
-            _rms(error / scale),
-            _rms(half),
-            len(target),
-            resting,
-            int(nearest.sum()),
-            int(off.sum()),
-            _different(expected[nearest]),
+            _rms(*errors),
+            _rms(*halves),
+            count,
+            sum(float(np.sum(half**2)) for half in halves) ** 2 / fourths,
+            sum(len(one.nearest) for one in pieces),
+            sum(one.off for one in pieces),
+            _different([one.nearest for one in pieces]),
             exact,
         )
 
@@ -107,16 +141,24 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
     return nearest, nearest & (got != rounded(expected, dtype))
 
 
-def _rms(values: Array) -> float:
-    """Root mean square, whatever the magnitude."""
-    largest = float(np.max(np.abs(values), initial=0.0))
+def parts(count: int) -> Iterator[slice]:
+    """So many elements, as parts that fit a core's cache: arrays of the whole of a large result
+    cost several times as much."""
+    return (slice(start, start + PART) for start in range(0, count, PART))
+
+
+def _rms(*values: Array) -> float:
+    """Root mean square of all elements, whatever the magnitude."""
+    largest = max((float(np.max(np.abs(one), initial=0.0)) for one in values), default=0.0)
     if largest == 0 or not math.isfinite(largest):
         return largest
-    return largest * math.sqrt(float(np.mean(np.square(values / largest))))
+    total = sum(float(np.sum(np.square(one / largest))) for one in values)
+    return largest * math.sqrt(total / sum(map(len, values)))
 
 
-def _different(values: Array) -> int:
+def _different(values: Sequence[Array]) -> int:
     """How many different values there are to 11 bits, without sorting them."""
     seen = np.zeros(2**19, dtype=np.bool_)
-    seen[values.astype(np.float32).view(np.uint32) >> 13] = True
+    for one in values:
+        seen[one.astype(np.float32).view(np.uint32) >> 13] = True
     return int(seen.sum())

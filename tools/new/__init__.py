@@ -2,15 +2,15 @@
 
 create           the command: reads a kernel file, writes the folder
 source           tokens of a kernel file with their places, and the functions it defines
-brackets         brackets and calls in tokens
 kernel_folder    the files of a folder that a kernel needs
 project          what a kernel's files include of their project
 stated           what comments and checks state of shapes, sizes and dtypes
 aliases          second names of tensors in a host function
-accesses         what a place in code does with an element
-pointer_uses     what is read and written, through helpers and launches
+like_named       what kernels say of their parameters with a tensor's name
 layout           shapes and strides, from code, comments and checks together
 c_launcher       a file with a launcher in plain C++
+written_launcher  launcher.cu: a plain function around a kernel, or what takes structs
+structs          plain fields of structs, and which types are objects
 framework        what a torch C++ extension or a tvm-ffi file exports
 extension        an exported function of such a file as a draft
 definition       a flashinfer-bench Definition as a draft

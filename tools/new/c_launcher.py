@@ -1,112 +1,161 @@
-"""A kernel file with a launcher in plain C++, and the contract's launcher around it.
+"""A file with a launcher in plain C++: a host function that launches a kernel and takes pointers,
+numbers and a stream. It may be a template over element types.
 
-A launcher is an extern "C" function, or else a host function that launches a kernel and takes
-nothing but pointers, numbers and a stream; it may be a template over element types.
+Where its parameters are those of the contract, in the contract's order, it is the launcher; else
+[binding] calls it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from astra_chat.tools.new.accesses import Uses, element
 from astra_chat.tools.new.draft import (
-    HEADERS,
-    MARK,
     USUAL,
     Draft,
     DraftScalar,
     Tensor,
     access_of,
     dtype_named,
-    dtype_switch,
-    head,
     is_no_size,
-    pointer,
     usual_in,
     variables_of,
 )
 from astra_chat.tools.new.layout import GUESSED, contiguous, layout_of, with_stride
-from astra_chat.tools.new.pointer_uses import Tracer
-from astra_chat.tools.new.source import BadSource, Function, Parameter, Piece, functions
-from astra_chat.tools.new.stated import comment_shapes, stated
+from astra_chat.tools.new.like_named import Alike, LikeNamed, element
+from astra_chat.tools.new.source import (
+    BadSource,
+    Function,
+    Parameter,
+    Piece,
+    code,
+    macros_of,
+    pieces,
+    spaced,
+    split,
+)
+from astra_chat.tools.new.stated import stated
 from astra_chat.tools.new.type_variables import of_codes
-from astra_chat.tools.types import DTYPE_CODES, DTypeName
+from astra_chat.tools.types import C_TYPES, DTypeName
 
 STREAMS = ("cudaStream_t", "CUstream", "CUstream_st *", "cudaStream_t *")
 INTEGERS = re.compile(
-    r"(const )?((unsigned|signed) )?(int|long|long long|unsigned|short|(std::)?u?int(32|64)_t"
+    r"((unsigned|signed) )?(int|long|long long|unsigned|short|(std::)?u?int(32|64)_t"
     r"|(std::)?size_t|ptrdiff_t)"
 )
-FLOATS = ("float", "double", "const float", "const double")
+FLOATS = ("float", "double")
+_CUDAS = ("half", "nv_bfloat16", *C_TYPES.values())
+"""Names of CUDA's own element types."""
+_NAMED = {"I": re.compile(r"(?i)id|index"), "Q": re.compile(r"(?i)quant|fp8|code")}
+"""Type variables by the names of template parameters."""
 _LAUNCHES = ("<<<", "cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchKernelExC")
 
 
 @dataclass
 class _LauncherParameters:
-    """What the parameters gave so far; `passed` are the words that each gets in the call."""
+    """What the parameters gave so far; `passed` is what [binding] gives each."""
 
     tensors: list[Tensor] = field(default_factory=list)
     integers: list[DraftScalar] = field(default_factory=list)
     scalars: list[DraftScalar] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
-    stream: bool = False
-    dtype: bool = False
+    passed: list[object] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
     """Type variables of which the launcher takes a dtype code."""
 
 
-def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
-    """extern "C" functions; where there is none, host functions that launch a kernel and take plain
-    parameters."""
+def launchers(
+    defined: Sequence[Function], pieces: Sequence[Piece], objects: Container[str] = ()
+) -> list[Function]:
+    """extern "C" functions; where there is none, host functions that launch a kernel and that none
+    of the others calls. `pieces` are all of the file, `objects` types that no tensor is made of."""
     host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
     if exported := [f for f in host if f.c_linkage]:
         return exported
-    words = {f.name: {p.text for p in pieces[f.body : f.close]} for f in host}
-    launching = {f.name for f in host if _launches(f, pieces)}
-    for _ in host:
-        launching |= {name for name, called in words.items() if called & launching}
-    outer = [f for f in host if not any(f.name in w for n, w in words.items() if n != f.name)]
-    return [f for f in outer if f.name in launching and _is_plain(f)]
+    able = [f for f in launching(defined, pieces) if is_plain(f, objects)]
+    return outermost(able, pieces)
 
 
-def _launches(function: Function, pieces: Sequence[Piece]) -> bool:
-    return any(pieces[i].text in _LAUNCHES for i in range(function.body, function.close))
+def launching(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
+    """Host functions that launch a kernel or call one that does, by macros too."""
+    found = {*_LAUNCHES, *(f.name for f in defined if "__global__" in f.returns)}
+    said = _said(defined, pieces)
+    host = [f for f in defined if not (f.on_device or f.is_method or f.name == "main")]
+    return [f for f in host if said[f.name] & found]
 
 
-def _is_plain(function: Function) -> bool:
-    kinds = [p.type.removeprefix("const ") for p in function.parameters]
+def outermost(able: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
+    """Those that none of the others calls; one of each name, the longest."""
+    longest = {one.name: one for one in sorted(able, key=lambda f: f.close - f.body)}
+    said = _said(longest.values(), pieces)
+    called = {n for n in longest for other in longest if other != n and n in said[other]}
+    return [one for one in able if longest[one.name] is one and one.name not in called]
+
+
+def _said(defined: Iterable[Function], pieces: Sequence[Piece]) -> dict[str, set[str]]:
+    """The words in each body, and in the bodies of functions and macros that it names."""
+    plain, defined = code(pieces), list(defined)
+    words = {name: set(texts) for name, texts in macros_of(pieces).items()}
+    words |= {f.name: set[str]() for f in defined}
+    for function in defined:
+        words[function.name] |= {p.text for p in plain[function.body : function.close]}
+    grown = True
+    while grown:
+        grown = False
+        for name, own in words.items():
+            more = {word for one in own & words.keys() if one != name for word in words[one]}
+            grown |= not more <= own
+            own |= more
+    return words
+
+
+def value_type(parameter: Parameter) -> str:
+    """What a parameter holds, without const and references."""
+    return re.sub(r"^const |( const)?( ?&)?$", "", parameter.type)
+
+
+def is_number(kind: str) -> bool:
+    return INTEGERS.fullmatch(kind) is not None or kind in FLOATS or kind == "bool"
+
+
+def is_pointer(parameter: Parameter) -> bool:
+    """Whether it points to numbers, or to what only its function knows."""
+    return parameter.type.count("*") == 1 and "&" not in parameter.type
+
+
+def is_plain(function: Function, objects: Container[str] = ()) -> bool:
+    """Whether it takes pointers, numbers and streams alone, and a pointer among them."""
     plain = [
-        kind in STREAMS
-        or INTEGERS.fullmatch(kind)
-        or kind in FLOATS
-        or kind == "bool"
-        or (kind.count("*") == 1 and "&" not in kind)
-        for kind in kinds
+        value_type(p) in STREAMS
+        or is_number(value_type(p))
+        or value_type(p) in function.type_parameters
+        or (is_pointer(p) and element(p.type) not in objects)
+        for p in function.parameters
     ]
-    return all(plain) and any("*" in kind for kind in kinds)
+    return all(plain) and any(is_pointer(p) for p in function.parameters)
 
 
 def draft_of(
     function: Function,
-    source: str,
-    pieces: Sequence[Piece],
+    sources: Sequence[str],
     entry: str,
-    headers: Mapping[str, str],
     shapes: Mapping[str, tuple[str, ...]],
+    inner: str = "",
 ) -> Draft:
-    """Read a launcher. Raises BadSource where a parameter fits no contract."""
+    """Read a launcher, which is in the first of the sources; others follow, with `inner` in them,
+    the template that it calls. Raises BadSource where a parameter fits no contract."""
+    source, plain = sources[0], code(pieces(sources[0]))
     letters = _letters(function)
-    reading, tracer = _LauncherParameters(), Tracer([source, *headers.values()])
+    reading, alike = _LauncherParameters(), LikeNamed(sources, function)
     for parameter in function.parameters:
-        _read(reading, parameter, function, tracer, letters)
+        _read(reading, parameter, function, alike, letters)
     _take_strides(reading)
-    said = stated(function, source, pieces)
+    said = stated(function, source, plain)
+    said.comments = {contract_name(name): shape for name, shape in said.comments.items()}
     said.comments |= {name: [shape] for name, shape in shapes.items()}
-    for tensor in reading.tensors:
-        used = tracer.of(function, tensor.name)
-        said.comments.setdefault(tensor.name, list(_kernel_comments(used, source, pieces)))
+    for parameter in function.parameters:
+        comments = alike.of(parameter.name).comments
+        said.comments.setdefault(tensor_name(parameter.name), comments)
     integers = [n.name for n in reading.integers]
     layout = layout_of([t.name for t in reading.tensors], said, {}, {}, (), integers)
     if not all(layout.shapes.get(t.name) for t in reading.tensors):
@@ -120,7 +169,7 @@ def draft_of(
         else _variables(tensors, letters)
     )
     if USUAL in variables.values():
-        told = usual_in([source, *headers.values()])
+        told = usual_in(sources)
         variables = {v: told if d == USUAL else d for v, d in variables.items()}
     dims = tuple(layout.dims)
     draft = Draft(
@@ -134,11 +183,55 @@ def draft_of(
         require=tuple(r for r in said.relations if set(re.findall(r"[a-z_]\w*", r)) <= set(dims)),
     )
     if _fits(draft, function):
-        return replace(draft, entry=function.name, baseline=source)
-    adapter = _adapter(draft, function, reading)
-    lacking = [h for name, h in HEADERS.items() if name in adapter and h not in source]
-    includes = "".join(f"#include {header}\n" for header in lacking)
-    return replace(draft, baseline=f"{source.rstrip()}\n\n{includes}{adapter}")
+        return replace(draft, entry=function.name)
+    elements: dict[str, str] = {}
+    everything = [p for text in sources for p in code(pieces(text))] if letters else []
+    if made := list(_instances(inner or function.name, everything, letters)):
+        variables = {v: tuple(dict.fromkeys(one[v][0] for one in made)) for v in letters.values()}
+        elements = {dtype: word for one in made for dtype, word in one.values()}
+        draft = replace(draft, variables={**draft.variables, **variables}, variables_known=True)
+    return replace(draft, binding=_binding(function, letters, reading, elements))
+
+
+def _instances(
+    name: str, plain: Sequence[Piece], letters: Mapping[str, str]
+) -> Iterator[dict[str, tuple[DTypeName, str]]]:
+    """Dtypes and C++ types of the type variables in each `template void f<float, int>(...)`."""
+    texts = [p.text for p in plain]
+    for at, text in enumerate(texts):
+        if text == name and "template" in texts[max(0, at - 8) : at] and texts[at + 1] == "<":
+            end = texts.index("(", at)
+            words = [spaced([p.text for p in part]) for part in split(plain[at + 2 : end - 1])]
+            dtypes = [dtype_named(word) for word in words]
+            if len(words) == len(letters) and all(dtypes):
+                pairs = zip(letters.values(), dtypes, words, strict=True)
+                yield {letter: (dtype, word) for letter, dtype, word in pairs if dtype}
+
+
+def _binding(
+    function: Function,
+    letters: Mapping[str, str],
+    reading: _LauncherParameters,
+    elements: Mapping[str, str],
+) -> dict[str, object]:
+    called = "::".join([*function.namespaces, function.name])
+    if letters:
+        called += f"<{', '.join(letters.values())}>"
+    other = {dtype: word for dtype, word in elements.items() if word not in _CUDAS}
+    table: dict[str, object] = {"function": called, "args": reading.passed}
+    if other:
+        table["elements"] = other
+    return table
+
+
+def contract_name(name: str) -> str:
+    """The name in small letters: numTokens is num_tokens."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def tensor_name(name: str) -> str:
+    """Of a pointer: out_ptr is out."""
+    return re.sub(r"(?<=.)_ptr$", "", contract_name(name))
 
 
 def _origin(function: Function) -> str:
@@ -155,11 +248,11 @@ def _letters(function: Function) -> dict[str, str]:
                 continue
             raise BadSource(
                 function.line,
-                f"{function.name} is a template over the value {kind} {name}: add a launcher that"
-                " calls it with the values that your program uses",
+                f"{function.name} is a template over the value {kind} {name}: write a function that"
+                " calls it with a value that your program uses, in a file for --launcher",
             )
-        index = re.search(r"(?i)id|index", name) is not None
-        wanted = "T" if not letters else "I" if index else "Q"
+        wanted = next((c for c, pattern in _NAMED.items() if pattern.search(name)), "U")
+        wanted = wanted if letters else "T"
         letters[name] = next(c for c in (wanted, *"UVWXYZ") if c not in letters.values())
     return letters
 
@@ -168,57 +261,39 @@ def _read(
     reading: _LauncherParameters,
     parameter: Parameter,
     function: Function,
-    tracer: Tracer,
+    alike: LikeNamed,
     letters: Mapping[str, str],
 ) -> None:
-    kind, name = parameter.type, parameter.name
+    kind, name = value_type(parameter), contract_name(parameter.name)
     if not name and INTEGERS.fullmatch(kind):
-        reading.dtype = True  # nothing reads it: a dtype code that the launcher ignores
-        reading.passed.append("0")
-        return
-    if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) and kind not in STREAMS:
-        raise BadSource(
-            parameter.line,
-            f"the parameter '{kind} {name}' of {function.name} needs a name in small letters: names"
-            " in task.toml are small",
-        )
-    if kind in STREAMS:
-        reading.stream = True
-        reading.passed.append("stream")
+        reading.passed.append(0)  # nothing reads it: a dtype code that the launcher ignores
+    elif kind in STREAMS:
+        reading.passed.append({})
     elif "*" in kind or "[" in kind:
-        reading.tensors.append(_tensor(parameter, function, tracer, letters))
-        reading.passed.append(_cast(kind, reading.tensors[-1], letters))
-    elif INTEGERS.fullmatch(kind) and (code := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
-        reading.dtype = True
-        reading.codes.append((code[1] or "t").upper())
-        reading.passed.append(name)
+        reading.tensors.append(_tensor(parameter, function, alike, letters))
+        reading.passed.append(reading.tensors[-1].name)
+    elif INTEGERS.fullmatch(kind) and (found := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
+        reading.codes.append((found[1] or "t").upper())
+        reading.passed.append({"code": reading.codes[-1]})
     elif INTEGERS.fullmatch(kind):
         reading.integers.append(DraftScalar(name, "int64_t", parameter.default))
-        reading.passed.append(f"static_cast<{kind.removeprefix('const ')}>({name})")
-    elif kind in FLOATS or kind.removeprefix("const ") == "bool":
-        scalar = "float" if kind in FLOATS else "bool"
+        reading.passed.append(name)
+    elif is_number(kind) or kind in letters:
+        scalar = "bool" if kind == "bool" else "float"
         reading.scalars.append(DraftScalar(name, scalar, parameter.default))
         reading.passed.append(name)
     else:
         raise BadSource(
             parameter.line,
-            f"{function.name} takes '{kind} {name}': a launcher takes pointers to numbers,"
-            " integers, floats, bools and cudaStream_t",
+            f"{function.name} takes '{parameter.type} {parameter.name}': a launcher takes pointers"
+            " to numbers, integers, floats, bools and cudaStream_t",
         )
 
 
-def _cast(kind: str, tensor: Tensor, letters: Mapping[str, str]) -> str:
-    """The contract's void pointer as what the launcher takes."""
-    name = element(kind)
-    if name == "void":
-        return f"const_cast<void*>({tensor.name})" if tensor.loose else tensor.name
-    return pointer(tensor, f"{{{letters[name]}}}" if name in letters else name)
-
-
 def _tensor(
-    parameter: Parameter, function: Function, tracer: Tracer, letters: Mapping[str, str]
+    parameter: Parameter, function: Function, named: LikeNamed, letters: Mapping[str, str]
 ) -> Tensor:
-    kind, uses = element(parameter.type), tracer.of(function, parameter.name)
+    kind, alike = element(parameter.type), named.of(parameter.name)
     if parameter.type.count("*") > 1:
         raise BadSource(
             parameter.line,
@@ -227,25 +302,18 @@ def _tensor(
         )
     dtype = letters.get(kind) or dtype_named(kind)
     if kind == "void":
-        named = (dtype_named(word) for word in uses.elements)
-        dtype = next((d for d in named if d), "T")
-    if dtype is None:
-        raise BadSource(
-            parameter.line,
-            f"{function.name} takes '{parameter.type} {parameter.name}': the elements of a task's"
-            " tensors are numbers of 8, 16, 32 or 64 bits",
-        )
-    access, doubt = _access(parameter, uses)
-    loose = access == "read" and not re.search(r"\bconst\b", parameter.type)
-    return Tensor(parameter.name, access, dtype, loose=loose, doubts=(doubt,) if doubt else ())
+        dtypes = (dtype_named(word) for word in alike.elements)
+        dtype = next((d for d in dtypes if d), "T")
+    access, doubt = _access(parameter, alike)
+    doubts = [doubt, "" if dtype else f"{kind} is no dtype of a contract: these are its bytes"]
+    name, told = tensor_name(parameter.name), tuple(one for one in doubts if one)
+    return Tensor(name, access, dtype or "uint8", doubts=told)
 
 
-def _access(parameter: Parameter, uses: Uses) -> tuple[str, str]:
-    if re.search(r"\bconst\b", parameter.type):
+def _access(parameter: Parameter, alike: Alike) -> tuple[str, str]:
+    if re.search(r"\bconst\b", parameter.type) or alike.constant:
         return "read", ""
-    if uses.unclear or not (uses.reads or uses.writes):
-        return "write", '"readwrite" if the kernel reads it too'
-    return access_of(parameter.name, uses)
+    return access_of(parameter.name)
 
 
 def _take_strides(reading: _LauncherParameters) -> None:
@@ -262,20 +330,10 @@ def _take_strides(reading: _LauncherParameters) -> None:
         if len(own) > 1:
             strided = replace(strided, doubts=(*tensor.doubts, doubt))
         reading.tensors[place] = strided
-        names = [*strided.stride_names, *(["1"] * inner)]
+        names: list[object] = [*strided.stride_names, *([1] * inner)]
         reading.integers = [n for n in reading.integers if n not in own]
         for integer, name in zip(own, names, strict=True):
-            reading.passed = [
-                re.sub(rf"\({integer.name}\)$", f"({name})", word) for word in reading.passed
-            ]
-
-
-def _kernel_comments(uses: Uses, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[str, ...]]:
-    """Shapes in the comments of kernels that get the tensor."""
-    by_name = {f.name: f for f in functions(pieces)}
-    for function, parameter in uses.parameters:
-        if function in by_name:
-            yield from comment_shapes(by_name[function], source).get(parameter, ())
+            reading.passed = [name if one == integer.name else one for one in reading.passed]
 
 
 def _shaped(tensor: Tensor, shape: tuple[str, ...], doubts: Mapping[str, str]) -> Tensor:
@@ -295,13 +353,13 @@ def _variables(
     tensors: Sequence[Tensor], letters: Mapping[str, str]
 ) -> tuple[list[Tensor], dict[str, tuple[DTypeName, ...]], bool]:
     """T for void pointers and for the dtype of a plain launcher; a variable for each template
-    parameter that a tensor has."""
-    used = {t.dtype for t in tensors}
-    named = [letter for letter in letters.values() if letter in used]
-    if not named:
+    parameter."""
+    if not letters:
         found, variables, known = variables_of(tensors)
         return list(found), variables, known
     guessed: dict[str, tuple[DTypeName, ...]] = {"I": ("int32", "int64"), "Q": ("float8_e4m3fn",)}
+    used = {t.dtype for t in tensors}
+    named = [*letters.values(), *(["T"] if "T" in used - {*letters.values()} else [])]
     return list(tensors), {letter: guessed.get(letter, USUAL) for letter in named}, False
 
 
@@ -327,41 +385,3 @@ def plain(text: str) -> str:
     text = re.sub(r"\bstd::", "", text)
     text = re.sub(r"\s*__restrict(__)?\b", "", text)
     return re.sub(r"\s*\*\s*", "* ", text).strip()
-
-
-def _adapter(draft: Draft, function: Function, reading: _LauncherParameters) -> str:
-    lines = ["// The launcher of the task's contract: its parameters follow from task.toml."]
-    if not reading.stream:
-        lines += [f"// {MARK}: {function.name} takes no stream: launch on one, pass `stream`."]
-    letters = _letters(function)
-    if letters and not draft.variables_known:
-        lines += [f"// {MARK}: the dtypes that {function.name} takes, here and in task.toml."]
-    lines += head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {")
-    called = "::".join([*function.namespaces, function.name])
-    types_given = ", ".join(f"{{{letter}}}" for letter in letters.values())
-    if len(function.template) == len(letters) and types_given:
-        called += f"<{types_given}>"
-    returns = function.returns.split()[-1]
-    call = f"{called}({', '.join(reading.passed)})"
-    if letters and draft.variables:
-        return "\n".join([*lines, *dtype_switch(draft, _statement(call, returns)), "}", ""])
-    if not reading.dtype and len(draft.dtypes) == 1:
-        code = DTYPE_CODES[draft.dtypes[0]]
-        lines.append(f"  if (dtype != {code}) return cudaErrorInvalidValue;")
-    if returns == "cudaError_t":
-        lines += head(f"  return {called}", reading.passed, ";")
-    else:
-        test = "  " if returns == "void" else "  const auto failed = "
-        lines += head(f"{test}{called}", reading.passed, ";")
-        lines += ["  if (failed != 0) return cudaErrorUnknown;"] * (returns != "void")
-        lines.append("  return cudaGetLastError();")
-    return "\n".join([*lines, "}", ""])
-
-
-def _statement(call: str, returns: str) -> str:
-    """The call as the last statement of a launcher that returns cudaError_t."""
-    if returns == "cudaError_t":
-        return f"return {call};"
-    if returns == "void":
-        return f"{call}; return cudaGetLastError();"
-    return f"return {call} != 0 ? cudaErrorUnknown : cudaGetLastError();"

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
+from astra_chat.tools.new import written_launcher as written
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.kernel_folder import kernel_files
-from astra_chat.tools.new.project import Project, Search, project_of
-from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
+from astra_chat.tools.new.project import Project, Search, near_headers, project_of, text_of
+from astra_chat.tools.new.source import (
+    BadSource,
+    Function,
+    Piece,
+    code,
+    functions,
+    pieces,
+    readable,
+)
+from astra_chat.tools.new.structs import Structs, structs_of
 from astra_chat.tools.new.task_files import files
-from astra_chat.tools.new.trial import tried
+from astra_chat.tools.new.trial import Tried, tried
 from astra_chat.tools.new.triton_launch import TritonLaunch
 from astra_chat.tools.types import DTypeName
 from astra_vgpu.ground.errors import BadInput, reading
@@ -36,13 +47,15 @@ def new_task(
     dtypes: Mapping[str, DTypeName] | None = None,
     search: Search | None = None,
     folder: Path | None = None,
+    launcher: Path | None = None,
 ) -> tuple[Path, str, tuple[str, ...]]:
     """Write the folder `name`, or another, from a kernel's files; its path, a sentence about what
     was read, and what did not work when it was tried.
 
     `kernels` are CUDA files, a folder of them, a Triton file, or a Definition of flashinfer-bench,
-    alone or with the kernel's files. `function` chooses where they offer several. How a Triton
-    kernel is launched says `launch`, and `dtypes` those of its tensors that are not the case's.
+    alone or with the kernel's files. `function` chooses where they offer several; `launcher` is
+    C++ of the user's that calls what no [binding] can. How a Triton kernel is launched says
+    `launch`, and `dtypes` those of its tensors that are not the case's.
     Raises BadInput, and MissingDependency where Triton is needed and not there.
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
@@ -56,10 +69,12 @@ def new_task(
     if triton_file:
         draft, project = _triton(name, kernels, function, launch, dtypes), Project("")
     else:
-        draft, project = _read(name, kernels, function, search or Search())
+        draft, project = _read(name, kernels, function, search or Search(), launcher)
     called = ", ".join(kernel.name for kernel in kernels)
     origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
-    done = tried(name, draft, origin, project)
+    if not draft.makes_tensors:  # what it takes is all there is
+        _require_task(draft, ())
+    done = Tried(draft, project) if triton_file else tried(name, draft, origin, project)
     _require_task(done.draft, done.notes)
     texts = files(name, done.draft, origin, done.project) | project.headers
     for file, text in texts.items():
@@ -69,7 +84,11 @@ def new_task(
 
 
 def _read(
-    name: str, kernels: Sequence[Path], function: str | None, search: Search
+    name: str,
+    kernels: Sequence[Path],
+    function: str | None,
+    search: Search,
+    launcher: Path | None,
 ) -> tuple[Draft, Project]:
     """The draft, and the project's files."""
     definitions = [read_definition(path) for path in kernels if path.suffix == ".json"]
@@ -78,7 +97,7 @@ def _read(
         raise BadInput("give one Definition: a task is one kernel")
     if not code_files:
         return definition.draft_of(definitions[0], name), Project("")
-    draft, project = _cuda(name, code_files, function, definitions, search)
+    draft, project = _cuda(name, code_files, function, definitions, search, launcher)
     return (definition.with_definition(draft, definitions[0]) if definitions else draft), project
 
 
@@ -110,17 +129,19 @@ def _cuda(
     function: str | None,
     definitions: Sequence[Definition],
     search: Search,
+    launcher: Path | None,
 ) -> tuple[Draft, Project]:
     called = ", ".join(path.name for path in paths)
     folders = [path for path in paths if path.is_dir()]
     files = [path for path in paths if not path.is_dir()]
     for folder in folders:
-        files += kernel_files(folder, function, required=not files)
+        files += kernel_files(folder, None if launcher else function, required=not files)
     root = search.root or next(iter(folders), None)
     project = project_of(files, search.folders, root, search.defines)
     shapes = definitions[0].shapes if definitions else {}
+    own = text_of(launcher) if launcher else ""
     try:
-        draft = draft_of(project.source, name, function, project.headers, shapes)
+        draft = draft_of(project.source, name, function, project.headers, shapes, own)
         return draft, project
     except BadSource as error:
         raise BadInput(f"{_place(files, error.line)}: {error.reason}") from None
@@ -152,24 +173,74 @@ def draft_of(
     function: str | None,
     headers: Mapping[str, str] | None = None,
     shapes: Mapping[str, tuple[str, ...]] | None = None,
+    launcher: str = "",
 ) -> Draft:
-    """What a kernel file offers, as a draft; `shapes` are known from elsewhere. Raises BadInput."""
-    plain = code(pieces(source))
+    """What a kernel file offers, as a draft; `shapes` are known from elsewhere, `launcher` is a
+    text of the user's that follows the file. Raises BadInput."""
+    file, source = source, readable(source)
+    headers = {name: readable(text) for name, text in near_headers(source, headers or {})}
+    every = pieces(source)
+    plain = code(every)
     defined = functions(plain)
-    names, headers, shapes = {piece.text for piece in plain}, headers or {}, shapes or {}
+    names, shapes = {piece.text for piece in plain}, shapes or {}
+    names |= {piece.text for piece in pieces(launcher)}
     entry = name if name not in names | KEYWORDS else f"{name}_launcher"
-    exports = framework.exports(plain, defined)
-    host = framework.host_functions(plain, defined)
-    if not exports or function not in (None, *(e.name for e in exports)):
+    exports = [] if launcher else framework.exports(plain, defined)
+    if not launcher and (not exports or function not in (None, *(e.name for e in exports))):
+        host = framework.host_functions(plain, defined)
         exports += [one for one in host if one.name == function or not exports]
-    if exports:
+    if exports and (function in (None, *(e.name for e in exports)) or not _has(defined, function)):
         chosen = _chosen([e.name for e in exports], function, "exports")
-        return extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
-    found = c_launcher.launchers(defined, plain)
-    if not found:
-        raise BadInput(_no_launcher(defined))
-    chosen = _chosen([f.name for f in found], function, "has the launchers")
-    return c_launcher.draft_of(found[chosen], source, plain, entry, headers, shapes)
+        draft = extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
+        return replace(draft, baseline=file)
+    sources = [source, *headers.values()]
+    inner = ""
+    if not launcher:
+        found, launcher = _launcher(function, every, sources)
+        inner = found.name
+    if launcher:
+        offered = [f for f in functions(code(pieces(launcher))) if c_launcher.is_plain(f)]
+        wanted = function if function in [f.name for f in offered] else None
+        found = offered[_chosen([f.name for f in offered], wanted, "(--launcher) has")]
+        sources = [launcher, *sources]
+    draft = c_launcher.draft_of(found, sources, entry, shapes, inner)
+    draft = replace(draft, baseline=file, launcher=launcher)
+    return (
+        draft
+        if not launcher
+        else replace(draft, binding={**draft.binding, "launcher": written.FILE})
+    )
+
+
+def _is_host(function: Function, structs: Structs) -> bool:
+    return not function.on_device and c_launcher.is_plain(function, structs.objects)
+
+
+def _has(defined: Sequence[Function], name: str | None) -> bool:
+    return any(function.name == name for function in defined)
+
+
+def _launcher(
+    name: str | None, every: Sequence[Piece], sources: Sequence[str]
+) -> tuple[Function, str]:
+    """A launcher of the file; or what is written around another function or a kernel. Raises
+    BadInput where neither is there, or the choice is open."""
+    defined = functions(code(every))
+    structs = structs_of(sources)
+    found = c_launcher.launchers(defined, every, structs.objects)
+    found += [f for f in defined if f.name == name and _is_host(f, structs)]
+    if found and name in (None, *(f.name for f in found)):
+        return found[_chosen([f.name for f in found], name, "has the launchers")], ""
+    able = [f for f in defined if written.is_written(f, structs)]
+    launching = c_launcher.outermost(
+        [f for f in c_launcher.launching(defined, every) if f in able], every
+    )
+    kernels = [f for f in able if "__global__" in f.returns]
+    offered = [f for f in able if f.name == name] if name else launching or kernels
+    if not offered:
+        raise BadInput(_no_launcher(defined, name, [f.name for f in found or able]))
+    chosen = offered[_chosen([f.name for f in offered], name, "has")]
+    return chosen, written.written_launcher(chosen, structs)
 
 
 def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:
@@ -183,12 +254,17 @@ def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:
     raise BadInput(f"there is no function '{wanted}'; it {verb} {offered}")
 
 
-def _no_launcher(defined: Sequence[Function]) -> str:
+def _no_launcher(defined: Sequence[Function], name: str | None, others: Sequence[str]) -> str:
     kernels = [f.name for f in defined if "__global__" in f.returns]
+    if name and others:
+        offered = f"it has {', '.join(others)}"
+        if not _has(defined, name):
+            return f"there is no function '{name}'; {offered}"
+        return f"{name} takes what no contract holds: {offered}; or write one, for --launcher"
     if not kernels:
         return "there is no CUDA kernel (__global__) in it"
     return (
-        f'no launcher for {kernels[0]}: add one, such as extern "C" void launch(const float* x,'
-        " float* out, int n, cudaStream_t stream), or give the file that has PYBIND11_MODULE,"
-        " TORCH_LIBRARY or TVM_FFI_DLL_EXPORT_TYPED_FUNC"
+        f"no launcher for {kernels[0]}: write one, such as void launch(const float* x, float* out,"
+        " int n, cudaStream_t stream), in a file for --launcher, or give the file that has"
+        " PYBIND11_MODULE, TORCH_LIBRARY or TVM_FFI_DLL_EXPORT_TYPED_FUNC"
     )

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor, head, variables_of
+from astra_chat.tools.new.launched import with_accesses
 from astra_chat.tools.new.reference_file import make_inputs, wide
 from astra_chat.tools.task.expressions import parse_relation
 from astra_chat.tools.types import DTYPES
@@ -131,6 +132,10 @@ def with_definition(draft: Draft, definition: Definition) -> Draft:
     }
     named = set(draft.dims)
     relations = [text for text in definition.constraints or () if _relation(text, named)]
+    inputs, outputs = ({n.lower() for n in one} for one in (definition.inputs, definition.outputs))
+    accesses = {name: "read" for name in inputs} | {name: "write" for name in outputs}
+    accesses |= dict.fromkeys(inputs & outputs, "readwrite")
+    draft = with_accesses(draft, accesses)
     return replace(
         draft,
         extents=extents,

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.accesses import Uses
-from astra_chat.tools.types import DTYPE_CODES, DTYPES, DTypeName, is_float
+from astra_chat.tools.types import DTYPES, DTypeName, is_float
 
 MARK = "COMPLETE"
 """Stands where a person has to look: `tasks check` lists what is left of it."""
@@ -25,19 +24,6 @@ _USUAL_NAMED: dict[DTypeName, re.Pattern[str]] = {
     "float32": re.compile(r"<\s*float\s*[,>]|\bfloat\s*\*"),
 }
 """How a source names an element type; "half" alone may be a number."""
-C_TYPES: dict[DTypeName, str] = {
-    "float32": "float",
-    "float16": "__half",
-    "bfloat16": "__nv_bfloat16",
-    "float8_e4m3fn": "__nv_fp8_e4m3",
-    "float8_e5m2": "__nv_fp8_e5m2",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "bool": "bool",
-    "float8_e8m0fnu": "__nv_fp8_e8m0",
-}
 ELEMENTS: dict[str, DTypeName] = {
     "float": "float32", "half": "float16", "__half": "float16", "nv_half": "float16",
     "Half": "float16", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
@@ -48,7 +34,9 @@ ELEMENTS: dict[str, DTypeName] = {
     "uint8_t": "uint8", "unsigned char": "uint8", "int": "int32", "int32_t": "int32",
     "uint32_t": "int32", "unsigned": "int32", "unsigned int": "int32", "int64_t": "int64",
     "long": "int64", "long long": "int64", "uint64_t": "int64", "unsigned long long": "int64",
-    "bool": "bool",
+    "bool": "bool", "char": "int8", "float2": "float32", "float4": "float32", "half2": "float16",
+    "__half2": "float16", "__nv_bfloat162": "bfloat16", "nv_bfloat162": "bfloat16",
+    "int2": "int32", "int4": "int32", "uint2": "int32", "uint4": "int32", "char4": "int8",
 }  # fmt: skip
 """Element types of pointers that the contract knows, without their namespaces."""
 PER_COLUMN = ("weight", "weights", "gamma", "beta", "bias", "scale", "w", "b")
@@ -60,7 +48,9 @@ _INDEX_WORDS = re.compile(
 
 
 KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
-_RESULT = re.compile(r"out|dst|result|ind(ex|ices)|ids|topk|weights|sum|count|num_|scale")
+_RESULT = re.compile(
+    r"out|dst|result|merged|sorted|codes|scales|ind(ex|ices)|ids|_[qs]$|^[yoc]$|^d(x|q|k|v|bias|weight)_?$"
+)
 _NO_SIZE = re.compile(r"(\w+_)?(seed|offset|mode|layer|rank|version|id|flag|step)s?(_\w+)?")
 
 
@@ -74,15 +64,11 @@ def is_no_size(name: str) -> bool:
     return _NO_SIZE.fullmatch(name) is not None
 
 
-def access_of(name: str, uses: Uses) -> tuple[str, str]:
-    """How a kernel uses an argument that it reads or writes, and what is doubtful of it."""
-    if not uses.writes:
-        return "read", ""
-    if uses.reads:
-        return "readwrite", '"write" if it holds no input' if _RESULT.search(name) else ""
-    if KEPT.search(name):
-        return "readwrite", '"write" if every element of it is written'
-    return "write", ""
+def access_of(name: str) -> tuple[str, str]:
+    """How a kernel likely uses what it takes as a pointer to what is not const; and a doubt."""
+    if not KEPT.search(name) and _RESULT.search(name):
+        return "write", '"readwrite" if the kernel reads it too'
+    return "readwrite", '"write" if every element of it is written, and none read'
 
 
 def dtype_named(word: str) -> DTypeName | None:
@@ -103,8 +89,6 @@ class Tensor:
     strides: tuple[str, ...] = ()
     """Stride of each axis, an expression or "free"; empty: contiguous."""
     optional: bool = False
-    loose: bool = False
-    """It is read only, and the kernel takes it as a pointer to what is not const."""
     doubts: tuple[str, ...] = ()
     """What was guessed, for the user to confirm."""
 
@@ -154,8 +138,12 @@ class Draft:
     require: tuple[str, ...] = ()
     summary: str = ""
     baseline: str = ""
+    launcher: str = ""
+    """Text of launcher.cu; "": the task has none."""
     binding: Mapping[str, object] = field(default_factory=dict)
     """The table [binding] of task.toml; empty: baseline.cu defines the launcher."""
+    makes_tensors: bool = False
+    """The function takes tensors, so that it may allocate others."""
     unbound: tuple[str, ...] = ()
     """What is doubtful of it, for the user to confirm."""
     build_timeout_s: int = 0
@@ -252,18 +240,6 @@ def _with_dtype(tensor: Tensor, dtype: str) -> Tensor:
     return Tensor(**{**tensor.__dict__, "dtype": dtype})
 
 
-def pointer(tensor: Tensor, element: str) -> str:
-    """The contract's void pointer as one to elements of this C type."""
-    if tensor.written:
-        return f"static_cast<{element}*>({tensor.name})"
-    plain = f"static_cast<const {element}*>({tensor.name})"
-    return f"const_cast<{element}*>({plain})" if tensor.loose else plain
-
-
-HEADERS = {"__half": "<cuda_fp16.h>", "__nv_bfloat16": "<cuda_bf16.h>", "__nv_fp8": "<cuda_fp8.h>"}
-"""Headers that declare these types."""
-
-
 def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
     """Lines of a function's head, wrapped at the column of its bracket."""
     lines, margin = [f"{start}("], " " * (len(start) + 1)
@@ -274,27 +250,3 @@ def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
             lines.append(margin)
         lines[-1] += word
     return lines
-
-
-def dtype_switch(draft: Draft, call: str) -> list[str]:
-    """Lines that choose by the dtype codes; `call` is one launch with {T}, {Q} for the C types."""
-    if not draft.variables:
-        return [f"  {call}"]
-    if len(draft.variables) == 1:
-        (variable,) = draft.variables
-        cases = [
-            f"    case {DTYPE_CODES[name]}: {_typed(call, {variable: name})}"
-            for name in sorted(draft.dtypes, key=DTYPE_CODES.__getitem__)
-        ]
-        return ["  switch (dtype) {", *cases, "    default: return cudaErrorInvalidValue;", "  }"]
-    lines = []
-    for types in draft.types:
-        test = " && ".join(f"{draft.code_name(v)} == {DTYPE_CODES[d]}" for v, d in types.items())
-        lines += [f"  if ({test}) {{", f"    {_typed(call, types)}", "  }"]
-    return [*lines, "  return cudaErrorInvalidValue;"]
-
-
-def _typed(call: str, types: Mapping[str, DTypeName]) -> str:
-    for variable, name in types.items():
-        call = call.replace(f"{{{variable}}}", C_TYPES[name])
-    return call

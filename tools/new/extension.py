@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.binding import binding_of
 from astra_chat.tools.new.draft import (
     Draft,
@@ -18,16 +17,18 @@ from astra_chat.tools.new.draft import (
 from astra_chat.tools.new.framework import Export, exports, host_functions
 from astra_chat.tools.new.host_function import Facts, facts_of
 from astra_chat.tools.new.layout import GUESSED, TensorShapes, expression, layout_of, strides_of
+from astra_chat.tools.new.like_named import Alike, LikeNamed
 from astra_chat.tools.new.named_sizes import with_names
-from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import (
     BadSource,
     Function,
     Parameter,
     Piece,
+    closing,
     code,
     functions,
     pieces,
+    split,
 )
 from astra_chat.tools.new.stated import Shape, Stated, comment_shapes, stated
 from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
@@ -72,9 +73,9 @@ def draft_of(
     shapes: Mapping[str, tuple[str, ...]],
 ) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
-    file, given = source, export.function.parameters
+    given = export.function.parameters
     known = {name: [shape] for name, shape in shapes.items()}
-    for rewrite in (_without_copies, _with_named_sizes):
+    for rewrite in (_with_callees, _without_copies, _with_named_sizes):
         source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
         defined = functions(plain)
@@ -83,10 +84,10 @@ def draft_of(
     function, facts = export.function, facts_of(export.function, plain)
     reading, said = _parameters(export, facts), stated(export.function, source, plain)
     said.comments |= known
-    tracer = Tracer([source, *headers.values()])
-    uses = {t.name: tracer.of(function, t.name) for t in reading.tensors}
-    for name, found in uses.items():
-        said.comments.setdefault(name, _kernel_comments(found, defined, source))
+    named = LikeNamed([source, *headers.values()], function)
+    alike = {t.name: named.of(t.name) for t in reading.tensors}
+    for name, found in alike.items():
+        said.comments.setdefault(name, found.comments)
     layout = layout_of(
         [t.name for t in reading.tensors],
         said,
@@ -96,7 +97,7 @@ def draft_of(
         [n.name for n in reading.integers],
     )
     facts.letters = letters_of(facts.variables)
-    tensors = [_tensor(t, export, facts, said, layout, uses[t.name]) for t in reading.tensors]
+    tensors = [_tensor(t, export, facts, said, layout, alike[t.name]) for t in reading.tensors]
     if not any(t.written for t in tensors):
         tensors = [replace(t, access="readwrite") if NOT_SEEN in t.doubts else t for t in tensors]
     tensors, variables, told = variables_among(tensors, facts, said)
@@ -112,7 +113,39 @@ def draft_of(
         require=_relations(said, dims),
         origin=f"{export.name} of the {export.kind} extension",
     )
-    return replace(draft, baseline=file, **binding_of(export, given, draft))
+    bound = binding_of(export, given, draft)
+    return replace(draft, makes_tensors=True, **bound)
+
+
+def _with_callees(
+    source: str, function: Function, plain: Sequence[Piece], _: Mapping[str, list[Shape]]
+) -> str:
+    """The bodies of host functions that get its tensors stand in its own, by its names for them:
+    what they check and ask for is as if it did."""
+    tensors = {p.name for p in function.parameters if _is_tensor(p)}
+    host = {f.name: f for f in functions(plain) if not (f.on_device or f.is_method)}
+    bodies = []
+    for at in range(function.body, function.close):
+        callee = host.get(plain[at].text)
+        if callee is None or callee.name == function.name:
+            continue
+        opened = at + 1
+        if plain[opened].text == "<":  # f<float>(x)
+            opened = next((i for i in range(at, function.close) if plain[i].text == "("), at)
+        if plain[opened].text != "(":
+            continue
+        passed = ["".join(p.text for p in part) for part in _arguments(plain, opened)]
+        pairs = zip((p.name for p in callee.parameters), passed, strict=False)
+        names = {name: given for name, given in pairs if re.fullmatch(r"\w+", given)}
+        if tensors & {*names.values()}:
+            words = [p.text for p in plain[callee.body + 1 : callee.close]]
+            bodies.append(" ".join(names.get(word, word) for word in words))
+    start = plain[function.body].end
+    return source[:start] + " ".join(bodies) + source[start:]
+
+
+def _arguments(plain: Sequence[Piece], opened: int) -> list[list[Piece]]:
+    return list(split(plain[opened + 1 : closing(plain, opened)]))
 
 
 def _without_copies(
@@ -187,23 +220,12 @@ def _default(parameter: Parameter, schema: str) -> str:
     return parameter.default or (stated[1].strip() if stated else "")
 
 
-def _kernel_comments(uses: Uses, defined: Sequence[Function], source: str) -> list[tuple[str, ...]]:
-    """Shapes in the comments at the parameters of kernels that get the tensor."""
-    by_name = {f.name: f for f in defined}
-    for function, parameter in uses.parameters:
-        if function in by_name:
-            shapes = comment_shapes(by_name[function], source).get(parameter)
-            if shapes:
-                return shapes
-    return []
-
-
 def _tensor(
-    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: TensorShapes, uses: Uses
+    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: TensorShapes, alike: Alike
 ) -> Tensor:
     """With dtype, shape, strides and access, and what is doubtful of them."""
     shape = layout.shapes.get(tensor.name, ())
-    access, doubt = _access(tensor, export, uses)
+    access, doubt = _access(tensor, export, alike)
     doubts = [doubt, layout.doubts.get(tensor.name, "")]
     asked = facts.strides.get(tensor.name, set())
     strides = strides_of(shape, asked) if shape else ()
@@ -216,26 +238,24 @@ def _tensor(
     return replace(
         tensor,
         access=access,
-        dtype=dtype_of(tensor, facts, said, uses),
+        dtype=dtype_of(tensor, facts, said, alike),
         shape=shape,
         strides=strides,
-        loose=uses.loose and access == "read",
         doubts=tuple(doubt for doubt in doubts if doubt),
     )
 
 
-def _access(tensor: Tensor, export: Export, uses: Uses) -> tuple[str, str]:
-    """How it is used, and a doubt: by the code first, then torch's schema, then the name."""
+def _access(tensor: Tensor, export: Export, alike: Alike) -> tuple[str, str]:
+    """How it is used, and a doubt: by torch's schema, then const of kernels, then the name."""
     if tensor.access == "write":
         return "write", ""  # the function allocated it
-    if uses.reads or uses.writes:
-        access, doubt = access_of(tensor.name, uses)
-        given = f"it is given to {', '.join(sorted(uses.unclear))}, too" if uses.unclear else ""
-        return access, given or doubt
-    by_schema = re.search(rf"Tensor(\(\w+!\)|!)\??\s+{tensor.name}\b", export.schema)
+    if alike.constant:
+        return "read", ""
+    written = bool(re.search(rf"Tensor(\(\w+!\)|!)\??\s+{tensor.name}\b", export.schema))
     by_name = tensor.name.startswith(("out", "dst", "result")) or tensor.name == "y"
-    written = bool(by_schema) if export.schema else by_name
-    return ("write" if written else "read"), NOT_SEEN if written or not export.schema else ""
+    if written or alike.constant is False or (by_name and not export.schema):
+        return access_of(tensor.name)
+    return "read", "" if export.schema else NOT_SEEN
 
 
 def _sizes_and_scalars(

@@ -69,7 +69,8 @@ def host_functions(pieces: Sequence[Piece], defined: Sequence[Function]) -> list
         for f in host
         if not any(f.name in words for name, words in bodies.items() if name != f.name)
     ]
-    return [Export(f.name, f, "", "plain") for f in outer]
+    longest = {f.name: f for f in sorted(outer, key=lambda f: f.close - f.body)}
+    return [Export(name, f, "", "plain") for name, f in longest.items()]
 
 
 def _registrations(

@@ -26,16 +26,6 @@ _COUNT = re.compile(
     r"(?:\s*/\s*(?P<by>\w+))?\s*;"
 )
 _STRIDE = re.compile(r"\b(\w+)(?:\.|->)strides?(?:\(\s*(-?\d+)\s*\)|(?:\(\s*\))?\[\s*(-?\d+)\s*\])")
-_LIKE = re.compile(
-    r"(\w+)\s*=\s*(?:torch|at)::(?:(?:empty|zeros)_like\(\s*(\w+)"
-    r"|(?:empty|zeros)\(\s*(\w+)\.sizes\(\))"
-)
-_MADE = re.compile(
-    r"(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros)\(\s*\{([^}]*)\}(?:\s*,\s*(\w+)\.options\(\))?"
-)
-_MADE_DTYPE = re.compile(
-    r"(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros)\w*\([^;]*?dtype\(\s*(?:at|torch|c10)::k?([\w:]+)"
-)
 _RETURN = re.compile(r"\breturn\s+(?:std::make_tuple\(|std::tuple|\{)?([\w\s,]+)[)}]?\s*;")
 _DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH|SGL|FLASHINFER)\w*\s*\(")
 DATA = r"(?:\.|->)\s*(?:value\(\)\s*\.\s*)?(?:(?:mutable_|const_)?data_ptr|data)\b"
@@ -64,8 +54,8 @@ class Facts:
     shapes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     elements: dict[str, list[DTypeName]] = field(default_factory=dict)
     """Tensor: what its pointer is cast to; several where the code branches on the dtype."""
-    made_dtypes: dict[str, str] = field(default_factory=dict)
-    """Tensor that is allocated: the framework's name of its dtype."""
+    words: dict[str, list[str]] = field(default_factory=dict)
+    """Tensor: all C++ types that its pointer is cast to."""
     returned: list[str] = field(default_factory=list)
     variables: dict[str, tuple[DTypeName, ...]] = field(default_factory=dict)
     """C++ type names that a dispatch macro makes, in order: what each may stand for."""
@@ -94,7 +84,8 @@ def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
     returned = "void" not in function.returns.split()
     if returned:
         for match in _RETURN.finditer(body):
-            names = (name.strip() for name in match[1].split(","))
+            listed = re.search(rf"\b{match[1].strip()} = \{{([\w ,]+)\}}", body)
+            names = (name.strip() for name in (listed or match)[1].split(","))
             facts.returned += [n for n in names if n and n not in facts.returned]
         inputs = {p.name for p in function.parameters}
         facts.returned = [n for n in facts.returned if n not in inputs and not n.isdecimal()]
@@ -135,23 +126,6 @@ def _shapes(facts: Facts, body: str) -> None:
     for tensor in dict.fromkeys([*(t for t, _ in facts.sizes), *facts.counts]):
         if shape := _shape_of(facts, tensor):
             facts.shapes[tensor] = shape
-    for out, like, sized in _LIKE.findall(body):
-        if same := facts.shapes.get(like or sized):
-            facts.shapes[out] = same
-    for out, extents, _ in _MADE.findall(body):
-        expressions = [e.replace(" ", "") for e in extents.split(",")]
-        expressions = [_as_extent(facts, word) for word in expressions]
-        if expressions and all(expressions):
-            facts.shapes[out] = tuple(expressions)
-    facts.made_dtypes = dict(_MADE_DTYPE.findall(body))
-
-
-def _as_extent(facts: Facts, word: str) -> str:
-    known = {f"{t}.size({i})": e for (t, i), e in facts.sizes.items()}
-    word = known.get(word, word)
-    factors = re.split(r"[*+/()-]+", word)
-    whole = all(f in facts.dims or f.isdecimal() or not f for f in factors)
-    return word.replace("/", "//") if whole else ""
 
 
 def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
@@ -170,6 +144,7 @@ def _elements(facts: Facts, body: str) -> None:
     pairs = _POINTER.findall(body) + [(t, e) for e, t in _CAST.findall(body)]
     pairs += _TESTED.findall(body)
     for tensor, element in pairs:
+        facts.words.setdefault(tensor, []).append(element)
         if dtype := dtype_named(element) or DTYPE_WORDS.get(element):
             seen = facts.elements.setdefault(tensor, [])
             seen += [dtype] * (dtype not in seen)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.tools.new import c_launcher, framework
-from astra_chat.tools.new.source import Function, Piece, code, functions, pieces
+from astra_chat.tools.new.source import Function, Piece, code, functions, pieces, readable
 from astra_vgpu.ground.errors import BadInput, reading
 
 ENDINGS = (".cu", ".cpp", ".cc", ".cxx")
@@ -19,7 +19,8 @@ class _File:
         with reading(path):
             text = path.read_text()
         self.path = path
-        self.pieces: list[Piece] = code(pieces(text))
+        self.every = pieces(readable(text))
+        self.pieces: list[Piece] = code(self.every)
         self.functions: list[Function] = functions(self.pieces)
         modules = [f for f in self.functions if framework.is_module(f)]
         inside = {i for module in modules for i in range(module.body, module.close)}
@@ -64,7 +65,7 @@ def _offered(files: Sequence[_File]) -> dict[str, str]:
         exported |= {export.name: export.function.name for export in found}
     if exported:
         return exported
-    plain = [f for file in files for f in c_launcher.launchers(file.functions, file.pieces)]
+    plain = [f for file in files for f in c_launcher.launchers(file.functions, file.every)]
     return {function.name: function.name for function in plain}
 
 

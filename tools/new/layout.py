@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from astra_chat.tools.new.draft import PER_COLUMN
 from astra_chat.tools.new.stated import Shape, Stated
 
 _NAME = re.compile(r"[a-z_]\w*")
@@ -58,6 +59,8 @@ def layout_of(
         _guess(layout, tensor, stated, dims)
     for tensor in tensors:
         _like_another(layout, tensor)
+    if not (dims or integers or any(names_in(shape) for shape in layout.shapes.values())):
+        _by_rank(layout, tensors, stated)
     used = names_in(e for t in tensors for e in layout.shapes.get(t, ()))
     layout.dims = [*dims, *(name for name in used if name not in dims)]
     return layout
@@ -173,13 +176,29 @@ def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str
     """Where only some extents are known, the likeliest shape with these."""
     axes = {axis: extent for (name, axis), extent in layout.sizes.items() if name == tensor}
     rank = stated.ranks.get(tensor) or max((a + 1 if a >= 0 else -a for a in axes), default=0)
-    if tensor in layout.shapes or not axes or not dims:
+    if tensor in layout.shapes or not rank or not dims:
         return
-    usual = (*(dims[:1] if rank > 1 else ()), *("1",) * (rank - 2), dims[-1])
+    last = dims[-1] if axes or rank > 1 or tensor.lower() in PER_COLUMN else dims[0]
+    usual = (*(dims[:1] if rank > 1 else ()), *("1",) * (rank - 2), last)
     layout.shapes[tensor] = tuple(
         axes.get(place) or axes.get(place - rank) or usual[place] for place in range(rank)
     )
     layout.doubts[tensor] = GUESSED
+
+
+def _by_rank(layout: TensorShapes, tensors: Sequence[str], stated: Stated) -> None:
+    """Where only checks speak of sizes, each axis is a dim, but for those that a check equates."""
+    for tensor in tensors:
+        axes = range(stated.ranks.get(tensor, 0))
+        if axes and tensor not in layout.shapes:
+            layout.shapes[tensor] = tuple(f"{tensor.strip('_')}_{axis}" for axis in axes)
+    for sides in stated.equal:
+        sizes = [size for size in map(_size, sides) if size and layout.extent(*size)]
+        if len(sizes) == 2 and sizes[0] != sizes[1]:
+            (tensor, axis), other = sorted(sizes, key=lambda s: -tensors.index(s[0]))
+            shape = list(layout.shapes[tensor])
+            shape[axis] = layout.extent(*other)
+            layout.shapes[tensor] = tuple(shape)
 
 
 def _like_another(layout: TensorShapes, tensor: str) -> None:

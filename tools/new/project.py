@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,9 @@ _OTHERS = (
     "USE_MUSA",
 )
 """Macros of other platforms: never defined."""
+NEAR = 2
+"""Includes from the file to a header that is read."""
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', re.MULTILINE)
 _DEPENDENCY = re.compile(r"(?:\\.|[^\s\\])+")
 
 
@@ -72,15 +75,28 @@ def project_of(
     for folder in searched:
         if not folder.is_dir():
             raise BadInput(f"{folder} is no folder")
-    source = "\n".join(_text(path) for path in files)
+    source = "\n".join(text_of(path) for path in files)
     near = [folder for path in files for folder in _near(path.resolve())]
     found, used = _included(files, [folder.resolve() for folder in folders], near, root, defines)
     places = {path.resolve().parent for path in files}
     top = Path(os.path.commonpath([*places, *(p.parent for p in found), *used]))
-    headers = {_name(path, top): _text(path) for path in sorted(found)}
+    headers = {_name(path, top): text_of(path) for path in sorted(found)}
     own = [*dict.fromkeys(path.resolve().parent for path in files), *used]
     include = tuple(dict.fromkeys(_folder(folder, top) for folder in own)) if headers else ()
     return Project(source, headers, include, tuple(f"-D{name}" for name in defines))
+
+
+def near_headers(source: str, headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Those that the source includes, and that these include: what is further away is a library,
+    whose text is not read for functions."""
+    wanted, seen = [source], set[str]()
+    for _ in range(NEAR):
+        included = {name for text in wanted for name in _INCLUDE.findall(text)}
+        ends = tuple(f"/{name.removeprefix('./').replace('../', '')}" for name in included)
+        new = [name for name in headers if name not in seen and f"/{name}".endswith(ends)]
+        seen |= {*new}
+        wanted = [headers[name] for name in new]
+        yield from zip(new, wanted, strict=True)
 
 
 def _folder(folder: Path, top: Path) -> str:
@@ -94,7 +110,8 @@ def _name(path: Path, top: Path) -> str:
     return name
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Raises BadInput where it cannot be read."""
     with reading(path):
         return path.read_text()
 

@@ -66,13 +66,13 @@ def _draw(draft: Draft, tensor: Tensor) -> str:
     dtypes = draft.possible(tensor)
     dtype = f"torch.{dtypes[0]}"
     if len(dtypes) > 1:
-        dtype = f'getattr(torch, case.types["{tensor.dtype}"])'
+        dtype = f'case.types["{tensor.dtype}"]'
     first = next(iter(draft.variables), None)
     if all(is_float(d) for d in dtypes):
         drawn = f"case.draw(generator, {shape})"
         return drawn if tensor.dtype == first else f"{drawn}.to({dtype})"
     if tensor.dtype == first:
-        dtype = "getattr(torch, case.dtype)"
+        dtype = "case.dtype"
     if dtypes == ("bool",):
         return f"torch.rand({shape}, generator=generator) < 0.5"
     low, high = (0, 128) if dtypes[0] == "uint8" else (-128, 128) if dtypes[0] == "int8" else (0, 2)

@@ -14,6 +14,7 @@ _SPLICE = re.compile(r"\\[ \t]*\r?\n")
 _BETWEEN = re.compile(r"(?:\s|\\[ \t\f\v]*\r?\n|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 _DIGRAPHS = {"{": "<%", "}": "%>", "[": "<:", "]": ":>", "#": "%:", "##": "%:%:"}
+_OWN_SUFFIX = re.compile(r"""(["'])(_[A-Za-z]\w*)\b(?!["'])""")
 _ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__cluster_dims__", "__declspec", "alignas")
 _NO_FUNCTIONS = ("if", "for", "while", "switch", "return", "sizeof", "decltype", "requires")
 
@@ -95,6 +96,12 @@ class Function:
         return "__global__" in self.returns or "__device__" in self.returns
 
 
+def readable(source: str) -> str:
+    """The source with a blank before suffixes of the user's own, "..."_name: only our reader, which
+    looks for functions and names, cannot do with these."""
+    return _OWN_SUFFIX.sub(r"\1 \2", source)
+
+
 def pieces(source: str) -> list[Piece]:
     """All tokens with their places. Raises BadSource where it is no C++."""
     result: list[Piece] = []
@@ -135,6 +142,22 @@ def _skip(source: str, at: int) -> int:
 def code(pieces: Sequence[Piece]) -> list[Piece]:
     """Without directives."""
     return [piece for piece in pieces if not piece.token.directive]
+
+
+def macros_of(all_pieces: Sequence[Piece]) -> dict[str, list[str]]:
+    """Tokens of each #define, without its name."""
+    found: dict[str, list[str]] = {}
+    name, fresh = "", False
+    for piece in all_pieces:
+        if piece.token.kind == "directive":
+            name, fresh = "", piece.text == "define"
+        elif piece.token.directive == "define":
+            if fresh:
+                name, fresh = piece.text, False
+                found[name] = []
+            else:
+                found[name].append(piece.text)
+    return found
 
 
 def closing(pieces: Sequence[Piece], start: int) -> int:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from astra_chat.tools.new import written_launcher
 from astra_chat.tools.new.draft import MARK, Draft, DraftScalar, Tensor
 from astra_chat.tools.new.guesses import (
     bench_extents,
@@ -38,6 +39,7 @@ def files(name: str, draft: Draft, origin: str, project: Project | None = None) 
         "task.toml": task_toml(name, draft, origin, project or Project("")),
         "baseline.cu": draft.baseline,
         "reference.py": draft.reference or reference_py(name, draft),
+        **({written_launcher.FILE: draft.launcher} if draft.launcher else {}),
     }
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
-from astra_chat.tools.new.draft import Draft, Tensor
+from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
 from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
@@ -30,6 +30,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import StepTimeout
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildFailed, Case, TimedOut
+from astra_vgpu.ground.elf import Elf
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import spec
 
@@ -38,6 +39,8 @@ UNCALLED = "-DASTRA_UNCALLED_LIBRARY"
 _MISSING = "is not implemented: "
 MOST_CASES = 12
 _DECIDED = ("is left out", "build_timeout_s")
+_MANGLED = re.compile(r"_ZN?K?(?=\d)")
+"""Begins the name of a function of C++ outside of std."""
 _NUMBER = re.compile(r"\d+")
 MOST_LINES = 12
 PATIENCE_S = 1200
@@ -58,24 +61,27 @@ class Tried:
 
 def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     """Builds and records a draft. Raises MissingDependency without nvcc."""
-    if not draft.binding:
-        return Tried(draft, project)
-    binding = {key: value for key, value in draft.binding.items() if key != "returns"}
-    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
-    roomy = replace(draft, tensors=(*draft.tensors, *more), binding=binding)
+    if MARK in draft.baseline:
+        return Tried(draft, project)  # there is no kernel yet
+    roomy = _roomy(draft)
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
         seen = trial.seen(roomy, project)
         if isinstance(seen, str) and _MISSING in seen:
             project = replace(project, defines=(*project.defines, UNCALLED))
             seen = trial.seen(roomy, project)
-        if isinstance(seen, _Seen) and any(call.strayed for call in seen.calls):
+        strayed = isinstance(seen, _Seen) and any(call.strayed for call in seen.calls)
+        if strayed and draft.binding:
             draft, roomy = _on_default_stream(draft), _on_default_stream(roomy)
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
             return Tried(draft, project, (seen,))
+        drafted = draft
         draft, notes = _told(draft, seen)
-        last = trial.seen(draft, project)
+        if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
+            last = trial.seen(draft, project)
+        else:
+            last = trial.task(draft, project) or seen.of_kept(draft)
         failed = [last] if isinstance(last, str) else last.failed_lines()
         draft = replace(draft, build_timeout_s=trial.limit_s())
         if draft.build_timeout_s:
@@ -83,6 +89,21 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _made(draft: Draft) -> tuple[object, object]:
+    """What the contract provides memory for that a function makes."""
+    workspaces = [tensor for tensor in draft.tensors if tensor.access == "workspace"]
+    return draft.binding.get("returns"), workspaces
+
+
+def _roomy(draft: Draft) -> Draft:
+    """The draft with room for what a function of tensors makes itself."""
+    if not draft.makes_tensors:
+        return draft
+    binding = {key: value for key, value in draft.binding.items() if key != "returns"}
+    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
+    return replace(draft, tensors=(*draft.tensors, *more), binding=binding)
 
 
 def tried_again(folder: Path, notes: Sequence[str]) -> tuple[str, ...]:
@@ -130,8 +151,23 @@ class _Trial:
         made = self._tried(draft, project)
         return made if isinstance(made, str) else _recorded(*made)
 
+    def task(self, draft: Draft, project: Project) -> str:
+        """Why there is no such task; "" where there is one."""
+        try:
+            load_task(self._written(draft, project))
+        except BadInput as error:
+            return str(error).replace(f"{self.scratch}/{self.count}/", "")
+        return ""
+
     def _tried(self, draft: Draft, project: Project) -> tuple[Task, Build] | str:
         """The task and its baseline; or why there is none."""
+        made = _built(self._written(draft, project))
+        if not isinstance(made, str):
+            self.cpu_s = max(self.cpu_s, made[1].cpu_s)
+        return made
+
+    def _written(self, draft: Draft, project: Project) -> Path:
+        """A new folder of the draft."""
         self.count += 1
         folder = self.scratch / str(self.count)
         patient = replace(draft, build_timeout_s=PATIENCE_S)
@@ -139,10 +175,7 @@ class _Trial:
         for file, text in texts.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text(text)
-        made = _built(folder)
-        if not isinstance(made, str):
-            self.cpu_s = max(self.cpu_s, made[1].cpu_s)
-        return made
+        return folder
 
 
 def _built(folder: Path) -> tuple[Task, Build] | str:
@@ -173,6 +206,16 @@ class _Seen:
     plans: list[LaunchPlan] = field(default_factory=list)
     unplanned: str = ""
     """Why there are no plans."""
+
+    def of_kept(self, draft: Draft) -> _Seen:
+        """Without the cases of dtypes that the draft has no more."""
+        kept = [
+            at
+            for at, case in enumerate(self.cases)
+            if all(dtype in draft.variables[v] for v, dtype in _dtypes(draft, case).items())
+        ]
+        cases, calls = [self.cases[at] for at in kept], [self.calls[at] for at in kept]
+        return replace(self, cases=cases, calls=calls)
 
     def works(self, at: int) -> bool:
         return not _failure(self.calls[at])
@@ -207,7 +250,7 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
     try:
         calls = called_once(made, task, cases, gpu, random.Random(_SEED))
         if isinstance(calls, Died):
-            return calls.message
+            return calls.message + _elsewhere(made)
         seen = _Seen(cases, list(calls), made.ptx.read_text(errors="replace"))
         right = [case for at, case in enumerate(cases) if seen.works(at)]
         plans = record_each(made, task, right, gpu, random.Random(_SEED)) if right else ()
@@ -219,6 +262,27 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         findings = getattr(plans, "findings", ())
         seen.unplanned = findings[0].what if findings else getattr(plans, "message", str(plans))
     return seen
+
+
+def _elsewhere(made: Build) -> str:
+    """Names of functions that the file calls and neither defines nor finds in a library."""
+    symbols = Elf.read(made.object).symbols
+    undefined = sorted({symbol.name for symbol in symbols if not symbol.section})
+    names: list[str] = []
+    for name in undefined:
+        left, parts = _MANGLED.match(name), list[str]()
+        at = left.end() if left else 0
+        while at and (count := re.match(r"\d+", name[at:])):
+            start = at + count.end()
+            at = start + int(count[0])
+            parts.append(name[start:at])
+        names += ["::".join(parts)] if parts and not parts[0].startswith("__") else []
+    if not names:
+        return ""
+    return (
+        f"; it calls {', '.join(dict.fromkeys(names))}, which another file of the project defines:"
+        " define it in a file for --launcher, or in launcher.cu under [binding]"
+    )
 
 
 def _types(case: Case) -> tuple[object, ...]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     MARK,
     Draft,
@@ -130,10 +129,18 @@ def _names(tensors: Sequence[Tensor]) -> str:
     return ", ".join(tensor.name for tensor in tensors)
 
 
-def _uses(kernel: ast.FunctionDef, name: str) -> Uses:
+@dataclass
+class _Uses:
+    """What a kernel does with what a pointer points to."""
+
+    reads: bool = False
+    writes: bool = False
+
+
+def _uses(kernel: ast.FunctionDef, name: str) -> _Uses:
     """Loads and stores through the pointer, or through what is computed from it."""
     known = {name}
-    uses = Uses()
+    uses = _Uses()
     for _ in range(2):  # a loop may use what stands below
         for node in ast.walk(kernel):
             if isinstance(node, ast.Assign) and _addresses(node.value, known):
@@ -158,7 +165,7 @@ def _addresses(value: ast.expr, known: set[str]) -> bool:
     return False
 
 
-def _tensor(name: str, uses: Uses) -> Tensor:
+def _tensor(name: str, uses: _Uses) -> Tensor:
     found = _POINTER.fullmatch(name)
     short = (found[1] if found and found[1] else name).lower()
     access = "readwrite" if uses.reads and uses.writes else "write" if uses.writes else "read"

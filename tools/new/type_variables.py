@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     USUAL,
     Tensor,
@@ -14,7 +13,8 @@ from astra_chat.tools.new.draft import (
     variables_of,
 )
 from astra_chat.tools.new.host_function import Facts
-from astra_chat.tools.new.stated import DTYPE_WORDS, Stated
+from astra_chat.tools.new.like_named import Alike
+from astra_chat.tools.new.stated import Stated
 from astra_chat.tools.types import DTypeName, is_float
 
 
@@ -46,7 +46,7 @@ def of_codes(
     return found, {code: guessed.get(code, USUAL) for code in codes}, False
 
 
-def dtype_of(tensor: Tensor, facts: Facts, said: Stated, uses: Uses) -> str:
+def dtype_of(tensor: Tensor, facts: Facts, said: Stated, alike: Alike) -> str:
     """A dtype, a type variable, or "T" where nothing is known."""
     name = tensor.name
     if name in facts.switched:
@@ -55,10 +55,7 @@ def dtype_of(tensor: Tensor, facts: Facts, said: Stated, uses: Uses) -> str:
     for told in (list(said.dtypes.get(name, ())), known):
         if len(told) == 1:
             return told[0]
-    made = facts.made_dtypes.get(name, "").rsplit("::", 1)[-1]
-    if dtype := DTYPE_WORDS.get(made.removeprefix("k")):
-        return dtype
-    for word in uses.elements:
+    for word in (*facts.words.get(name, ()), *alike.elements):
         if letter := facts.letters.get(word):
             return letter
         if (dtype := dtype_named(word)) and not known:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.tools.build.bound_launcher import needs_launcher
+from astra_chat.tools.new import written_launcher
 from astra_chat.tools.new.c_launcher import plain, signature, types
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.new.layout import with_stride
@@ -21,7 +22,7 @@ _BLANK_FORMULA = re.compile(r":\s*\.\.\.\s*(,|#|$)")
 def marks(folder: Path) -> list[str]:
     """Every place that `astra-chat new` left to a person, as "task.toml, line 5: ..."."""
     places: list[str] = []
-    for name in REQUIRED_FILES:
+    for name in (*REQUIRED_FILES, written_launcher.FILE):
         path = folder / name
         lines = path.read_text().splitlines() if path.is_file() else []
         for number, line in enumerate(lines, 1):

@@ -3,7 +3,7 @@
 The file of a task with a [binding] is compiled unmodified and trusted as the task is: it is held to
 the walls of the recorder and to launch plans. A candidate starts from it, so only what differs is
 held to the policy. Of any other task's baseline, a candidate may keep the tests of macros that are
-another platform's.
+another platform's, and the functions that it exports beside the launcher.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from astra_chat.tools.policy.source_guard import in_short
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
 
+_BESIDE = binary_audit.BESIDE_LAUNCHER
 _FRAMEWORK = re.compile(rf"#include {HEADERS.pattern}: .*|TORCH_EXTENSION_NAME: .*")
 
 
@@ -40,10 +41,15 @@ def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
 
 def audit(build: Build, task: Task, source: str, baseline: Build) -> tuple[Finding, ...]:
     """Findings of the audit of the built object."""
-    if task.binding is None:
-        return binary_audit.audit(build, task, source)
     own = binary_audit.all_findings(build, task, source)
-    return _new(own, binary_audit.all_findings(baseline, task, baseline.source))
+    if task.binding is None and not any(_BESIDE in finding.what for finding in own):
+        return in_short(own)
+    known = binary_audit.all_findings(baseline, task, baseline.source)
+    if task.binding is None:
+        known = [finding for finding in known if _BESIDE in finding.what]
+        kept = {finding.what for finding in known}
+        return in_short(finding for finding in own if finding.what not in kept)
+    return _new(own, known)
 
 
 def _new(findings: Iterable[Finding], known: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from astra_chat.tools.build.disassembly import machine_code_of
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
 from astra_chat.tools.mangled import last_identifier
@@ -59,6 +60,7 @@ MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
 )
+BESIDE_LAUNCHER = "exports it beside the launcher"
 DEVICE_LIBRARY = frozenset({"__assertfail"})
 """What a kernel may call of the driver: it prints and ends the kernel."""
 DEVICE_CALLS = (
@@ -143,7 +145,7 @@ def _exports(host: Elf, entry: str, kernels: set[str]) -> Said:
         if re.match(r"(__)?cu(da)?[A-Z]", symbol.name):
             yield symbol.name, "defines a name of the CUDA runtime"
         elif not symbol.name.startswith(("_Z", "DW.ref.")) and symbol.name not in (entry, *kernels):
-            yield symbol.name, "exports it beside the launcher: make it static"
+            yield symbol.name, f"{BESIDE_LAUNCHER}: make it static"
     launchers = [s for s in defined if s.name == entry and s.kind == elf.FUNCTION]
     if len(launchers) != 1 or launchers[0].binding != elf.GLOBAL:
         yield entry, "the launcher is not exported as one plain function"
@@ -218,9 +220,10 @@ def device_calls(cubin: Elf) -> Said:
 
 def _special_registers(build: Build, ptx: str) -> list[Finding]:
     """Those that tell a kernel more than its arguments and its place in the grid do."""
-    if not build.machine_code.is_file():
+    text = machine_code_of(build)
+    if text is None:
         return [Finding(line=1, what="its machine code cannot be read: nvdisasm fails on it")]
-    with build.machine_code.open(errors="replace") as lines:
+    with text.open(errors="replace") as lines:
         read = machine_code.refused_registers(lines, timer=register_flow.only_sleeps(ptx))
     read += ptx_audit.refused_registers(ptx, grid_sync=register_flow.only_grid_sync(ptx))
     why = "what a kernel does must depend on its arguments alone"

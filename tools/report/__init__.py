@@ -1,6 +1,7 @@
 """The judge's report on a candidate, as models and readers get it.
 
 results_text         outcome, all timed cases, and metrics under names that a plan can cite
+prices               what bytes, launches, chains and operations cost, to reckon with
 source_lines         what lines of a kernel cost its longest warp
 metrics.md           what the names mean; metrics_measured.md: where a GPU measured
 """

@@ -101,6 +101,8 @@ def precision(evaluation: Evaluation, timed: Timed) -> str:
     """How far the results are inside what is tolerated, and how far the baseline's are."""
     error = evaluation.check.worst_error if evaluation.check else None
     text = f"precision: worst result at {timed.correct.worst:.0%} of its tolerance"
+    if timed.correct.worst == 0:
+        text = "precision: every result that has a tolerance is what the oracle has"
     shares = evaluation.check.band_shares if evaluation.check else {}
     if shares:
         inside = ", ".join(f"{share:.1%} of {name}" for name, share in shares.items())

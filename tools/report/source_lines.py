@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Profile, SourceLine
 
 MOST_LINES = 12
-"""Costliest lines that are shown, in the order of the source; all others stand in one row."""
+"""Costliest lines that are shown, in the order of the source; all others by region."""
 LONGEST_TEXT = 50
 """Characters of a line's text, at most."""
+MOST_REGIONS, NEAR = 4, 3
+"""Parts of the kernel for the other lines, at most; lines no farther apart are in one."""
 Place = tuple[int, tuple[int, ...]]
 """A line, and those of the calls that it is inlined at."""
+Lines = dict[Place, SourceLine]
+"""The lines of a case's profile."""
 
 
 def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
     """Labels and cells of the rows: the cycles of each of the costliest lines in each case and
-    those of the others together, then the lines of loads that the warp waits for, with the rounds
+    those of the others by region, then the lines of loads that the warp waits for, with the rounds
     and where it waits. Nothing where no profile has lines.
     """
     tables = [{_place(line): line for line in profile.lines} for profile in profiles]
@@ -32,10 +37,7 @@ def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
         (f"chain_cycles of {_label(lines[place])}", _cells(tables, place, "chain_cycles"))
         for place in sorted(costliest, key=_in_order)
     ]
-    if others:
-        sums = [sum(t[one].chain_cycles for one in others if one in t) for t in tables]
-        cells = [f"{cycles:.0f}" if t else "-" for cycles, t in zip(sums, tables, strict=True)]
-        rows.append((f"chain_cycles of {len(others)} other lines", cells))
+    rows += [_region(region, tables) for region in _regions(others)]
     waited = [place for place in lines if any(t[place].load_rounds for t in tables if place in t)]
     rows += [
         (
@@ -45,6 +47,26 @@ def source_rows(profiles: Sequence[Profile]) -> list[tuple[str, list[str]]]:
         for place in sorted(waited, key=_in_order)
     ]
     return rows
+
+
+def _regions(places: Sequence[Place]) -> list[list[Place]]:
+    """Places by the part of the kernel in which they stand: cut where the most lines lie between
+    them, into at most MOST_REGIONS."""
+    ordered = sorted(places, key=_in_order)
+    gaps = [_in_order(b)[0] - _in_order(a)[0] for a, b in pairwise(ordered)]
+    widest = sorted(range(len(gaps)), key=lambda at: -gaps[at])[: MOST_REGIONS - 1]
+    cuts = [0, *(at + 1 for at in sorted(widest) if gaps[at] > NEAR), len(ordered)]
+    return [ordered[a:b] for a, b in pairwise(cuts) if a < b]
+
+
+def _region(region: Sequence[Place], tables: Sequence[Lines]) -> tuple[str, list[str]]:
+    """The label of a region's row, and its cycles in each case."""
+    sums = [sum(t[one].chain_cycles for one in region if one in t) for t in tables]
+    cells = [f"{cycles:.0f}" if t else "-" for cycles, t in zip(sums, tables, strict=True)]
+    first, last = (_in_order(region[at])[0] for at in (0, -1))
+    where = f"line {first}" if first == last else f"lines {first} to {last}"
+    few = f"{len(region)} other line{'s' * (len(region) > 1)}"
+    return f"chain_cycles of {few} in {where}", cells
 
 
 def _place(line: SourceLine) -> Place:

@@ -134,7 +134,7 @@ def answered(answered: Any) -> dict[str, Any]:
     where = list(place) if isinstance(place, tuple | list) else [place]
     name = str(where.pop(0)) if where and isinstance(where[0], str) else ""
     if not isinstance(why, str) or not why:
-        raise TypeError(f"accept gives None or words, not {why!r}")
+        raise TypeError(f"accept returns None or a reason, not {why!r}")
     return {"why": why, "argument": name, "place": [int(i) for i in where]}
 
 

@@ -32,6 +32,7 @@ from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 
 THREADS = min(torch.get_num_threads(), 8)
 """Many judges on a machine of many cores share them: none takes all. That fewer threads are faster
@@ -47,6 +48,7 @@ def main() -> None:
     Ends when the judge closes the pipe, or dies.
     """
     reporter = Reporter()
+    keep_freed_memory()
     task = load_task(Path(reporter.request["task"]))
     lock(reporter.pipe)
     with Path(reporter.request["asked"]).open() as asked:

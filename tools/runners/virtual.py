@@ -235,7 +235,14 @@ def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:
 
 def fault_report(fault: Fault | PtxUnsupported | PtxSyntaxError) -> CaseReport:
     if isinstance(fault, Fault):
-        return _unsafe(f"{fault.kind}: {fault.message}", fault.where, fault.cuda_error)
+        what = f"{fault.kind}: {fault.message}"
+        if fault.unset:
+            read = fault.unset[0]
+            what += (
+                f"; before that, {read.source or f'PTX line {read.line}'}, thread {read.thread} of"
+                f" block {read.block}: {read.what}; {read.advice}"
+            )
+        return _unsafe(what, fault.where, fault.cuda_error)
     if isinstance(fault, PtxUnsupported):
         lack = UnsupportedCall(
             what=fault.what, kernel=fault.kernel, opcode=fault.opcode, line=fault.line

@@ -9,7 +9,7 @@ from typing import Any
 from astra_chat.tools.types import Device
 from astra_chat.tools.wording import did_you_mean
 from astra_vgpu.ground.errors import BadInput, MissingDependency
-from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, spec, spec_for_device_name
+from astra_vgpu.ground.gpu_specs import DEFAULT_GPU, SPECS, spec, spec_for_device_name
 
 
 def pick_device(name: str, gpu: str | None = None) -> Device:
@@ -49,7 +49,11 @@ def wanted_device(name: str, gpu: str | None = None) -> Device:
 
 
 def virtual_device(gpu: str) -> Device:
-    chosen = spec(gpu)
+    """Raises BadInput for a GPU without constants."""
+    try:
+        chosen = spec(gpu)
+    except BadInput as error:
+        raise BadInput(f"{error}{did_you_mean(gpu, SPECS)}") from None
     name = f"virtual GPU, estimates for {chosen.name}"
     return Device(kind="virtual", name=name, arch=chosen.arch, spec=chosen.key)
 

@@ -7,15 +7,19 @@ contract (build/bound_launcher.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
-from astra_chat.tools.task.contract import Name
-from astra_chat.tools.types import DTYPES, Value
+from astra_chat.tools.task.contract import Name, Variable
+from astra_chat.tools.types import DTYPES, DTypeName, Value
 
 CppName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w:, ]*>)?$")]
+
+
+LauncherFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*\.cu$")]
 
 
 class GivenValue(Value):
@@ -23,16 +27,19 @@ class GivenValue(Value):
     optional that is empty, the stream."""
 
     text: Annotated[str, Field(pattern=r'^[^"\\\n]*$')] | None = None
-    dtype: Name | None = None
+    dtype: Name | Variable | None = None
     """A dtype or a type variable, as at::ScalarType."""
     list: tuple[int, ...] | None = None
     size: str | None = None
     """An expression of the contract's dims, as an integer."""
+    code: Variable | None = None
+    """A type variable, as the code of its dtype."""
 
     @model_validator(mode="after")
     def _one(self) -> GivenValue:
-        if sum(v is not None for v in (self.text, self.dtype, self.list, self.size)) > 1:
-            raise ValueError("one of text, dtype, list, size")
+        given = (self.text, self.dtype, self.list, self.size, self.code)
+        if sum(value is not None for value in given) > 1:
+            raise ValueError("one of text, dtype, list, size, code")
         return self
 
 
@@ -46,7 +53,12 @@ class Binding(Value):
     operator: Name | None = None
     """Registered by TORCH_LIBRARY, PYBIND11_MODULE or TVM_FFI_DLL_EXPORT_TYPED_FUNC."""
     function: CppName | None = None
-    """A host function of the file, with its namespaces."""
+    """A host function of the file, with its namespaces; of a template with what it is called with:
+    `launch<T, 128>` is chosen by the dtype of T."""
+    elements: dict[DTypeName, CppName] = Field(default_factory=dict)
+    """C++ types of these dtypes in the function's template, where they are not CUDA's own."""
+    launcher: LauncherFile | None = None
+    """A file of the task with C++ that follows the user's: host functions for [binding] to call."""
     signature: Annotated[str, Field(pattern=r"^[\w:<>,&* ()]+$")] | None = None
     """Type of a function with overloads: "void(torch::Tensor&, double)"."""
     args: tuple[Passed, ...]
@@ -64,6 +76,13 @@ class Binding(Value):
         return self
 
     @property
+    def template_variables(self) -> tuple[str, ...]:
+        """Names of one capital letter among the function's template arguments."""
+        arguments = (self.function or "").partition("<")[2].rstrip(">")
+        words = (word.strip() for word in arguments.split(","))
+        return tuple(word for word in words if re.fullmatch("[A-Z]", word))
+
+    @property
     def called(self) -> str:
         """The name of what is called."""
         return self.operator or self.function or ""
@@ -73,8 +92,14 @@ class Binding(Value):
         for passed in self.args:
             if isinstance(passed, str) and passed not in tensors | others:
                 yield f"'{passed}' is no argument, dim or scalar of the contract"
-            if isinstance(passed, GivenValue) and passed.dtype not in {None, *DTYPES, *variables}:
-                yield f"'{passed.dtype}' is no dtype and no type variable"
+            if isinstance(passed, GivenValue):
+                if passed.dtype not in {None, *DTYPES, *variables}:
+                    yield f"'{passed.dtype}' is no dtype and no type variable"
+                if passed.code not in {None, *variables}:
+                    yield f"'{passed.code}' is no type variable"
+        for variable in self.template_variables:
+            if variable not in variables:
+                yield f"'{variable}' of {self.function} is no type variable of the contract"
         for name in self.returns:
             if name not in tensors:
                 yield f"'{name}' is no argument of the contract"

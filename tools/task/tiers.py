@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import BUILTIN, Task
 from astra_vgpu.ground.errors import BadInput
 
 TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
+
+
+def baseline_name(task: str, tier: str) -> str:
+    """The baseline as a reader knows it: a tier of a task that comes with Astra, the file of an own
+    one."""
+    return tier if (BUILTIN / task).is_dir() else TIER_FILES.get(tier, tier)
 
 
 def baseline_source(task: Task, tier: str) -> str:

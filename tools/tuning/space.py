@@ -44,6 +44,8 @@ class TuningParameter:
     start: int
     end: int
     """Where it stands in the source."""
+    mark: tuple[int, int] | None = None
+    """Where the values of its mark stand, of a mark that leaves out what the source holds."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,16 @@ class Space:
         return [first, *others]
 
     def at(self, point: Point) -> str:
-        """The source with these values, the marks as they were."""
+        """The source with these values. A mark that names the other values only has the value that
+        the source held before in the place of the chosen one, so that none is lost."""
         text = self.source
         for one in sorted(self.parameters, key=lambda one: -one.start):
-            text = text[: one.start] + str(point[one.name]) + text[one.end :]
+            value = point[one.name]
+            if one.mark is not None and value != one.first:
+                start, end = one.mark
+                others = sorted({*one.values} - {value})
+                text = f"{text[:start]} {' '.join(map(str, others))}{text[end:]}"
+            text = text[: one.start] + str(value) + text[one.end :]
         return text
 
 
@@ -104,11 +112,15 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             name, start, end = constant
             if name in parameters:
                 raise BadInput(f"line {number}: {name} has values in an earlier line already")
-            values = wanted.pop(name, None) or _values(mark["values"] if mark else "", number)
+            named = wanted.pop(name, None)
+            values = named or _values(mark["values"] if mark else "", number)
             first = int(line[start:end].replace("'", ""))
-            parameters[name] = TuningParameter(
-                name, tuple(dict.fromkeys([*values, first])), first, offset + start, offset + end
-            )
+            at = (offset + start, offset + end)
+            where = None
+            if mark and not named and first not in values:
+                where = (offset + mark.start("values"), offset + mark.end("values"))
+            known = tuple(dict.fromkeys([*values, first]))
+            parameters[name] = TuningParameter(name, known, first, *at, where)
         offset += len(line)
     if wanted:
         raise BadInput(f"no constant {next(iter(wanted))} in the kernel: {FORM}")

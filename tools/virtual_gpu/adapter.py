@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         written_variables,
     )
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
+    from astra_vgpu.model.constants import FITTED
     from astra_vgpu.model.estimate import Estimate, estimate
     from astra_vgpu.model.launch_price import second_launch_us
     from astra_vgpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
@@ -54,6 +55,7 @@ HOMES = {
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
+    "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),
     "model.launch_price": ("second_launch_us",),
     "model.occupancy": ("MAX_THREADS", "blocks_per_sm", "launch_error"),

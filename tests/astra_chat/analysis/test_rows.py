@@ -1,4 +1,4 @@
-"""Columns of the tables: docs/export.md lists each with its type and meaning."""
+"""Columns of the tables: docs/columns.md lists each with its type and meaning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from astra_chat.analysis.rows import CaseRow, EvaluationRow, RoundRow, RunColumns, TurnRow
 from astra_chat.tools.types import Value
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "export.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "columns.md"
 TABLES: dict[str, tuple[type[Value], type[Value] | None]] = {
     "Every row": (RunColumns, None),
     "Evaluations": (EvaluationRow, RunColumns),
@@ -47,4 +47,4 @@ def table(kind: type[Value], base: type[Value] | None) -> str:
 @pytest.mark.parametrize("heading", TABLES)
 def test_every_column_is_documented(heading: str) -> None:
     expected = table(*TABLES[heading])
-    assert f"### {heading}\n\n{expected}\n" in DOCUMENT.read_text(), f"it should say\n{expected}"
+    assert f"## {heading}\n\n{expected}\n" in DOCUMENT.read_text(), f"it should say\n{expected}"

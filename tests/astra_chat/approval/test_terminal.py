@@ -32,11 +32,11 @@ def short(task: Task) -> Task:
 
 
 def chat(task: Task, out: Path, rounds: int = 1) -> Callable[[], int]:
-    """A run that asks, begun or resumed; exit code 0 where it came to its end. No winner is kept
-    but for an edited one: it would be built for its module, which takes seconds."""
+    """A run that asks, begun or resumed; exit code 0 where it came to its end. Tests leave no
+    winner, which would be built for its module and take seconds."""
 
     def hold() -> int:
-        judge = FixedJudge({EDITED: timed(1.0, "tie")})
+        judge = FixedJudge({EDITED: timed(2.5)})
         if (out / TRANSCRIPT).is_file():
             past = resumed(out)
             request = request_on(past, task, session=SessionOptions(approver="ask"))
@@ -105,12 +105,14 @@ def test_edited_in_an_editor_at_the_terminal(
     at.type("e\n")
     at.wait_for("editing")
     at.type("256\n")
-    at.wait_for(ASKS)
-    at.type("a\n")
+    at.wait_for("accept it as the best? ")
+    at.type("r\n")
+    at.wait_for("why? ")
+    at.type("\n")
     assert at.end() == 0, at.shown
-    edit, approval = decided(tmp_path / "out")
+    edit, rejection = decided(tmp_path / "out")
     assert isinstance(edit, Kernel) and edit.source == EDITED
-    assert isinstance(approval, Approval) and approval.decision == "approve"
+    assert isinstance(rejection, Approval) and rejection.decision == "reject"
 
 
 @pytest.mark.parametrize("keys", ["s\n", "\x03", "\x04", "r\n\x03"], ids=["s", "C", "D", "why"])

@@ -30,7 +30,7 @@ def astra(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
 
 

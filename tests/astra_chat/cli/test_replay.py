@@ -49,7 +49,7 @@ def test_json_is_one_document_quiet_or_not(path: Path) -> None:
         (["--speed", "0"], "greater than 0"),
         (["--round", "7"], "has rounds 0 to 1"),
         (["--turn", "99"], "has turns 1 to 8"),
-        (["--role", "poet"], "it is one of"),
+        (["--role", "coda"], "did you mean coder"),
         (["--role", "planner", "--turn", "1"], "no turn is in this round and by this role"),
     ],
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_samples import HEAD, VECTOR
+
 KERNEL = Path(__file__).parents[2] / "tools" / "tuning" / "tunable.cu"
 
 
@@ -36,15 +38,15 @@ def test_what_cannot_be_tuned_is_one_line(arguments: tuple[str, ...], words: str
 
 
 @pytest.mark.second_tier
-def test_a_tuned_kernel_is_written_and_reported(tmp_path: Path) -> None:
-    out = tmp_path / "best.cu"
+def test_a_tuned_kernel_is_written_and_reported(task_folder: Path, tmp_path: Path) -> None:
+    kernel, out = tmp_path / "kernel.cu", tmp_path / "best.cu"
+    threads = VECTOR.replace(HEAD, f"{HEAD}constexpr int kThreads = 128;\n")
+    kernel.write_text(threads.replace("127) / 128), 128", "kThreads - 1) / kThreads), kThreads"))
     done = run(
-        "silu_and_mul",
-        str(KERNEL),
+        str(task_folder),
+        str(kernel),
         "--param",
         "kThreads=128,256",
-        "--param",
-        "kElements=1",
         "--judged",
         "1",
         "--device",

@@ -16,7 +16,7 @@ from astra_chat.tools.task.folder import Task
 from tests.astra_chat.job_samples import put
 
 
-def until(happens: Callable[[], bool], limit_s: float = 60.0) -> None:
+def until(happens: Callable[[], bool], limit_s: float = 900.0) -> None:
     end_s = time.monotonic() + limit_s
     while not happens():
         assert time.monotonic() < end_s

@@ -37,13 +37,13 @@ def events(*all_events: Event) -> str:
 def test_a_finished_run(tmp_path: Path) -> None:
     text = shown(read(write_transcript(tmp_path / "t.jsonl")).records)
     for piece in (
-        "task doubled, baseline sglang, models scripted",
+        "task doubled, baseline baseline.cu, models scripted",
         "planner  (chosen by rule)",
         "predicts 1.50x over its parent",
         "the plan predicted 1.50x over its parent, estimated 1.90x",
         "global_load_requests 100 before, global_load_requests 25 now",
         "evidence, estimated: global_load_requests 25",
-        "estimated for NVIDIA H200, L2 cold, baseline sglang",
+        "estimated for NVIDIA H200, L2 cold, baseline baseline.cu",
         "all cases, weighted: estimated 1.90x the baseline's speed",
     ):
         assert piece in text.replace("\n     ", " "), piece

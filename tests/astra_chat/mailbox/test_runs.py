@@ -19,7 +19,9 @@ from astra_chat.mailbox.runs import (
     wait_for_question,
 )
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.run_folder import PROGRESS
 from astra_chat.transcript.writer import Writer
+from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.mailbox_samples import meta
 from tests.chat_samples import write_transcript
 
@@ -74,6 +76,39 @@ def test_a_run_that_is_being_started_has_time_to_enter(
     with pytest.raises(NoRunLeft):
         wait_for_question(box)
     assert time.monotonic() - began >= 0.5
+
+
+def test_a_mailbox_that_a_starting_run_has_not_made_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = tmp_path / "box"
+    looking = Waiting(box)
+    assert looking.look() is None and "to start" in looking.doing
+    box.mkdir()
+    ask(box, meta("q-1"), "p", {})
+    found = looking.look()
+    assert found is not None and found.id == "q-1"
+    with pytest.raises(BadInput, match="a run makes it with --models mailbox:"):
+        wait_for_question(tmp_path / "none", timeout_s=0)
+    monkeypatch.setattr(runs, "START_S", 0.0)
+    with pytest.raises(BadInput, match="a run makes it with --models mailbox:"):
+        wait_for_question(tmp_path / "none")
+
+
+def test_who_waits_is_told_how_far_the_judge_is(
+    box: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "CHECK_S", 0.0)
+    enter(box, "run-1", transcript)
+    told: list[str] = []
+    note = transcript.parent / PROGRESS
+    note.write_text("the judge checks and times 0123: check, 31 of 58: compared\n\x1b[31m")
+    assert wait_for_question(box, timeout_s=0.3, tell=told.append) is None
+    assert told[0].startswith("run run-1: the judge checks and times 0123: check, 31 of 58")
+    assert "\x1b" not in told[0] and len(told) == 1
+    note.unlink()
+    note.symlink_to(transcript)
+    assert list(runs.busy_runs(box)) == [], "what is no note is not read"
 
 
 def test_an_empty_mailbox_and_one_of_another_machine_are_waited_for(

@@ -26,7 +26,7 @@ def begin(jobs: Jobs, task: Path, source: str = VECTOR, **options: object) -> Jo
 
 
 def ended(jobs: Jobs, job: str) -> JobStatus:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 900
     while (status := jobs.status(job)).state not in ENDED:
         assert time.monotonic() < deadline, status
         time.sleep(0.05)

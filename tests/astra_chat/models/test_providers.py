@@ -133,7 +133,7 @@ def test_what_each_server_is_sent(name: str) -> None:
     form = {"schema": "json_schema", "json": "json_object"}.get(PROVIDERS[name].replies)
     assert asked.body.get("response_format", {}).get("type") == form
     assert ("predicted_ratio" in asked.messages[0]) is (form != "json_schema")
-    limit = "max_tokens" if name == "ollama" else "max_completion_tokens"
+    limit = "max_tokens" if name in ("ollama", "openrouter") else "max_completion_tokens"
     sent = asked.body.keys() - {"messages", "model", "response_format", "stream", "provider"}
     assert sent == {limit} and asked.body[limit] == 900
     requires = {"require_parameters": True} if name == "openrouter" else None

@@ -31,7 +31,7 @@ def command(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
 
 
@@ -129,7 +129,7 @@ def test_without_a_winner_there_is_no_patch(repository: Path) -> None:
     with_script(own / "task", (SILU / "activation.cu").read_text() + "// no change\n")
     done = optimize(repository, FILE, *RUN)
     assert done.returncode == 0, done.stderr
-    assert "no patch: nothing was faster" in done.stdout.splitlines()
+    assert "no patch: no candidate was accepted" in done.stdout.splitlines()
     assert (own / "evidence.html").is_file() and not (own / "winner.patch").exists()
 
     shutil.rmtree(own / "task" / "script")

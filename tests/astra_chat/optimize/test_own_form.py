@@ -30,37 +30,19 @@ void twice(const float* input, float* out, int rows, int d, cudaStream_t queue) 
 
 }  // namespace ours
 """
-LAUNCHER = """\
-#include <stdint.h>
-// The launcher of the task's contract: its parameters follow from task.toml.
-extern "C" cudaError_t doubled(void* out, const void* input, int64_t rows, int64_t d, int dtype,
-                               cudaStream_t stream) {
-  ours::twice(static_cast<const float*>(input), static_cast<float*>(out), static_cast<int>(rows),
-              static_cast<int>(d), stream);
-  return cudaGetLastError();
-}
+BINDING = """
+[binding]
+function = "ours::twice"
+args = ["input", "out", "rows", "d", {}]
 """
 
 
 def made(folder: Path, user: str = USER) -> Task:
     """The task of a user's file, as `new` leaves it."""
-    (folder / "task.toml").write_text(TASK_TOML)
+    (folder / "task.toml").write_text(TASK_TOML + BINDING)
     (folder / "reference.py").write_text(REFERENCE)
-    (folder / "baseline.cu").write_text(f"{user.rstrip()}\n\n{LAUNCHER}")
+    (folder / "baseline.cu").write_text(user)
     return load_task(folder)
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_launcher_of_the_contract_goes(tmp_path: Path, end: str) -> None:
-    task, faster = made(tmp_path), USER.replace("128", "256")
-    form = own_form(f"{faster}\n{LAUNCHER}", USER.replace("\n", end), task)
-    assert (form.text, form.lacking, form.bridged) == (faster, (), "")
-
-
-def test_a_launcher_that_was_changed_stays(tmp_path: Path) -> None:
-    winner = f"{USER}\n{LAUNCHER.replace('int dtype', 'int type')}"
-    form = own_form(winner, USER, made(tmp_path))
-    assert (form.text, form.lacking, form.bridged) == (winner, (), "")
 
 
 @pytest.mark.second_tier
@@ -75,7 +57,7 @@ def test_the_users_function_calls_a_winner_that_is_the_launcher_alone(
     form = own_form(VECTOR, user, task)
     assert form.bridged == "twice" and form.lacking == ()
     assert f"{linkage}void twice(const float* input, float* out" in form.text
-    through = form.text.replace("doubled(", "winner(").replace('extern "C"', "static") + LAUNCHER
+    through = form.text.replace("doubled(", "winner(").replace('extern "C"', "static")
     with Judge(task, pick_device("virtual"), trust=True) as judge:
         assert isinstance(judge.check(through).outcome, Correct)
 

@@ -204,7 +204,7 @@ def test_into_a_pipe(transcript: Path) -> None:
         env=os.environ | {"PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert done.returncode == 0 and done.stdout.startswith("<!doctype html>"), done.stderr
     assert done.stdout.rstrip().endswith("</html>")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import Kernel, Payload, Position, Turn
+from astra_chat.agents.turns import Approval, Kernel, Payload, Position, Turn
 from astra_chat.session.final_message import deviation, ended
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.types import Basis, Finding, Refused
+from astra_chat.tools.types import Basis, Finding, Refused, candidate_id
 from astra_chat.transcript.events import EndReason
 from tests.chat_samples import (
     BROKEN,
@@ -20,6 +20,8 @@ from tests.chat_samples import (
     plan,
     timed,
 )
+
+OTHER = VECTOR + "// another"
 
 
 class Foretold:
@@ -91,7 +93,22 @@ def test_the_end_names_the_best_candidate() -> None:
 
 def test_a_run_without_gain_says_so() -> None:
     said = ended(state_of(baseline_turns()), "no_plan")
-    assert said.best is None and "No candidate was faster than the baseline." in said.words
+    assert said.best is None and "No candidate was accepted: none was written." in said.words
+
+
+def test_what_was_not_timed_is_not_called_not_faster() -> None:
+    """Rejected by the human, wrong, or not run: nobody knows whether it is faster."""
+    rejected = Approval(candidate=candidate_id(VECTOR), decision="reject", reason="no")
+    turns = [*chat(VECTOR, build(VECTOR)), Turn("human", rejected)]
+    assert (
+        "No candidate was accepted: 1 rejected by the human."
+        in ended(state_of(turns), "rounds").words
+    )
+    turns += chat(OTHER, evaluation(OTHER, timed(0.9, "slower")))[-3:]
+    said = ended(state_of(turns), "rounds").words
+    assert "faster than the baseline among those that were timed; 1 rejected by the human" in said
+    wrong = chat(VECTOR, evaluation(VECTOR, WRONG_OUTCOME))
+    assert "No candidate was accepted: 1 that failed." in ended(state_of(wrong), "rounds").words
 
 
 def test_the_fastest_tie_by_estimate_is_left_to_a_gpu() -> None:

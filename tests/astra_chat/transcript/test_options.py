@@ -58,7 +58,13 @@ def test_given_options_take_the_place_of_recorded_ones() -> None:
 def test_the_limits_are_those_of_the_options() -> None:
     options = RunOptions(rounds=3, repairs=1, confirmations=2, patience=4, approval="ask")
     assert options.limits == Limits(
-        rounds=3, repairs=1, confirmations=2, mutants=12, patience=4, approval=True
+        rounds=3,
+        repairs=1,
+        confirmations=2,
+        winner_repairs=2,
+        mutants=12,
+        patience=4,
+        approval=True,
     )
     assert not RunOptions().limits.approval
 

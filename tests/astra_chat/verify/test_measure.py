@@ -1,23 +1,12 @@
-"""The winner judged again: on the virtual GPU everything repeats."""
+"""The winner judged again: which figures are compared. That all repeats on the virtual GPU is in
+tests/astra_chat/test_run.py, on its run."""
 
 from __future__ import annotations
 
-import pytest
-
 from astra_chat.transcript.reader import read
-from astra_chat.verify.measure import REPEATS, VERDICT_AGAIN, compared, measured_again
+from astra_chat.verify.measure import REPEATS, compared
 from astra_chat.verify.recorded import opened
 from tests.astra_chat.verify.forgeries import H200, VIRTUAL
-
-
-@pytest.mark.second_tier
-def test_a_winner_repeats_on_the_virtual_gpu() -> None:
-    with opened(read(VIRTUAL)) as run:
-        found = {one.name: one for one in measured_again(run, "", trust=False)}
-    assert {name: one.status for name, one in found.items()} == {
-        VERDICT_AGAIN: "stands",
-        REPEATS: "stands",
-    }, found
 
 
 def test_times_of_two_devices_are_not_compared() -> None:

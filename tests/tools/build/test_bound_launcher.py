@@ -125,3 +125,22 @@ def test_work_on_the_default_stream_is_refused_with_the_way_out(changed: Changed
     allowed = changed("[binding]\n", "[binding]\ndefault_stream = true\n")
     plans = record_each(built(allowed, source), allowed, task.check, spec("h200"), random.Random(1))
     assert isinstance(plans, tuple)
+
+
+def test_a_template_is_chosen_by_the_dtype_and_launcher_cu_follows_the_file(
+    changed: Changed,
+) -> None:
+    bound = (
+        'function = "ns::go<T, 4>"\nlauncher = "launcher.cu"\nargs = ["out", "x", { code = "T" }]'
+    )
+    old = 'operator = "row_means"\nargs = ["x", { text = "mean" }, "factor"]\nreturns = ["out"]'
+    with pytest.raises(BadInput, match=r"launcher\.cu is not in the task's folder"):
+        changed(old, bound)
+    task = changed()
+    (task.folder / "launcher.cu").write_text("namespace ns { // mine\n}\n")
+    text = launcher_text(changed(old, bound))
+    assert text.index('#line 1 "launcher.cu"\nnamespace ns') < text.index('extern "C"')
+    for code, name in ((1, "__half"), (0, "float")):
+        assert f"if (dtype == {code}) return ::astra::require_returned(::astra::invoke(" in text
+        assert f"&::ns::go<{name}, 4>, astra_values)" in text
+    assert "::astra::Value(int64_t(dtype))" in text

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.build import disassembly
 from astra_chat.tools.build import nvcc as module
+from astra_chat.tools.build.disassembly import machine_code_of
 from astra_chat.tools.build.nvcc import (
     Build,
     build,
@@ -120,11 +122,14 @@ def test_the_text_of_the_machine_code_is_kept(
     source = f"{KERNEL}// disassembled for {device.kind}"
     built = build(TASK, source, device)
     assert isinstance(built, Build) and not built.cached
-    text = built.machine_code.read_text()
+    path = machine_code_of(built)
+    assert path is not None
+    text = path.read_text()
     assert f".text.{built.resources[0].kernel}:" in text and '/kernel.cu", line' in text
-    monkeypatch.setattr(module, "find_tool", lambda _: Path("/bin/false"))
-    failing = build(TASK, source, device)
-    assert isinstance(failing, Build) and not failing.machine_code.exists()
+    assert machine_code_of(built) == path
+    path.unlink()
+    monkeypatch.setattr(disassembly, "find_tool", lambda _: Path("/bin/false"))
+    assert machine_code_of(built) is None and not path.exists()
 
 
 def test_a_build_needs_nvdisasm(monkeypatch: pytest.MonkeyPatch) -> None:

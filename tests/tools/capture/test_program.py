@@ -37,6 +37,7 @@ ops.Norm.apply(torch.ones(5))
 NAMES = ("ops:rms", "ops:attend", "mine::gather", "ops:total", "ops:Norm.apply")
 
 
+@pytest.mark.second_tier
 def test_equal_calls_are_one_with_a_count_and_their_values(
     program: Program, tmp_path: Path
 ) -> None:
@@ -132,11 +133,13 @@ for rows in (1, 1, 8):
 """
 
 
+@pytest.mark.second_tier
 def test_under_torch_compile_it_says_that_it_saw_nothing(program: Program) -> None:
     with pytest.raises(BadInput, match=r"torch\.compile took ops:rms into a graph"):
         program.calls(COMPILED, ["ops:rms"])
 
 
+@pytest.mark.second_tier
 def test_beside_compiled_calls_it_says_which_may_be_missing(program: Program) -> None:
     calls = program.calls(COMPILED + "ops.rms(torch.ones(2, 8), torch.ones(8))", ["ops:rms"])
     assert calls.operator().count == 1
@@ -169,6 +172,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.second_tier
 def test_calls_of_all_processes_are_one(program: Program) -> None:
     (call,) = program.calls(PROCESSES, ["ops:rms"]).operator().calls
     assert call.count == 15

@@ -14,6 +14,7 @@ from astra_chat.tools.check import far_calls as module
 from astra_chat.tools.check.far_calls import FAR, MOST_BYTES, FarCalls, far_calls
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.buffer_layout import buffer_bytes
@@ -111,10 +112,15 @@ def test_a_kernel_that_no_shared_call_launches_gets_one_of_its_own() -> None:
         built = build(task, source, DEVICE)
         assert isinstance(built, Build), built
         assert far.fault(built, seed, confirming=False) is None
-        found = far.fault(built, seed, checked, confirming=False)
+        plans = zip(checked, runner.record(built, checked), strict=True)
+        launching = [
+            (case, plan.kernel_names) for case, plan in plans if isinstance(plan, LaunchPlan)
+        ]
+        found = far.fault(built, seed, launching, confirming=False)
         assert type(found) is (fault or type(None)), found
 
 
+@pytest.mark.second_tier
 def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
     task = find_task("rope_and_kv_write")
     old = "  const int64_t slot = cache_loc[token];\n"
@@ -132,6 +138,7 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
         assert found is None or "never written: k_cache (64 of 64 elements)" in describe(found)
 
 
+@pytest.mark.second_tier
 def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_wrong_kernel_beyond_a_number_of_the_launcher_is_met(judge: Judge, sca
     assert fault.case in seen.sought
 
 
+@pytest.mark.second_tier
 def test_one_of_a_template_is_found_beside_another(judge: Judge, scalar: str) -> None:
     """No number of the source or the template is the width, but 13 times a power of two is."""
     source = with_paths(scalar, "tokens > 77", "")
@@ -93,6 +94,7 @@ def test_one_of_a_template_is_found_beside_another(judge: Judge, scalar: str) ->
     assert fault is None and seen.never_launched == ()
 
 
+@pytest.mark.second_tier
 def test_what_no_legal_call_launches_is_named_and_not_confirmed(judge: Judge, scalar: str) -> None:
     """More tokens than the contract allows."""
     source = with_paths(scalar, "tokens > 2000000", "")
@@ -110,6 +112,7 @@ def test_a_kernel_that_is_never_used_is_named(judge: Judge, scalar: str) -> None
     assert fault is None and seen.never_launched == ("unused",)
 
 
+@pytest.mark.second_tier
 def test_nothing_is_sought_where_every_kernel_ran(judge: Judge, scalar: str) -> None:
     fault, seen = judge(scalar, True)
     assert fault is None and not seen.sought and not seen.never_launched

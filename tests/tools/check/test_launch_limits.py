@@ -28,6 +28,7 @@ def test_each_dim_is_at_its_greatest_in_a_legal_call_that_a_gpu_holds(name: str)
         assert max(case.dims[dim] for case in cases) > 0.25 * extent.max, dim
 
 
+@pytest.mark.second_tier
 def test_the_baseline_s_are_recorded_once() -> None:
     built = build(TASK, TASK.baseline, DEVICE)
     assert isinstance(built, Build)
@@ -37,6 +38,7 @@ def test_the_baseline_s_are_recorded_once() -> None:
     assert largest.of(runner, built) is cases
 
 
+@pytest.mark.second_tier
 def test_a_grid_that_no_gpu_takes_is_found_though_no_check_case_is_so_large() -> None:
     """A second extent of the grid that holds eight tokens a block, up to 524,280 of them."""
     places = {

@@ -75,6 +75,7 @@ def wrong(found: list[object]) -> list[int]:
     return [place for place, one in enumerate(found) if isinstance(one, Wrong)]
 
 
+@pytest.mark.second_tier
 def test_the_baseline_is_right_wherever_its_arguments_lie(oracle: Oracle) -> None:
     found = verdicts(ROTARY, oracle, ROTARY.baseline, CASES)
     assert len(found) == 4 and not wrong(found), found
@@ -91,6 +92,7 @@ def test_a_kernel_that_leaves_out_what_begins_behind_the_query(
     assert isinstance(one, Wrong) and one.argument == "key" and one.reason == "value"
 
 
+@pytest.mark.second_tier
 def test_a_write_where_the_value_lies_is_outside(oracle: Oracle) -> None:
     found = verdicts(ROTARY, oracle, INTO_VALUE, [CASES[ROWS]])
     (one,) = found

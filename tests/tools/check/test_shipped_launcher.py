@@ -78,7 +78,8 @@ def test_a_launcher_that_knows_where_it_is(instead: str, what: str) -> None:
     assert task.baseline.count(LAUNCH) == 1
     found = compared(task, KNOWS + task.baseline.replace(LAUNCH, instead))
     assert isinstance(found, Refused), found
-    assert "parts from its launch plan" in found.findings[0].what and what in found.findings[0].what
+    said = found.findings[0].what
+    assert "differs from its launch plan" in said and what in said
 
 
 def test_other_parameters_and_other_nodes() -> None:

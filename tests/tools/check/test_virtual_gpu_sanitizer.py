@@ -65,6 +65,7 @@ def test_what_reaches_the_timed_kernels_is_watched_beyond_the_size_of_a_check_ca
     assert seen == Watched(frozenset([first.label]))
 
 
+@pytest.mark.second_tier
 def test_wrong_results_are_for_the_real_gpu_to_tell(oracle: Oracle) -> None:
     wrong = TASK.baseline.replace("out[blockIdx.x] = total;", "out[blockIdx.x] = total + 1.0f;")
     assert wrong != TASK.baseline and isinstance(opinion(oracle, wrong), Watched)

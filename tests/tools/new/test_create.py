@@ -53,7 +53,7 @@ def test_one_of_several_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("__global__ void k(float* x) {}", "no launcher for k"),
+        ("__global__ void k(int n) {}", "no launcher for k"),
         ("int main() { return 0; }", "no CUDA kernel"),
         ("", "no CUDA kernel"),
     ],

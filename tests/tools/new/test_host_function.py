@@ -33,12 +33,12 @@ def test_shapes(body: str, shape: tuple[str, ...]) -> None:
         assert tuple(e.split("*")[-1] for e in shape) == tuple(found.dims)
 
 
-def test_results_have_the_shapes_they_are_made_with() -> None:
-    body = "int n = x.size(0); int d = x.size(1); "
-    like = facts(f"{body} auto out = torch::empty_like(x); return out;")
-    made = facts(f"{body} auto out = torch::empty({{n, 2 * d}}, x.options()); return out;")
-    assert like.shapes["out"] == ("n", "d") and made.shapes["out"] == ("n", "2*d")
-    assert like.returned == made.returned == ["out"]
+def test_results_have_the_names_that_are_returned() -> None:
+    body = "auto out = torch::empty_like(x); auto z = at::empty({3}); "
+    assert facts(f"{body} return out;").returned == ["out"]
+    assert facts(f"{body} return std::make_tuple(out, z);").returned == ["out", "z"]
+    listed = "std::vector<at::Tensor> all = {out, z}; return all;"
+    assert facts(f"{body} {listed}").returned == ["out", "z"]
 
 
 def test_branches_on_the_dtype_are_all_told() -> None:

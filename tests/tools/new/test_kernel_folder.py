@@ -47,6 +47,7 @@ def test_only_what_is_needed(folder: Path) -> None:
     assert [path.name for path in found] == ["binding.cpp", "scale.cu"]
 
 
+@pytest.mark.second_tier
 def test_a_task_of_a_folder(folder: Path) -> None:
     made, origin, _ = new_task("scaled", [folder], "scale")
     assert origin == "scale of the torch extension"

@@ -21,6 +21,9 @@ void f(torch::Tensor& x) { const int n = x.size(0);
 """
 
 
+pytestmark = pytest.mark.second_tier
+
+
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

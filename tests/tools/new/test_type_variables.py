@@ -1,12 +1,12 @@
-"""Dtypes come from dispatches first, then checks, pointers, allocations and kernels."""
+"""Dtypes come from dispatches first, then checks, pointers and kernels."""
 
 from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import USUAL, Tensor
 from astra_chat.tools.new.host_function import Facts
+from astra_chat.tools.new.like_named import Alike
 from astra_chat.tools.new.stated import Stated
 from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
 
@@ -27,19 +27,18 @@ def test_letters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "said", "uses", "dtype"),
+    ("facts", "said", "alike", "dtype"),
     [
-        (Facts(switched={"x": "scalar_t"}, letters={"scalar_t": "T"}), Stated(), Uses(), "T"),
-        (Facts(), Stated(dtypes={"x": ("int64",)}), Uses(), "int64"),
-        (Facts(elements={"x": ["uint8"]}), Stated(), Uses(), "uint8"),
-        (Facts(made_dtypes={"x": "kInt"}), Stated(), Uses(), "int32"),
-        (Facts(letters={"fp8_t": "Q"}), Stated(), Uses(elements=["fp8_t"]), "Q"),
-        (Facts(), Stated(), Uses(elements=["int64_t", "int4"]), "int64"),
-        (Facts(), Stated(), Uses(), "T"),
+        (Facts(switched={"x": "scalar_t"}, letters={"scalar_t": "T"}), Stated(), Alike(), "T"),
+        (Facts(), Stated(dtypes={"x": ("int64",)}), Alike(), "int64"),
+        (Facts(elements={"x": ["uint8"]}), Stated(), Alike(), "uint8"),
+        (Facts(letters={"fp8_t": "Q"}, words={"x": ["fp8_t"]}), Stated(), Alike(), "Q"),
+        (Facts(), Stated(), Alike(elements=["int64_t", "uint16_t"]), "int64"),
+        (Facts(), Stated(), Alike(), "T"),
     ],
 )
-def test_dtypes(facts: Facts, said: Stated, uses: Uses, dtype: str) -> None:
-    assert dtype_of(X, facts, said, uses) == dtype
+def test_dtypes(facts: Facts, said: Stated, alike: Alike, dtype: str) -> None:
+    assert dtype_of(X, facts, said, alike) == dtype
 
 
 def test_a_variable_of_one_dtype_is_that_dtype() -> None:

@@ -47,6 +47,7 @@ def run(built: Build, entry: str, *calls: Recording) -> Report | Died:
     return found.run(variables, calls, Stop())
 
 
+@pytest.mark.second_tier
 def test_there_is_neither_python_nor_a_driver_in_the_process(
     built: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:

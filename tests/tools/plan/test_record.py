@@ -94,6 +94,7 @@ def test_the_baseline_of_silu_and_mul_launches_what_its_source_says() -> None:
         assert node.parameters == bytes(16) + d.to_bytes(4, "little")
 
 
+@pytest.mark.second_tier
 def test_the_baseline_of_fused_add_rmsnorm_asks_for_its_shared_memory() -> None:
     task = find_task("fused_add_rmsnorm")
     (build,) = build_all(task, [task.baseline], VIRTUAL)

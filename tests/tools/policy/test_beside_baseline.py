@@ -2,7 +2,9 @@
 
 import pytest
 
-from astra_chat.tools.policy.beside_baseline import guard
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.policy.beside_baseline import audit, guard
+from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 
 PLATFORMS = """
@@ -38,3 +40,15 @@ def test_without_them_in_the_baseline_they_are_refused() -> None:
     task = find_task("silu_and_mul")
     (finding,) = guard(task.baseline + PLATFORMS, task, task.baseline)
     assert finding.what.startswith("USE_HIP: ")
+
+
+@pytest.mark.second_tier
+def test_a_candidate_keeps_the_exported_functions_of_its_baseline() -> None:
+    task, device = find_task("silu_and_mul"), pick_device("virtual")
+    kept = f'{task.baseline}\nextern "C" int mine(int n) {{ return n; }}\n'
+    more = kept.replace("mine", "other")
+    before, other = build_all(task, [kept, more], device)
+    assert isinstance(before, Build) and isinstance(other, Build)
+    assert audit(before, task, kept, before) == ()
+    (finding,) = audit(other, task, more, before)
+    assert finding.what.startswith("other: exports it beside the launcher")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.build import disassembly
 from astra_chat.tools.build.nvcc import Build, build, build_all
 from astra_chat.tools.policy.binary_audit import audit, device_calls
 from astra_chat.tools.system.devices import virtual_device
@@ -233,12 +234,15 @@ def test_a_launch_from_a_kernel_is_found(tmp_path: Path) -> None:
     assert said and all("launched by the launcher" in why for why in said.values()), said
 
 
-def test_machine_code_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_machine_code_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = kernel("__global__ void k(float* o) { o[0] = 1; }", RUN)
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
     shutil.copytree(built.folder, tmp_path / "build")
-    (tmp_path / "build" / "kernel.sass").unlink()
+    (tmp_path / "build" / disassembly.FILE).unlink(missing_ok=True)
+    monkeypatch.setattr(disassembly, "find_tool", lambda _: Path("/bin/false"))
     (finding,) = audit(replace(built, folder=tmp_path / "build"), TASK, source)
     assert "nvdisasm fails" in finding.what
 

@@ -45,6 +45,7 @@ def reports(built: Build, cases: list[OracleCase]) -> list[CaseReport | None]:
     return counted_reports(Runner(TASK, DEVICE), built, cases, limit_s=120)
 
 
+@pytest.mark.second_tier
 def test_what_stands_beside_a_measurement_is_marked_and_has_no_time(
     built: Build, reports: list[CaseReport | None]
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_case_without_counts_has_a_dash(built: Build, reports: list[CaseReport
     assert lines and all(told[name].count("-") == 1 for name in [*lines, m.CHAIN])
 
 
+@pytest.mark.second_tier
 def test_counting_ends_in_time_and_with_the_user(built: Build, cases: list[OracleCase]) -> None:
     assert counted_reports(Runner(TASK, DEVICE), built, cases, limit_s=0) == [None, None]
     unwanted = Stop()

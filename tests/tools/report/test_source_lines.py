@@ -42,10 +42,22 @@ def test_of_many_lines_the_costliest_are_shown_and_long_ones_are_cut() -> None:
     assert [cells for _, cells in rows] == [[str(n), "0", "-"] for n in range(21 - MOST_LINES, 21)]
     others = 20 - MOST_LINES
     assert rest == (
-        f"chain_cycles of {others} other lines",
+        f"chain_cycles of {others} other lines in lines 1 to {others}",
         [str(sum(range(1, others + 1))), "5", "-"],
     )
     assert rows[0][0].partition("`")[2] == "y" * (LONGEST_TEXT - 3) + "...`"
+
+
+def test_the_other_lines_are_summed_by_region() -> None:
+    """36 % of a chain in one row says nothing about where it is."""
+    costly = [line(100 + number, 90) for number in range(MOST_LINES)]
+    cheap = [line(number, 2) for number in (10, 11, 12, 60, 62, 300)]
+    rows = source_rows([with_lines(*costly, *cheap)])[MOST_LINES:]
+    assert rows == [
+        ("chain_cycles of 3 other lines in lines 10 to 12", ["6"]),
+        ("chain_cycles of 2 other lines in lines 60 to 62", ["4"]),
+        ("chain_cycles of 1 other line in line 300", ["2"]),
+    ]
 
 
 def test_they_stand_among_the_metrics() -> None:

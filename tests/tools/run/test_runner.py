@@ -44,19 +44,23 @@ CASES = [
 Judge = Callable[[str], Outcome]
 
 
-@pytest.fixture
-def judge(device: Device) -> Iterator[Judge]:
+@pytest.fixture(scope="module")
+def oracle_cases() -> Iterator[list[OracleCase]]:
+    """Made once for all kernels, as a judge does."""
     oracle = Oracle(TASK)
+    yield oracle.oracle_cases(CASES, Stop())
+    oracle.close()
 
+
+@pytest.fixture
+def judge(device: Device, oracle_cases: list[OracleCase]) -> Judge:
     def run(source: str) -> Outcome:
         """Built and checked without the guard, which would refuse some of these."""
         built = build(TASK, source, device)
         assert isinstance(built, Build), built
-        calls = [Call(oracle_case) for oracle_case in oracle.oracle_cases(CASES, Stop())]
-        return check(Runner(TASK, device), built, calls)
+        return check(Runner(TASK, device), built, [Call(one) for one in oracle_cases])
 
-    yield run
-    oracle.close()
+    return run
 
 
 def replaced(source: str, old: str, new: str) -> str:

@@ -105,6 +105,7 @@ def test_arguments_are_aligned_as_the_plan_was_recorded(oracle: Oracle) -> None:
         assert (content == 1.0).all()
 
 
+@pytest.mark.second_tier
 def test_a_programmatic_launch_that_never_waits_is_unsafe(oracle: Oracle) -> None:
     launch = """
       cudaLaunchAttribute early = {};

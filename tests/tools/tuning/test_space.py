@@ -34,9 +34,19 @@ def test_a_point_is_a_source_with_other_values() -> None:
     space = read_space(KERNEL)
     assert space.at(space.first) == KERNEL.replace("1'024", "1024")
     changed = space.at({"ROWS": 8, "kThreads": 64})
-    assert "#define ROWS 8  // tune: 1 2, 8\n" in changed
-    assert "constexpr int kThreads = 64;  // tune: 64 128 256\n" in changed
+    assert "#define ROWS 8  // tune: 1 2 4\n" in changed
+    assert "constexpr int kThreads = 64;  // tune: 128 256 1024\n" in changed
     assert read_space(changed).first == {"ROWS": 8, "kThreads": 64}
+
+
+def test_no_value_is_lost_from_point_to_point() -> None:
+    """Neither what a source held and its mark leaves out, nor a mark that names all."""
+    space = read_space("constexpr int kWarps = 14;  // tune: 8 16 28\n")
+    assert space.at({"kWarps": 28}) == "constexpr int kWarps = 28;  // tune: 8 14 16\n"
+    again = read_space(space.at({"kWarps": 28}))
+    assert sorted(again.parameters[0].values) == [8, 14, 16, 28]
+    whole = read_space("#define ROWS 4  // tune: 1 2, 4\n")
+    assert whole.at({"ROWS": 1}) == "#define ROWS 1  // tune: 1 2, 4\n"
 
 
 def test_constants_may_be_named_from_outside() -> None:

@@ -149,8 +149,19 @@ struct gil_scoped_acquire {};
 // Arrays of numpy are host memory.
 template <class T, int flags = 0>
 struct array_t {
-  ::at::Tensor request() const { ASTRA_NOT_THERE("pybind11::array_t", "every tensor is on the GPU", T) }
-  T* data() const { ASTRA_NOT_THERE("pybind11::array_t", "every tensor is on the GPU", T) }
+#define ASTRA_NO_ARRAY(result, name) \
+  template <class... Axes>           \
+  result name(Axes...) const { ASTRA_NOT_THERE("pybind11::array_t", "every tensor is on the GPU", T) }
+  ASTRA_NO_ARRAY(::at::Tensor, request)
+  ASTRA_NO_ARRAY(T*, data)
+  ASTRA_NO_ARRAY(T*, mutable_data)
+  ASTRA_NO_ARRAY(T&, mutable_at)
+  ASTRA_NO_ARRAY(T, at)
+  ASTRA_NO_ARRAY(size_t, size)
+  ASTRA_NO_ARRAY(size_t, nbytes)
+  ASTRA_NO_ARRAY(size_t, ndim)
+  ASTRA_NO_ARRAY(const size_t*, shape)
+  ASTRA_NO_ARRAY(const size_t*, strides)
 };
 
 class module_ {

@@ -62,6 +62,12 @@ struct As<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>
     return static_cast<T>(v.number);
   }
 };
+#define ASTRA_AS_FLOAT(type) \
+  ASTRA_AS(type, v.kind == Value::kFloat || v.kind == Value::kInt, "a number", type(static_cast<float>(v.real)))
+ASTRA_AS_FLOAT(__half)
+ASTRA_AS_FLOAT(__nv_bfloat16)
+ASTRA_AS_FLOAT(c10::Half)
+ASTRA_AS_FLOAT(c10::BFloat16)
 template <class T>
 struct As<T, std::enable_if_t<std::is_enum_v<T> && !std::is_same_v<T, c10::ScalarType>>> {
   static T from(const Value& v) {

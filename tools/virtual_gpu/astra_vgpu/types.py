@@ -257,10 +257,20 @@ class UninitializedReads:
     place: str
     """Buffer and offset."""
 
+    @property
+    def what(self) -> str:
+        return f"uninitialized read of {self.size} bytes at {self.place}"
+
+    @property
+    def advice(self) -> str:
+        if " shfl." in f" {self.text}":
+            return "let every lane that is read take part, or do not use what the others give"
+        return "it may hold anything: clear it with a memset, or in the kernel, before it is read"
+
     def message(self, kernel: str) -> str:
         source = f"{self.source}, " if self.source else ""
         return (
-            f"uninitialized read of {self.size} bytes at {self.place}"
+            f"{self.what}"
             f" (kernel {kernel}, {source}block {self.block}, thread {self.thread}, PTX line"
             f" {self.line}: {self.text})"
         )
@@ -304,3 +314,5 @@ class Fault(Exception):
     def __init__(self, kind: str, message: str, *, cuda_error: int, where: str) -> None:
         super().__init__(f"{kind}: {message} ({where})")
         self.kind, self.message, self.cuda_error, self.where = kind, message, cuda_error, where
+        self.unset: tuple[UninitializedReads, ...] = ()
+        """Uninitialized reads of the launch until then: what they gave may be the cause."""

@@ -120,7 +120,8 @@ def why_not(hook: Hook) -> str:
 def parameters(function: Any) -> tuple[str, ...]:
     """Names of a function's parameters; those of an operator of PyTorch stand in its schema."""
     if isinstance(function, torch._ops.OpOverloadPacket):
-        schema = getattr(function, function.overloads()[0])._schema
+        packet: Any = function
+        schema = getattr(packet, packet.overloads()[0])._schema
         return tuple(argument.name for argument in schema.arguments)
     return tuple(inspect.signature(function).parameters)
 

@@ -45,7 +45,7 @@ class _Watch:
             wanted = self._replays[id(graph)] == REPLAY and len(self._graphs) < MOST_GRAPHS
             return self._profiled(original, graph) if wanted else original(graph)
 
-        torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign]
+        torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign, assignment]
 
     def _profiled(self, original: Any, graph: Any) -> Any:
         from torch.profiler import ProfilerActivity, profile

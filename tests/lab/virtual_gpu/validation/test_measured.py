@@ -24,6 +24,7 @@ def test_every_point_of_a_set_was_measured(name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU here")
+@pytest.mark.second_tier
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(MissingDependency, match=r"(measure|nvcc) failed"):
         measure(read_points()[:1], tmp_path / "out.jsonl")

@@ -1,5 +1,5 @@
 /* Races between thread blocks on global memory, as memory/block_races.py has them. A cell: site, block + 1 above it, and in the
- * highest bit whether several blocks read.
+ * highest bit whether several blocks read, or wrote the same value.
  *
  * At first cells are coarse, several workers run blocks, and it is only noted that blocks met, maybe. Then the launch is
  * run again by one worker, `precise`ly: it finds which blocks conflict. A worker that takes a cell counts it: a cell taken twice
@@ -64,6 +64,17 @@ static void look(struct warp *w, const struct site *site, const struct buffer *b
   if (block_of(w->launch, buffer->posted[at]) != me) met(w, site, buffer, lane, address, at, POSTED);
 }
 
+static void note_reader(struct warp *w, const struct buffer *buffer, uint32_t lane, uint64_t at, uint32_t mine) {
+  uint32_t *reader = &buffer->readers[at];
+  if (*reader) {
+    if (block_of(w->launch, *reader) != block_of(w->launch, mine)) *reader |= MANY;
+    return;
+  }
+  *reader = mine;
+  buffer->reader_threads[at] = w->index * LANES + lane;
+  if (buffer->reader_times) buffer->reader_times[at] = block_order_now(w->launch);
+}
+
 static void read_cell(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
                       uint64_t address, uint64_t at, uint32_t mine) {
   const struct launch *launch = w->launch;
@@ -72,15 +83,7 @@ static void read_cell(struct warp *w, const struct site *site, const struct buff
   if (wrote && site->cached) fault_at(w, STORED_AND_CACHED, site->instruction, lane);
   if (wrote && block_of(launch, wrote) != me) met(w, site, buffer, lane, address, at, WROTE);
   if (added_by_others(launch, buffer, at, me)) met(w, site, buffer, lane, address, at, ADDED);
-  if (!buffer->readers) return;
-  uint32_t *reader = &buffer->readers[at];
-  if (*reader) {
-    if (block_of(launch, *reader) != me) *reader |= MANY;
-    return;
-  }
-  *reader = mine;
-  buffer->reader_threads[at] = w->index * LANES + lane;
-  if (buffer->reader_times) buffer->reader_times[at] = block_order_now(launch);
+  if (buffer->readers) note_reader(w, buffer, lane, at, mine);
 }
 
 void block_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -98,18 +101,22 @@ void block_race_read(struct warp *w, const struct site *site, const struct buffe
   }
 }
 
-/* Before the store. Of what is never read only other values matter, and what was there before the launch is lost where
- * it runs again: such cells are always taken. */
+/* Before the store; one of what is there already counts as a read. Where nothing reads, and nothing orders blocks, such cells
+ * are always taken, as what was there before the launch is lost where it runs again, and it is noted that several wrote. */
 static void write_cell(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
                        uint64_t address, uint64_t at, uint32_t mine, int changes) {
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
   const int others = wrote && block_of(launch, wrote) != me;
-  if (changes && others) met(w, site, buffer, lane, address, at, WROTE);
+  if (changes && (others || wrote & MANY)) met(w, site, buffer, lane, address, at, WROTE);
   if (changes && added_by_others(launch, buffer, at, me)) met(w, site, buffer, lane, address, at, ADDED);
   const uint32_t read = buffer->readers ? buffer->readers[at] : 0;
   if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, buffer, lane, address, at, READ);
-  if (!changes && (buffer->readers || others)) return;
+  if (!changes && (buffer->readers || others)) {
+    if (buffer->readers) note_reader(w, buffer, lane, at, mine);
+    else buffer->writers[at] |= MANY;
+    return;
+  }
   buffer->writers[at] = mine;
   buffer->writer_threads[at] = w->index * LANES + lane;
   if (buffer->writer_times) buffer->writer_times[at] = block_order_now(launch);

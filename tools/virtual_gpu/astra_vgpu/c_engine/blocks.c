@@ -313,7 +313,10 @@ static void tear_down(struct worker *k) {
 }
 
 static void add_up(const struct launch *launch, struct worker *k) {
-  if (!launch->visits) return;
+  if (!launch->visits) {
+    launch->counters->lane_instructions += k->counters.lane_instructions;
+    return;
+  }
   count_regions(k);
   for (uint32_t i = 0; i < program.blocks; i++) launch->visits[i] += k->visits[i];
   if (is_longer(&k->longest_warp, launch->longest_warp)) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from astra_vgpu.c_engine import layout
 from astra_vgpu.c_engine.program import Program
 from astra_vgpu.isa.bulk_copies import (
@@ -17,11 +19,11 @@ from astra_vgpu.memory.block_races import DID, STORED_AND_CACHED, BlockRaces
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.memory.early_accesses import early_message
 from astra_vgpu.memory.heap import FREED_TWICE
-from astra_vgpu.memory.uninitialized_reads import uninitialized_read
+from astra_vgpu.memory.uninitialized_reads import absent, uninitialized_read
 from astra_vgpu.memory.warp_races import KIND as WARP_RACE
 from astra_vgpu.memory.warp_races import WatchedBuffers
 from astra_vgpu.numpy_engine import frame as machine
-from astra_vgpu.numpy_engine.barriers import TORN, other_barrier_message
+from astra_vgpu.numpy_engine.barriers import STUCK, TORN, other_barrier_message
 from astra_vgpu.numpy_engine.grid_sync import HANG as GRID_HANG
 from astra_vgpu.numpy_engine.mbarrier_races import UNSEEN, mbarrier_race_message
 from astra_vgpu.numpy_engine.pending_copies import COPY_NOT_AWAITED
@@ -122,7 +124,11 @@ def fault_of(
 def uninitialized_of(
     program: Program, launch: Launch, memory: Memory, record: layout.UninitializedReads
 ) -> UninitializedReads:
-    in_shared = _SPACES[record.space] == "shared"
+    places: dict[str, Callable[[], str]] = {
+        "shared": lambda: f"offset {record.address} of shared memory",
+        "local": lambda: absent(record.address),
+    }
+    place = places.get(_SPACES[record.space], lambda: memory.place(record.address))
     return uninitialized_read(
         program.instructions[record.instruction],
         (record.block, record.thread),
@@ -131,7 +137,7 @@ def uninitialized_of(
             str(machine.coordinates(record.thread, launch.block)),
         ),
         record.size,
-        f"offset {record.address} of shared memory" if in_shared else memory.place(record.address),
+        place(),
     )
 
 
@@ -175,7 +181,7 @@ _PLAIN = {
     _TRAP: "the kernel stopped itself",
     _LANES: MASK_MISMATCH,
     _TORN: TORN,
-    _STUCK: "some threads wait here, others elsewhere",
+    _STUCK: STUCK,
     _BRANCH: "a branch index outside the branch table",
     _GRID: GRID_HANG,
     _BAD_FREE: FREED_TWICE,

@@ -89,7 +89,7 @@ def run(
     del kept
     prints_of_launch = _prints(library, results.printed, results.printed_bytes.value)
     if failed:
-        raise fault_of(
+        fault = fault_of(
             program,
             launch,
             memory,
@@ -98,10 +98,14 @@ def run(
             block_races=block_races,
             watched=watched,
         )
+        fault.unset = _uninitialized(program, launch, memory, results)
+        raise fault
     return LaunchReport(
         launch,
         int(given.blocks.size),
-        _counters(program, results, given.table) if counters else Counters(),
+        _counters(program, results, given.table)
+        if counters
+        else Counters(lane_instructions=results.counters.lane_instructions),
         prints_of_launch,
         uninitialized=_uninitialized(program, launch, memory, results),
         visits=_visits(results) if counters and given.blocks.size else None,
@@ -292,7 +296,10 @@ def _watching(
         table.watch(block_races, precise=True)
         if watched is not None:
             watched.clear()
+        counted = layout.Counters.from_address(request.counters)
+        lane_instructions = counted.lane_instructions
         end = library.run_launch(ctypes.byref(request))
+        counted.lane_instructions = lane_instructions
     block_races.used = True
     return bool(end)
 

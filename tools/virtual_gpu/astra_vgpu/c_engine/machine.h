@@ -136,6 +136,7 @@ void block_race_flag(struct warp *w, const struct site *site, const struct buffe
 uint64_t block_races_taken(const struct launch *launch, int *pairs);
 void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void note_absent(struct warp *w, const struct site *site, uint32_t lane, uint32_t from);
 void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void hand_over_unset(const struct worker *k);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

@@ -1,5 +1,6 @@
 /* Races on shared memory, between warps and within one, as shared_memory_races.py finds them: two accesses of different threads to
- * the same bytes, one of them a write that changes them, and nothing in between that orders them. */
+ * the same bytes, one of them a write that changes them, and nothing in between that orders them. A write of what is there already
+ * counts as a read. */
 #include <stdlib.h>
 #include <string.h>
 #include "machine.h"
@@ -139,4 +140,5 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
     const uint64_t mine = here | (uint64_t)l << LANE;
     k->writer[at] = mine | (uint64_t)within(k->writer[at] ^ mine) << SEVERAL;
   }
+  LANES_OF(m & ~changed, l) GRANULES(l, at) k->reader[at] = joined(k->reader[at], here | (uint64_t)l << LANE);
 }

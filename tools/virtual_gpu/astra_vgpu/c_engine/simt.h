@@ -236,7 +236,7 @@ enum shuffle { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };
 enum vote { VOTE_BALLOT, VOTE_ALL, VOTE_ANY, VOTE_UNI };
 enum reduction { REDUX_ADD, REDUX_MIN_U, REDUX_MIN_S, REDUX_MAX_U, REDUX_MAX_S, REDUX_AND, REDUX_OR, REDUX_XOR };
 void members(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *named);
-void shuffle(struct warp *w, uint32_t instruction, enum shuffle how, uint32_t m, const uint32_t *value,
+void shuffle(struct warp *w, const struct site *site, enum shuffle how, uint32_t m, const uint32_t *value,
              const uint32_t *lane, const uint32_t *clamp, const uint32_t *named, uint32_t *result, uint32_t *in_range);
 void vote(struct warp *w, uint32_t instruction, enum vote how, uint32_t m, const uint32_t *chosen,
           const uint32_t *named, uint32_t *result);

@@ -1,4 +1,4 @@
-/* uninitialized reads: the first of each site, by thread block and thread. */
+/* Uninitialized reads: the first of each site, by thread block and thread. */
 #include <string.h>
 #include "machine.h"
 
@@ -12,6 +12,9 @@ static void note(struct warp *w, const struct site *site, enum space space, uint
   struct uninitialized *known = &w->worker->uninitialized[site->number];
   if (earlier(&found, known)) *known = found;
 }
+
+/* A shuffle takes the value of a lane that is not here. */
+void note_absent(struct warp *w, const struct site *site, uint32_t lane, uint32_t from) { note(w, site, LOCAL, lane, from); }
 
 /* flags: of the lane's first byte, one each. */
 static int gap(const uint8_t *flags, uint32_t size) { return memchr(flags, 0, size) != NULL; }

@@ -18,11 +18,11 @@ void members(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *n
   if (missing) fault_at(w, MISSING_LANE, instruction, LOWEST(missing));
 }
 
-void shuffle(struct warp *w, uint32_t instruction, enum shuffle how, uint32_t m, const uint32_t *value,
+void shuffle(struct warp *w, const struct site *site, enum shuffle how, uint32_t m, const uint32_t *value,
              const uint32_t *lane, const uint32_t *clamp, const uint32_t *named, uint32_t *result,
              uint32_t *in_range) {
   if (!m) return;
-  members(w, instruction, m, named);
+  members(w, site->instruction, m, named);
   EACH {
     const int b = lane[l] & 31, c = clamp[l] & 31, segment = clamp[l] >> 8 & 31;
     const int lowest = l & segment, highest = lowest | (c & ~segment & 31);
@@ -31,6 +31,7 @@ void shuffle(struct warp *w, uint32_t instruction, enum shuffle how, uint32_t m,
     const int inside = how == SHFL_UP ? target >= highest : target <= highest;
     const int from = (inside ? target : l) & 31;
     result[l] = m >> from & 1 ? value[from] : ~0u; /* PTX knows no value of a lane that is not here: a NaN */
+    if (m >> l & 1 && !(m >> from & 1)) note_absent(w, site, l, from);
     in_range[l] = inside;
   }
 }

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from astra_vgpu.c_engine.code import Code, family
+from astra_vgpu.c_engine.memory import site_of
 
 
-def _call(code: Code, function: str, first: str, inputs: list[str], outputs: list[int]) -> None:
+def _call(
+    code: Code, function: str, first: str, inputs: list[str], outputs: list[int], place: str = ""
+) -> None:
+    """`place`: of the instruction, as C text, where its number is not enough."""
     names = ", ".join([*inputs, *(f"X{number}" for number in outputs)])
     how = f"{first}, " if first else ""
-    code.warp(f"{function}(w, {code.place}, {how}{code.active()}, {names});")
+    code.warp(f"{function}(w, {place or code.place}, {how}{code.active()}, {names});")
 
 
 @family("shfl")
@@ -19,7 +23,8 @@ def shuffle(code: Code) -> None:
     code.type()
     inputs = [code.array(code.read(index, "b32")) for index in (1, 2, 3, 4)]
     value, in_range = code.results(), code.results()
-    _call(code, "shuffle", f"SHFL_{how.upper()}", inputs, [value, in_range])
+    site = site_of(code, 4, writes=False, ordered=0)
+    _call(code, "shuffle", f"SHFL_{how.upper()}", inputs, [value, in_range], site)
     first, second = code.pair(0)
     code.put(first, "b32", f"x{value}")
     code.put(second, "pred", f"x{in_range}")

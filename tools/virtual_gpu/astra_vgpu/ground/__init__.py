@@ -7,4 +7,5 @@ elf         reads ELF: sections, symbols, relocations
 cubin       what a launch must fit to: kernels and variables of a cubin
 cache       build outputs by content hash, published by one atomic rename
 cache_size  what lies in the cache, its limit, and what goes first
+freed_memory  what malloc keeps of freed arrays
 """

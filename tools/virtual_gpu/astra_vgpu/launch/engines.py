@@ -32,6 +32,9 @@ C_WORTH_INSTRUCTIONS = 50_000_000
 C_COMPILER, C_COMPILER_EACH = 4_000_000, 100_000
 """What NumPy runs while the host compiler starts, and while it takes one PTX instruction more: who
 launches a kernel once may launch it again, so half the time that both would need."""
+C_READY_INSTRUCTIONS = 1_000_000
+"""Thread instructions from which on a launch without counters runs on C where its kernel is
+compiled already."""
 C_WORTH_THREADS = 8192
 """Threads from which on a cooperative launch, which runs whole at once, is worth the compiler."""
 C_SPEEDUP = 20
@@ -126,6 +129,8 @@ class Engines:
         self._interpreted: Counter[tuple[int, str, bool]] = Counter()
         """Instructions of single threads that NumPy ran, or had time for, of a kernel so far."""
         self._compiling: dict[tuple[int, str, bool], Compiling] = {}
+        self._each: dict[tuple[int, str, bool], float] = {}
+        """Instructions that a thread of each kernel ran in its last launch, on average."""
         self._ordered: set[tuple[int, str, bool]] = set()
         """Kernels of which a block waited for an earlier one: whole launches keep their order."""
         self.notes: dict[str, str] = {}
@@ -201,7 +206,8 @@ class Engines:
             in_order=in_order,
         )
         sampled = partial(run_sampled, launch, in_order=in_order, only=only, seed=self._seed)
-        if self._engine == "c" and (program := self._program(module, launch)):
+        of_c = self._engine == "c" or self._is_ready(asked)
+        if of_c and (program := self._program(module, launch)):
             return sampled(partial(blocks.on_c, program), self._c_budget, asked.counters)
         if self._engine == "auto" and self._worth_compiling(module, launch, reference):
             run, budget = self._for_the_rest(blocks, C_WORTH_INSTRUCTIONS)
@@ -209,11 +215,24 @@ class Engines:
         then = partial(self._for_the_rest, blocks) if self._engine == "auto" else None
         return self._added(module, sampled(blocks.on_numpy, self._budget, asked.counters, then))
 
+    def _is_compiled(self, asked: _Asked) -> bool:
+        """Whether the C engine has the kernel already, and may run it where nothing is counted."""
+        name = _library(asked.launch.kernel, bool(asked.launch.meeting_place))
+        return self._engine == "auto" and not asked.counters and name in (self._compiled or ())
+
+    def _is_ready(self, asked: _Asked) -> bool:
+        """Whether C has the kernel, and the launch is large enough by what was run of it before."""
+        launch = asked.launch
+        each = self._each.get(_key(asked.module, launch), 0.0)
+        large = launch.grid.count * launch.block.count * each >= C_READY_INSTRUCTIONS
+        return large and self._is_compiled(asked)
+
     def _for_the_rest(self, blocks: _Blocks, instructions: int) -> tuple[Run, int | None]:
         """What runs a launch of so many instructions beyond its first part, and its budget."""
         asked = blocks.asked
         module, launch, reference = asked.module, asked.launch, asked.reference
-        if instructions < self._c_worth(reference):
+        ready = self._is_compiled(asked)
+        if instructions < (C_READY_INSTRUCTIONS if ready else self._c_worth(reference)):
             return blocks.on_numpy, self._budget
         small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
         if small and (program := self._program(module, launch)):
@@ -271,10 +290,13 @@ class Engines:
 
     def _added(self, module: Module, report: LaunchReport) -> LaunchReport:
         """A small launch costs NumPy as much as one of some thousand threads."""
+        threads = max(1, report.blocks_run * report.launch.block.count)
+        key = _key(module, report.launch)
+        self._each[key] = report.counters.lane_instructions / threads
         if self._adds_up:
             least = report.counters.critical_path_instructions * MIN_LANES
             cost = max(report.counters.lane_instructions, least)
-            self._interpreted[_key(module, report.launch)] += cost
+            self._interpreted[key] += cost
         return report
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import itertools
 import random
@@ -10,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
+
+import numpy as np
 
 from astra_vgpu.memory.uninitialized_reads import first_of_each
 from astra_vgpu.types import Counters, Launch, LaunchReport, Visits
@@ -79,7 +80,7 @@ def run_sampled(
         return dataclasses.replace(_told(report := run(only, counters), report), ran=only)
     places = choose(len(blocks), first)
     probed = [blocks[i] for i in places]
-    probe = run(probed, True)
+    probe = run(probed, counters)
     cost = max(1, probe.counters.lane_instructions)
     if then is not None:
         run, budget = then(cost * len(blocks) // first)
@@ -90,8 +91,9 @@ def run_sampled(
         return dataclasses.replace(_told(probe, probe), ran=probed)
     before = [place - i for i, place in enumerate(places)]
     """Number of blocks outside the first part that come before each of its places."""
-    others = choose(len(blocks) - first, affordable - first)
-    rest = sorted(blocks[i + bisect.bisect_right(before, i)] for i in others)
+    others = np.asarray(choose(len(blocks) - first, affordable - first))
+    at = others + np.searchsorted(before, others, side="right")
+    rest = sorted(np.asarray(blocks)[at].tolist())
     report = _told(merged(probe, run(rest, counters)), probe)
     return dataclasses.replace(report, ran=sorted([*probed, *rest]) if report.sampled else None)
 

@@ -1,14 +1,15 @@
 """Races between thread blocks on global memory.
 
 A race: two blocks access the same bytes, one of them stores another value, and nothing orders them.
+A store of what is there already counts as a read.
 
 For each granule of a buffer that the kernel may store to, a cell records which block wrote it and,
-where the kernel loads too, which block read it. Two accesses are ordered once the first has been
-published, by an atomic (or volatile) operation after a fence, and the second comes after one that
-looked there (block_order.py): that covers the last block of a reduction, locks and flags. Reads of
-the first block are ordered by a flag that it stores, with or without a fence: that covers tiles
-that are compacted in place. This accepts more than the memory model does: a missed race is better
-than a false positive.
+where the kernel loads too, or may order its blocks, which block read it. Two accesses are ordered
+once the first has been published, by an atomic (or volatile) operation after a fence, and the
+second comes after one that looked there (block_order.py): that covers the last block of a
+reduction, locks and flags. Reads of the first block are ordered by a flag that it stores, with or
+without a fence: that covers tiles that are compacted in place. This accepts more than the memory
+model does: a missed race is better than a false positive.
 
 Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
 whose value decides nothing, of what another block stored so, needs the same order.
@@ -35,14 +36,14 @@ STORED_AND_CACHED = (
     " may hold what was there before"
 )
 MANY = 1 << 31
-"""Bit of a reader's cell: several blocks read."""
+"""Bit of a reader's cell: several blocks read; of a writer's: several wrote the same value."""
 FLAG = MANY
 """Value of a cell of additions where somebody looks at the result."""
 _BITS = 31
 DID = ("read", "wrote", "added to")
 """What the earlier access did; the C engine knows them by number."""
 COARSEST_BITS = 5
-COARSE_CELLS = 1 << 16
+COARSE_CELLS = 1 << 20
 """Coarse cells are at most 32 bytes wide, and as fine as fewer of them allow."""
 SWITCH = "ASTRA_BLOCK_RACES"
 """This variable of the environment, set to "off", leaves the check out."""
@@ -178,7 +179,7 @@ class BlockRaces:
     def _cells(self, buffer: Buffer, bits: int) -> Cells:
         last = buffer.address + max(buffer.nbytes, 1) - 1
         count = (last >> bits) - (buffer.address >> bits) + 1
-        loads = buffer.address in self._loaded
+        loads = buffer.address in self._loaded or self.order is not None
         readers = np.zeros(count, np.uint32) if loads else None
         return Cells(np.zeros(count, np.uint32), readers, None, None, bits)
 
@@ -199,7 +200,7 @@ class BlockRaces:
 
     def message(self, does: str, size: int, address: int, cell: int, thread: int, did: str) -> str:
         """Text of a race. cell, thread: of the earlier access, which `did` that."""
-        many = bool(cell & MANY) and did == "read"
+        many = bool(cell & MANY)
         block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
         number = cell & ((1 << self.site_bits) - 1)
         where = (
@@ -207,6 +208,9 @@ class BlockRaces:
         )
         if number:
             site = self.reach.sites[number - 1]
+            did = (
+                "wrote" if did == "read" and site.family == "st" else did
+            )  # what was there already
             where = f"{site.source or f'PTX line {site.line}'}, {where}"
         return (
             f"race between blocks on global memory: {does}s {size} bytes at"

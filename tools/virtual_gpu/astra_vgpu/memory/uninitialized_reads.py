@@ -1,4 +1,5 @@
-"""Uninitialized reads: reads of device memory that was never written.
+"""Uninitialized reads: reads of device memory that was never written, and shuffles that take the
+value of a lane that does not take part.
 
 A warning, reported once per source line for its first thread. A kernel may read such bytes and
 never use them, so it is not stopped.
@@ -10,6 +11,11 @@ from collections.abc import Iterable
 
 from astra_vgpu.ptx.syntax import Instruction
 from astra_vgpu.types import LaunchReport, UninitializedReads
+
+
+def absent(lane: int) -> str:
+    """The place of a value that a shuffle takes from a lane that does not take part."""
+    return f"lane {lane} of the warp, which does not take part in this shuffle"
 
 
 def first_of_each(reads: Iterable[UninitializedReads]) -> tuple[UninitializedReads, ...]:

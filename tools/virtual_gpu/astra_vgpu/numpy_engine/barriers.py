@@ -17,7 +17,14 @@ from astra_vgpu.numpy_engine.frame import Active, Frame, Mask
 from astra_vgpu.ptx.syntax import Instruction
 from astra_vgpu.types import WARP_LANES
 
-TORN = "only some threads of the warp reach this barrier"
+TORN = (
+    "only some threads of the warp reach this barrier: move it out of the branch, to where all"
+    " threads of the block come"
+)
+STUCK = (
+    "some threads wait here, others elsewhere: all threads of the block have to come to the same"
+    " barriers, so none may be in a branch that only some take"
+)
 Rows = NDArray[np.bool_]
 
 
@@ -141,7 +148,7 @@ class BarrierWaits:
         self._arrivals = [a for a in self._arrivals if a.mask.any()]
         if not released and not others_wait:
             first = next(arrival for arrival in self._arrivals if arrival.barrier.waits)
-            raise self._fault(f, first, first.mask, "some threads wait here, others elsewhere")
+            raise self._fault(f, first, first.mask, STUCK)
         return released
 
     def _complete(self, f: Frame, here: list[_Arrival]) -> Rows:
@@ -218,4 +225,7 @@ def _torn_message(torn: Mask, here: list[_Arrival], arrival: _Arrival) -> str:
 
 def other_barrier_message(other: Instruction) -> str:
     place = other.source or f"PTX line {other.line}"
-    return f"other threads of the warp wait at another barrier ({place})"
+    return (
+        f"other threads of the warp wait at another barrier ({place}): move both out of the branch,"
+        " to where all threads of the block come"
+    )

@@ -40,6 +40,8 @@ class Batch:
         self._frame = frame
         lanes = 0 if program.cooperative else frame.live.size
         self._most_steps = budget // max(lanes, MIN_LANES)
+        self.lane_instructions = 0
+        """Active lanes summed over the instructions so far."""
         self._empty = 0
         """Visits of blocks without an instruction that counts: a loop may be nothing else."""
         self._pending: list[Active | None] = [None] * len(program.blocks)
@@ -126,6 +128,7 @@ class Batch:
         frame, block = self._frame, self._blocks[index]
         frame.enter(active)
         frame.steps += block.mix.instructions
+        self.lane_instructions += block.mix.instructions * active.count
         self._empty += not block.mix.instructions
         if frame.steps + self._empty > self._most_steps:
             raise self._endless(block, active)
@@ -172,6 +175,7 @@ class Batch:
 
     def _send(self, target: int, active: Active) -> None:
         if self._blocks[target].only_leaves:
+            self.lane_instructions += self._blocks[target].mix.instructions * active.count
             if self._frame.counters is not None:
                 self._frame.counters.visit(target, active)
             self._frame.leave(active)

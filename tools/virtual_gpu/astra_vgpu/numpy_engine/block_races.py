@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Literal
 
 import numpy as np
@@ -248,7 +249,8 @@ class Touch:
             earlier = writers[granules]
             writers[granules] = self._mine
             last = writers[granules]
-            self._stop(granules, earlier, self._others(earlier) & changed)
+            several = (earlier & _MANY) != 0
+            self._stop(granules, earlier, (self._others(earlier) | several) & changed)
             self._stop_at_sums(granules, changed)
             at_once = self._others(last) & overwritten
             if at_once.any():
@@ -263,6 +265,25 @@ class Touch:
             writers[granules] = earlier
             writers[granules[taken]] = self._mine[taken]
             self._note_writer(granules[taken], self._threads[taken])
+            if not changed.all():
+                self._some(~changed)._note_alike(granules[~changed])
+
+    def _some(self, among: Mask) -> Touch:
+        """The access of some lanes only, as far as cells are concerned."""
+        some = copy(self)
+        some._block, some._mine = self._block[among], self._mine[among]
+        some._threads = self._threads[among]
+        return some
+
+    def _note_alike(self, granules: NDArray[np.int64]) -> None:
+        """Stores of what is there already count as reads. Where nothing is read, and nothing orders
+        blocks, it is enough that several wrote the same."""
+        if self._cells.readers is not None:
+            self._note_readers(self._cells.readers, granules)
+            return
+        writers = self._cells.writers
+        others = self._others(writers[granules])
+        writers[granules[others]] |= _MANY
 
     def update(self) -> None:
         """An atomic operation; one whose scope is the block is atomic to no other block."""

@@ -116,7 +116,6 @@ class BlockCounters:
 
     def visit(self, block: int, active: Active) -> None:
         mix = self._mixes[block]
-        self._counters.lane_instructions += mix.instructions * active.count
         if active.dense:
             warps: Any = slice(None)
             self._rows[block] += 1

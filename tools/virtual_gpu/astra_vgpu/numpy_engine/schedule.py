@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 from astra_vgpu.memory.block_races import BlockRaces, block_races_of, watched
 from astra_vgpu.memory.buffers import Memory
 from astra_vgpu.memory.uninitialized_reads import first_of_each
@@ -29,6 +28,7 @@ from astra_vgpu.numpy_engine.unset_registers import other_content
 from astra_vgpu.numpy_engine.warp_races import WarpRaces
 from astra_vgpu.types import (
     Counters,
+    Fault,
     Launch,
     LaunchReport,
     Print,
@@ -40,7 +40,6 @@ BATCH_LANES = 32768
 INSTRUCTION_BUDGET = 1 << 33
 """Instructions of single threads that one batch may issue before it counts as an infinite loop:
 some seconds. All threads of the batch count, idle ones too, and at least batch.MIN_LANES."""
-_KEPT_BYTES = 1 << 28
 RESERVED_BYTES = 288
 """What cooperative_groups may use beyond a kernel's own shared memory."""
 _LOCAL_LIMIT_BYTES = 1 << 28
@@ -62,12 +61,12 @@ def run(
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
-    stay zero, without `prints` what the kernel prints is dropped. block_races: of the launch, where
-    other parts of it run elsewhere. in_order: one block after the other, from the first; None: as
-    program.in_order says. Raises Fault where a GPU or its
-    sanitizer would stop, KeyError for a variable of the module without an address.
+    stay zero, all but lane_instructions, without `prints` what the kernel prints is dropped.
+    block_races: of the launch, where other parts of it run elsewhere. in_order: one block after the
+    other, from the first; None: as program.in_order says. Raises Fault where a GPU or its sanitizer
+    would stop, KeyError for a variable of the module without an address.
     """
-    _keep_freed_memory()
+    keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
     one_by_one = program.in_order if in_order is None else in_order
@@ -81,6 +80,7 @@ def run(
     watched_here = watched_buffers(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
     uninitialized: list[UninitializedReads] = []
+    lane_instructions = 0
     starts = range(0, chosen.size, step)
     if memory.descending and not one_by_one:
         starts = starts[::-1]
@@ -101,11 +101,12 @@ def run(
         if launch.programmatic:
             frame.waited = np.zeros(frame.shape, np.bool_)
         with np.errstate(all="ignore"), watched(block_races):
-            Batch(program, frame, instruction_budget).run()
+            lane_instructions += _ran(Batch(program, frame, instruction_budget), frame)
         if frame.counters is not None:
             frame.counters.finish()
         uninitialized += frame.uninitialized.values()
     result_counters = launch_counters.finish() if launch_counters else Counters()
+    result_counters.lane_instructions = lane_instructions
     return LaunchReport(
         launch,
         int(chosen.size),
@@ -116,18 +117,14 @@ def run(
     )
 
 
-@functools.cache
-def _keep_freed_memory() -> None:
-    """Tells malloc not to give freed arrays back to the kernel between two instructions.
-
-    The page faults of getting them again would cost several times what the arithmetic does.
-    """
-    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        for option in (trim_threshold, mmap_threshold):
-            libc.mallopt(option, _KEPT_BYTES)
-        libc.mallopt(top_pad, _KEPT_BYTES // 8)
+def _ran(batch: Batch, frame: Frame) -> int:
+    """Runs the batch; returns the instructions of single threads."""
+    try:
+        batch.run()
+    except Fault as fault:
+        fault.unset = first_of_each(frame.uninitialized.values())
+        raise
+    return batch.lane_instructions
 
 
 def _step(program: Program, threads: int, one_by_one: bool) -> int:

@@ -5,7 +5,8 @@ orders them. Between warps a barrier of the block orders; within a warp also __s
 everything that its lanes do together (shuffles, votes, tensor cores): since Volta the lanes of a
 warp need not run in lockstep.
 
-Storing the value that is already there is not a race: no order of the accesses can be observed.
+Storing the value that is already there is no race with what is there: no order of the two can be
+observed. It counts as a read: with a later store of another value it races.
 Atomic operations do not race with one another, but with ordinary accesses they do.
 """
 
@@ -142,6 +143,7 @@ class RaceCheck:
                 self._writer[granules] = earlier
                 self._writer[granules[changed]] = mine[changed]
                 last = self._writer[granules]
+                note_all(self._reader, granules[~changed], mine[~changed])
             alike = changed & within(last ^ mine)
             if alike.any():
                 self._writer[granules[alike]] |= SEVERAL
@@ -210,6 +212,8 @@ def race_message(
 ) -> str:
     """thread: who reads or writes (`does`); other: who did before, one of several if `many`; both
     linear in their block. instruction: that of the other. place: where in memory."""
+    if verb == "read" and instruction is not None and instruction.family == "st":
+        verb = "wrote"  # what was there already
     mine, others = thread // WARP_LANES, other // WARP_LANES
     if many or mine != others:
         warps_text = "several warps" if many else f"warp {others}"

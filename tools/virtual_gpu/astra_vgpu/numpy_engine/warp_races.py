@@ -279,12 +279,11 @@ def global_race_message(
 ) -> str:
     other = (stamp >> WARP_BIT & 31) * WARP_LANES + (stamp >> LANE_BIT & 31)
     instruction = watched.site(stamp & UNKNOWN_SITE)
-    stored = instruction is not None and instruction.family == "st"
     return race_message(
         f.launch,
         does,
         size,
-        "wrote" if stored else verb,
+        verb,
         thread,
         other,
         bool(stamp & int(MANY)),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from astra_vgpu.memory.uninitialized_reads import absent
 from astra_vgpu.numpy_engine import frame as machine
 from astra_vgpu.numpy_engine.code import Code, Read, Step, family
 from astra_vgpu.numpy_engine.dtypes import Array, dtype_of
@@ -16,7 +17,8 @@ _LANES = np.arange(WARP_LANES, dtype=np.int64)
 _BIT = np.uint32(1) << np.arange(WARP_LANES, dtype=np.uint32)
 
 MASK_MISMATCH = (
-    "member mask mismatch: a lane of the mask is not at this instruction, or another lane is"
+    "member mask mismatch: a lane of the mask is not at this instruction, or another lane is; the"
+    " mask has to name exactly the lanes that come here together"
 )
 
 
@@ -93,7 +95,12 @@ def shuffle(code: Code) -> Step:
             taken = np.take_along_axis(values, target, axis=1)
         if not active.dense:
             lanes = np.broadcast_to(target, values.shape)
-            taken = np.where(np.take_along_axis(here, lanes, axis=1), taken, _NOTHING)
+            there = np.take_along_axis(here, lanes, axis=1)
+            if not (there | ~here).all():
+                lane = int(np.argmax((~there & here).reshape(-1)))
+                place = absent(int(lanes.reshape(-1)[lane]))
+                f.note_uninitialized(code.instruction, 4, lane, lambda: place)
+            taken = np.where(there, taken, _NOTHING)
         write(f, _back(f, taken))
         write_in_range(f, _back(f, np.broadcast_to(in_range, values.shape)))
 

@@ -136,3 +136,22 @@ def test_what_was_not_compiled_runs_on_numpy_and_says_so(calls: Any, ran: list[s
     assert set(ran) == {"numpy_engine"}
     assert list(gpu.notes.values()) == ["it was not compiled for the C engine"]
     np.testing.assert_array_equal(out, np.arange(N, dtype=np.float32) * 3)
+
+
+def test_what_is_compiled_already_runs_in_c_from_fewer_instructions_on(
+    calls: Any, ran: list[str]
+) -> None:
+    """A launch whose cost is known begins in C; where counters are wanted, NumPy is as before."""
+    compiled = compile_kernels(Path(calls.ptx), "auto")
+    for counters, expected in ((False, ["numpy_engine", *["c_engine"] * 3]), (True, [])):
+        ran.clear()
+        gpu = VirtualGpu(spec("h200"), engine="auto", compiled=compiled, counters=counters)
+        library = gpu.load(calls.library, calls.ptx, calls.resources)
+        data = device_array(4 * N).view(np.float32)
+        data[:] = 1
+        at = ctypes.c_void_p(gpu.register(data, "data"))
+        library.set_factor(ctypes.c_float(3))
+        for _ in range(2):
+            assert library.run_chevron(at, at, N, None) == 0
+        assert (data == 9).all()
+        assert ran == expected or (counters and set(ran) == {"numpy_engine"})

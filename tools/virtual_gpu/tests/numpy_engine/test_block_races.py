@@ -34,6 +34,13 @@ CASES = [
     ("@%p0 st.global.u32 [%d0], 1; @%p1 st.global.u32 [%d0], 2;", True),
     ("@%p0 st.global.u32 [%d0], 1; @%p1 st.global.u32 [%d0], 1;", False),
     ("st.global.u32 [%d0], 5;", False),
+    # A store of what is there already (77), and another's of something else, where the kernel
+    # reads nothing and where it does; of what another stored, before that one stores once more.
+    ("st.global.u32 [%d0], 77;", False),
+    ("@%p0 st.global.u32 [%d0], 77; @%p1 st.global.u32 [%d0], 1;", True),
+    ("ld.global.u32 %r4, [%d0+4000]; @%p0 st.global.u32 [%d0], 77; @%p1 st.global.u32 [%d0], 1;",
+     True),
+    ("ld.global.u32 %r4, [%d0+4000]; st.global.u32 [%d0], 77;", False),
     # A store and a load, in either order, at other widths, of one address for all lanes.
     ("@%p0 st.global.u32 [%d0], 1; @%p1 ld.global.u32 %r4, [%d0];", True),
     ("@%p1 ld.global.u32 %r4, [%d0]; @%p0 st.global.u32 [%d0], 1;", True),
@@ -124,6 +131,7 @@ CHAIN = f"{WAIT} @%q2 membar.gl; @%q2 red.global.add.u32 [%d1+64], 1; " + WAIT.r
 READ = "@%p1 ld.global.u32 %v1, [%e0];"
 READ_THIRD = "@%q5 ld.global.u32 %v1, [%e0];"
 READ_FIRST = "@%p0 ld.global.u32 %v1, [%e0];"
+SAME = "@%p0 st.global.u32 [%e0], 77;"
 STORE_LATE = "@%p1 st.global.u32 [%e0], %r3;"
 SUM = "@%p0 red.global.add.u32 [%d3], 1;"
 AGAIN = PUBLISH.replace("[%d1]", "[%d1+64]")
@@ -154,6 +162,9 @@ ORDERS = [
     ((SUM, BARRIER, PUBLISH, WAIT, BARRIER, READ), False),
     ((SUM, BARRIER, PUBLISH, WAIT, BARRIER, STORE_LATE), False),
     ((TAKE, PUBLISH, WAIT, BARRIER, READ), False),
+    ((SAME, BARRIER, PUBLISH, WAIT, BARRIER, STORE_LATE), False),
+    # A store of what is there already, by warps that the flag says nothing of.
+    ((SAME, PUBLISH, WAIT, BARRIER, STORE_LATE), True),
     # Sums that other warps may still add to.
     ((SUM, PUBLISH, WAIT, BARRIER, READ), True),
     ((SUM, PUBLISH, WAIT, BARRIER, STORE_LATE), True),

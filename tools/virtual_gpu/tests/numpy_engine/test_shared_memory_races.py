@@ -67,6 +67,17 @@ CASES = [
         "@%p0 ld.shared.u32 %r4, [tile];",
         False,
     ),
+    # What is there, and another warp's other value, with and without a barrier in between.
+    (
+        "st.shared.u32 [tile], 5; bar.sync 0; @%p1 st.shared.u32 [tile], 5; "
+        "@%p0 st.shared.u32 [tile], 1;",
+        True,
+    ),
+    (
+        "st.shared.u32 [tile], 5; bar.sync 0; @%p1 st.shared.u32 [tile], 5; bar.sync 0; "
+        "@%p0 st.shared.u32 [tile], 1;",
+        False,
+    ),
     # Several warps read at once; each of them may be the one that writes then.
     ("ld.shared.u32 %r4, [tile]; @%p0 st.shared.u32 [tile], 1;", True),
     ("ld.shared.u32 %r4, [tile]; @%p1 st.shared.u32 [tile], 1;", True),
@@ -171,6 +182,11 @@ WITHIN = [
         "st.shared.u32 [tile], 5; bar.warp.sync -1; ld.shared.u32 %r4, [tile]; "
         "@%p2 st.shared.u32 [tile], 5;",
         False,
+    ),
+    (
+        "st.shared.u32 [tile], 5; bar.sync 0; st.shared.u32 [tile], 5; "
+        "@%p2 st.shared.u32 [tile], 6;",
+        True,
     ),
     # Branches that meet again order nothing.
     ("@%p2 bra there; st.shared.u32 [%r3], 1; there: @%p2 ld.shared.u32 %r4, [tile+8];", True),

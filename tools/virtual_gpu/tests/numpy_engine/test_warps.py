@@ -33,11 +33,20 @@ $end: st.global.u32 [%rd1], %r1; ret; }}"""
 def test_a_lane_that_is_not_here_has_no_value(
     aligned: Any, how: str, lane: int, found: list[int], threads: int
 ) -> None:
-    """PTX leaves it open, an old value would look right: it is a NaN."""
+    """PTX leaves it open, an old value would look right: it is a NaN, and a warning says whose."""
     out = aligned(np.zeros(threads, np.int32))
     clamp = KERNEL.replace("31, 0xffff", "0, 0xffff") if how == "up.b32" else KERNEL
-    Bench(parse(clamp.format(how, lane))).launch("lanes", 1, threads, out)
+    report = Bench(parse(clamp.format(how, lane))).launch("lanes", 1, threads, out)
     assert list(out) == found + list(range(16, threads))
+    said = [(one.what, one.thread) for one in report.uninitialized]
+    first = found.index(-1) if -1 in found else 0
+    of = {"idx.b32": lane, "down.b32": first + lane, "bfly.b32": first ^ lane, "up.b32": 0}[how]
+    what = f"at lane {of} of the warp, which does not take part in this shuffle"
+    expected = [(f"uninitialized read of 4 bytes {what}", f"({first}, 0, 0)")]
+    assert said == (expected if -1 in found else [])
+    assert all(
+        "let every lane that is read take part" in one.advice for one in report.uninitialized
+    )
 
 
 LOOP = """.version 9.0\n.target sm_90\n.address_size 64

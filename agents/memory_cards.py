@@ -1,0 +1,95 @@
+"""Cards of a user's memory: what plans of confirmed runs brought, and when a planner sees them.
+
+The request of a run holds the cards that may matter for its task, so a transcript holds all that
+its prompts show. A planner sees them from the second round on, after ideas of its own. They decide
+nothing and filter nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import Basis, Value
+
+MOST_SHOWN, MOST_FAILED = 6, 2
+MOST_CHARACTERS = 300
+"""Characters of a card's text in a prompt; a file holds more."""
+
+Text = Annotated[str, Field(max_length=2000)]
+TaskClass = Literal["matrix_product", "indexed", "reduction", "elementwise"]
+TASK_CLASSES: dict[TaskClass, str] = {
+    "matrix_product": "many operations for each byte",
+    "indexed": "an argument holds places in another",
+    "reduction": "results are much smaller than what is read",
+    "elementwise": "all others",
+}
+
+
+class MemoryCard(Value):
+    """One plan of a run whose winner was confirmed."""
+
+    technique: Text
+    """The plan's title."""
+    change: Text = ""
+    outcome: Literal["kept", "failed"]
+    """kept: the plan leads to the confirmed winner; failed: no kernel of it does."""
+    why: Text = ""
+    """What became of it, where it failed."""
+    task: Text
+    task_class: TaskClass
+    bottleneck: Text
+    """What limited the kernel that the plan changed: the signature."""
+    predicted: float = Field(gt=0, le=1e9)
+    """Speed over its parent that the plan predicted."""
+    found: float | None = Field(default=None, gt=0, le=1e9)
+    """Speed over its parent; None: no kernel of it was timed."""
+    low: float | None = Field(default=None, gt=0, le=1e9)
+    high: float | None = Field(default=None, gt=0, le=1e9)
+    """Interval of `found`."""
+    confirmed: float = Field(gt=0, le=1e9)
+    """Confirmed speed of the run's winner over its baseline."""
+    confirmed_low: float = Field(gt=0, le=1e9)
+    confirmed_high: float = Field(gt=0, le=1e9)
+    basis: Basis
+    gpu: Text
+    runs: tuple[Text, ...] = Field(min_length=1)
+    """Names of the runs that found it; each beyond the first reproduced it."""
+
+    @property
+    def text(self) -> str:
+        """The card as one line of a prompt or of a list."""
+        about = f"{self.technique}: {self.change}" if self.change else self.technique
+        gain = "not timed" if self.found is None else f"{self.basis} {self.found:.2f}x"
+        if self.low is not None and self.high is not None:
+            gain += f" ({self.low:.2f} to {self.high:.2f})"
+        why = one_line(self.why)[:MOST_CHARACTERS]
+        failed = f"failed: {why}; " if self.outcome == "failed" else ""
+        times = len(self.runs) - 1
+        again = f", reproduced {times} time{'s' * (times > 1)}" if times else ""
+        return (
+            f"{one_line(about)[:MOST_CHARACTERS]} [{failed}over its parent {gain}, predicted"
+            f" {self.predicted:.2f}x; {one_line(self.task)}, {self.task_class}, limited by"
+            f" {one_line(self.bottleneck)}, {one_line(self.gpu)}{again}]"
+        )
+
+
+def matching(
+    cards: tuple[MemoryCard, ...], bottleneck: str | None, basis: Basis | None
+) -> list[MemoryCard]:
+    """The cards to show: of this bottleneck before others, of the same kind of times before others,
+    what was reproduced more often, then what gained more. A few of them failed."""
+    ranked = sorted(
+        cards,
+        key=lambda card: (
+            card.bottleneck != bottleneck,
+            card.basis != basis,
+            -len(card.runs),
+            -(card.found or 0.0),
+        ),
+    )
+    failed = [card for card in ranked if card.outcome == "failed"][:MOST_FAILED]
+    kept = [card for card in ranked if card.outcome == "kept"][: MOST_SHOWN - len(failed)]
+    return kept + failed

@@ -1,0 +1,68 @@
+"""Sections of a prompt that widen a search: prices to reckon with, other algorithms, kernels that
+differ, a second parent; and how a tester's cases are scored."""
+
+from __future__ import annotations
+
+from astra_chat.agents.difference import difference
+from astra_chat.agents.prompt_section import ChatContext, Section
+from astra_chat.agents.roles import passage
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.source_sections import parent_source
+from astra_chat.agents.standing import rounds_below_resolution
+from astra_chat.tools.report.prices import prices_text
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import Timed
+
+USED_UP = 2
+"""Rounds in a row without a gain that can be resolved: then another algorithm is asked for."""
+
+
+def scoring(context: ChatContext, state: RunState) -> Section | None:
+    """For the tester of a run that scores its cases."""
+    text = passage("scored_cases")
+    return Section("How your cases are scored", text) if state.limits.mutants else None
+
+
+def prices(context: ChatContext, state: RunState) -> Section | None:
+    """What the planner reckons with: the same in every round."""
+    judged = state.baseline
+    if judged is None or not isinstance(judged.outcome, Timed):
+        return None
+    text = prices_text(context.task, judged.outcome, judged.device)
+    return Section("Prices to reckon with", text, 2) if text else None
+
+
+def algorithms(context: ChatContext, state: RunState) -> Section | None:
+    """Asks for another algorithm: in the first round, and where small changes are used up."""
+    below = rounds_below_resolution(state.rounds)
+    if state.rounds and below < USED_UP:
+        return None
+    why = f"The last {below} rounds gained nothing that can be resolved. " if below else ""
+    return Section("Is there another algorithm?", why + passage("algorithms"))
+
+
+def kernels_of_plan(context: ChatContext, state: RunState) -> Section | None:
+    """For a coder whose plan gets several kernels: those that there are, and that they differ."""
+    most, under_way = state.strategy.candidates, state.round
+    if most < 2 or under_way is None:
+        return None
+    source = parent_source(context, state)
+    kernels = [one.kernel for one in under_way.attempts]
+    shown = [
+        f"{one.candidate}: {one_line(one.words)}\n{difference(source, one.source)}"
+        for one in kernels
+    ]
+    asked = passage("kernels_of_plan").format(most=most, number=len(kernels) + 1)
+    return Section("The other kernels of this plan", "\n".join([asked, *shown]), 1)
+
+
+def second_parent(context: ChatContext, state: RunState) -> Section | None:
+    name = state.round.plan.second_parent if state.round else ""
+    other = state.sources.get(name)
+    if other is None:
+        return None
+    return Section(
+        f"The second parent, {name}: take over from it what the plan names",
+        difference(parent_source(context, state), other),
+        1,
+    )

@@ -1,0 +1,94 @@
+"""`astra-chat memory`: the cards of confirmed runs, added, listed and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from astra_chat.display.notes import note
+from astra_vgpu.ground.errors import BadInput
+
+app = typer.Typer(help="Keep what confirmed runs found for later runs.", no_args_is_help=True)
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--memory", metavar="FILE", help="The memory; default: the setting memory."),
+]
+
+
+def register(main: typer.Typer) -> None:
+    main.add_typer(app, name="memory")
+
+
+@app.callback()
+def memory() -> None:
+    """Keep what confirmed runs found for later runs."""
+
+
+@app.command()
+def add(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Transcripts, or folders of runs.")
+    ],
+    memory: FileOption = None,
+) -> None:
+    """Add the plans of runs whose winner was confirmed; exit with 1 if one has none."""
+    from astra_chat.memory.cards import cards_of
+    from astra_chat.memory.file import merged, read_memory, write_memory
+
+    file = _file(memory)
+    old = read_memory(file) if file.exists() else ()
+    cards, without = list(old), False
+    for run in runs:
+        try:
+            new = cards_of(run)
+        except BadInput as error:
+            note(str(error))
+            without = True
+            continue
+        before = len(cards)
+        cards = merged(cards, new)
+        print(f"{run}: {len(cards) - before} new cards of {len(new)} plans")
+    if tuple(cards) != old:
+        write_memory(file, cards)
+    print(f"{file}: {len(cards)} cards")
+    if without:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def show_all(memory: FileOption = None) -> None:
+    """Print each card on one line, with its number."""
+    from astra_chat.memory.file import read_memory
+
+    for number, card in enumerate(read_memory(_file(memory)), 1):
+        print(f"{number:>3}  {card.text}")
+
+
+@app.command()
+def show(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="As `list` has it.")],
+    memory: FileOption = None,
+) -> None:
+    """Print all of one card."""
+    from astra_chat.memory.file import read_memory
+
+    cards = read_memory(_file(memory))
+    if number > len(cards):
+        raise BadInput(f"there is no card {number}: the file has {len(cards)}")
+    for name, value in cards[number - 1].model_dump(mode="json").items():
+        if value not in (None, ""):
+            print(f"{name:<14} {', '.join(value) if isinstance(value, list) else value}")
+
+
+def _file(given: Path | None) -> Path:
+    from astra_chat.memory.file import OFF
+    from astra_chat.settings import read_settings
+
+    if given is not None:
+        return given
+    said = read_settings().get("memory")
+    if said is None or said.value == OFF:
+        raise BadInput("name the file: --memory FILE, or astra-chat config set memory FILE")
+    return Path(str(said.value))

@@ -1,0 +1,101 @@
+"""Commands are found in pages, run in their order, and written down with what came of them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from lab.doc_commands import commands, pages
+from lab.walk_docs import (
+    RULES,
+    PageRules,
+    Rule,
+    Walk,
+    Walked,
+    WalkedPage,
+    document,
+    walk_docs_rules,
+)
+
+PAGE = """# A page
+
+A sentence with `astra-chat run TASK --approve`.
+
+    astra-chat check TASK my.cu --device virtual   # a comment
+    my.cu            a file of yours
+    --models mailbox:DIR                           # options of a run
+    python -m lab.baselines measure \\
+        --triton made
+
+```bash
+echo one > made
+```
+
+```python
+first = 1
+```
+
+```python
+print(first)
+```
+"""
+
+
+def test_commands_of_blocks_are_found_and_nothing_else() -> None:
+    found = list(commands("page.md", PAGE))
+    assert [(one.language, one.title) for one in found] == [
+        ("bash", "astra-chat run TASK --approve"),
+        ("bash", "astra-chat check TASK my.cu --device virtual"),
+        ("bash", "astra-chat run TASK --models mailbox:DIR"),
+        ("bash", "python -m lab.baselines measure --triton made"),
+        ("bash", "echo one > made"),
+        ("python", "first = 1 ... (2 lines)"),
+    ]
+
+
+def test_a_page_is_walked_in_order_with_its_stand_ins(tmp_path: Path) -> None:
+    text = "\n".join(
+        ["```bash", "cat made && echo FILE > more", "```", "    git wrong", "    pip install this",
+         "", "```bash", "grep mine more && false", "```"]
+    )  # fmt: skip
+    own = PageRules(
+        before="echo begun > made",
+        instead={"FILE": "mine"},
+        rule=(
+            Rule(match="git wrong", run="exit 4", exit=4, note="exit code 4"),
+            Rule(match="pip", skip="installs packages"),
+        ),
+    )
+    (tmp_path / "work").mkdir()
+    walked = list(Walk(tmp_path / "work", PageRules(), own, 60).page(list(commands("a", text))))
+    assert [one.state for one in walked] == ["ok", "ok", "not walked", "failed"]
+    assert "mine" in walked[0].note and walked[1].note == "exit code 4"
+    assert walked[2].note == "installs packages" and walked[3].note == "exit code 1: mine"
+
+
+def test_what_takes_too_long_is_left_to_another_time(tmp_path: Path) -> None:
+    rules = PageRules(rule=(Rule(match="make", run="sleep 600", note="a long sleep"),))
+    (tmp_path / "work").mkdir()
+    walk = Walk(tmp_path / "work", PageRules(), rules, 0.2)
+    (one,) = walk.page(list(commands("a", "    make slow\n")))
+    assert (one.state, one.note) == ("not walked", "takes longer than 0.2 s")
+
+
+def test_rules_are_of_pages_and_say_what_is_done() -> None:
+    rules = walk_docs_rules()
+    assert rules.keys() - {"everywhere"} <= set(pages())
+    for own in rules.values():
+        assert all(re.compile(text) for text in own.instead)
+        assert all(re.compile(rule.match) and (rule.skip or rule.run or rule.exit or rule.note)
+                   for rule in own.rule)  # fmt: skip
+    assert tomllib.loads(RULES.read_text()).keys() == rules.keys()
+
+
+def test_the_document_counts_and_dates() -> None:
+    one = Walked(command="astra-chat doctor", state="ok", seconds=2.4)
+    two = Walked(command="make gpu", state="not walked", note="needs a GPU")
+    text = document([WalkedPage(page="README.md", date="2026-11-28", commands=(one, two))])
+    assert "1 ok, 0 failed, 1 not walked" in text and "## README.md, 2026-11-28" in text
+    assert re.search(r"^ok 2 s +astra-chat doctor$", text, re.MULTILINE)
+    assert re.search(r"^not walked +make gpu +\[needs a GPU\]$", text, re.MULTILINE)
