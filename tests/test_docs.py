@@ -138,6 +138,16 @@ def test_the_readmes_figures_are_those_of_the_page() -> None:
     assert (today[gains[0]], today[gains[2]]) == (gains[1], gains[3])
 
 
+def test_the_readme_counts_what_the_pages_count() -> None:
+    readme, research = " ".join(DOCUMENTS["README.md"].split()), "docs/research/"
+    attacks, wrong = DOCUMENTS[f"{research}attacks.md"], DOCUMENTS[f"{research}wrong-kernels.md"]
+    for gpu in ("h200", "h100"):
+        line = re.search(rf"`{gpu}` .*: (\d+ of \d+) attacks caught.*; (\d+ of \d+) honest", attacks)
+        assert line and all(count in readme for count in line.groups())
+    row = re.search(r"\*\*all\*\* \| (\d+) \| (\d+) \|", wrong)
+    assert row and f"Of {row[1]} subtly wrong kernels it found {row[2]} at the first" in readme
+
+
 def names_of_tests() -> set[str]:
     """Names of all test functions."""
     files = (path for folder in TESTS for path in (ROOT / folder).rglob("test_*.py"))
