@@ -8,52 +8,17 @@ import time
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from astra_chat.agents.turns import Speaker
 from astra_chat.display.run_board import board, doing
 from astra_chat.display.run_view import View
+from astra_chat.display.step_bars import Bars
 from astra_chat.tools.progress import Progress as Report
 from astra_chat.transcript.events import Chosen, Record
 
 OTHER_ROWS = 16
 """Rows of the screen that the table of rounds leaves to the text above it."""
-
-
-class Bars:
-    """A bar for each step of the judge that is under way."""
-
-    def __init__(self, out: Console) -> None:
-        self.shown = Progress(
-            TextColumn("  {task.description:8}", markup=False),
-            BarColumn(20),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[words]}", markup=False),
-            console=out,
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def update(self, report: Report) -> None:
-        """A step that begins ends those before it."""
-        if report.step not in self._tasks:
-            self.clear()
-            self._tasks[report.step] = self.shown.add_task(report.step, words="")
-        task = self._tasks[report.step]
-        self.shown.update(task, total=report.total, completed=report.done, words=report.text)
-
-    def clear(self) -> None:
-        for task in self._tasks.values():
-            self.shown.remove_task(task)
-        self._tasks.clear()
 
 
 class LiveView:
@@ -112,4 +77,4 @@ class LiveView:
         words = f"now: {doing(state, self._speaker)}, {seconds // 60}:{seconds % 60:02d}"
         now = Text(words, "bold", no_wrap=True, overflow="ellipsis")
         table = board(state, self._out.height - OTHER_ROWS)
-        return Group(Text(""), *([table] if state.baseline else []), now, self._bars.shown)
+        return Group(Text(""), *([table] if state.baseline else []), now, self._bars.moving)

@@ -12,7 +12,7 @@ from rich.live import Live
 
 from astra_chat.display.console import console
 from astra_chat.display.notes import note
-from astra_chat.display.progress_bars import Bars
+from astra_chat.display.step_bars import Bars
 from astra_chat.tools.progress import Progress
 
 EVERY_S = 20.0
@@ -26,6 +26,9 @@ class _Lines:
     last: float = field(default_factory=time.monotonic)
 
     def update(self, report: Progress) -> None:
+        if report.remark:
+            note(report.remark)
+            return
         now = time.monotonic()
         if now - self.last >= EVERY_S:
             self.last = now
@@ -44,7 +47,7 @@ def work_progress(quiet: bool = False) -> Iterator[Callable[[Progress], None]]:
         return
     bars = Bars(out)
     live = Live(
-        get_renderable=lambda: bars.shown,
+        get_renderable=lambda: bars.moving,
         console=out,
         transient=True,
         refresh_per_second=4,
