@@ -151,7 +151,9 @@ def test_the_command_line_wins(place: Place, astra: Command) -> None:
 def test_what_was_typed_leaves_no_place_for_some(place: Place, astra: Command) -> None:
     """The GPU to estimate for beside a real one, and all settings of a resumed run."""
     place.say('gpu = "h100"\napprover = "nobody.toml"\nmodels = "oracle"\n', place.user)
-    code, _, err = astra("check", "silu_and_mul", "missing.cu", "--device", "cuda:99")
+    kernel = place.project / "kernel.cu"
+    kernel.write_text("// none\n")
+    code, _, err = astra("time", "silu_and_mul", kernel, "--device", "cuda:99")
     assert code == 3 and "no CUDA device 99" in err
     code, _, err = astra("run", "silu_and_mul", "--models", "scripted", "--device", "cuda:99")
     assert code == 3 and "no CUDA device 99" in err
