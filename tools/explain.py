@@ -170,8 +170,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"known in advance: {counted(len(record.visible), 'case')}, the tester's, and the task's"
         f" with numbers that the judge drew (seed {_seed(record)})",
         f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')},"
-        " for all"
-        " candidates of this judge",
+        " for all candidates of this judge",
         f"drawn after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
         "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"
         " each time: unwritten elements show",

@@ -176,8 +176,8 @@ def markdown(index: Index) -> str:
 
 
 ARMS_NOTE = (
-    "Each variant after the same number of evaluations a run: the smallest number that a run of"
-    " the same group made. Best of the search, not confirmed."
+    "Variants compared at the smallest number of evaluations of their group;"
+    " best of the search, not confirmed."
 )
 
 

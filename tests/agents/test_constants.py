@@ -30,7 +30,7 @@ from tests.chat_samples import (
 MARKED = VECTOR.replace(
     "__global__", "constexpr int kThreads = 128;  // tune: 64 256\n__global__", 1
 )
-TUNED = MARKED.replace("kThreads = 128", "kThreads = 64")
+TUNED = MARKED.replace("kThreads = 128;  // tune: 64 256", "kThreads = 64;  // tune: 128 256")
 TUNES = Limits(rounds=2, tune=8)
 PROFILER = Ask("profiler", "profiler")
 

@@ -135,7 +135,7 @@ def test_cases_with_one_label_are_told_once() -> None:
     seen = record(hidden=(DRAWN, DRAWN.model_copy(update={"seed": 9}), CASE))
     told = "\n".join(story(explain(evaluation(RIGHT, "check", check=seen), TASK), "check").saw)
     assert told.count(DRAWN.label) == 2, "the list, and the nearest error"
-    assert f"3 cases were drawn after the build: {DRAWN.label} (2 times); {CASE.label}" in told
+    assert f"drawn after the build: 3 cases, {DRAWN.label} (2 times); {CASE.label}" in told
 
 
 def test_an_estimate_is_never_called_a_measurement() -> None:
@@ -208,7 +208,7 @@ def test_the_domain_is_counted() -> None:
     small = TASK.model_copy(update={"dims": dims})
     told = not_ruled_out(evaluation(RIGHT, "check", check=record()), small)
     shapes = 10 * (8 + 8 + 15)
-    assert any(f"2 cases of {shapes} legal shapes" in sentence for sentence in told)
+    assert any(f"2 cases of {shapes} valid shapes" in sentence for sentence in told)
 
 
 def test_sanitizers_are_asked_of_finalists_only() -> None:

@@ -67,7 +67,10 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
     assert code == 2 and "has an answer already" in capsys.readouterr().err
     code, text = command("next", box, "--timeout", 0)
     assert (code, text) == (WAITING, f"astra-chat: no question in {box} waits for an answer\n")
-    assert command("list", box) == (0, f"{question.id}: answered, doubled, tester\n")
+    assert command("list", box) == (
+        0,
+        f"id\tstate\ttask\trole\n{question.id}\tanswered\tdoubled\ttester\n",
+    )
     assert json.loads(command("list", box, "--json")[1])["questions"][0]["state"] == "answered"
 
 

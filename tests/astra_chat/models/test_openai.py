@@ -186,7 +186,7 @@ def test_a_server_that_fails_for_good_ends_the_run_in_words(
 ) -> None:
     gone = {role: [failed(429, f"No quota for {KEY}", "insufficient_quota")]}
     with serving(badly(gone, by_script(load_script(task)))) as server:
-        with pytest.raises(MissingDependency, match="no quota left") as caught:
+        with pytest.raises(MissingDependency, match="no quota or credit left") as caught:
             run(task, "openai:m", tmp_path / "out", server.url)
     assert KEY not in str(caught.value) and caught.value.__cause__ is None
     ended = read(tmp_path / "out").ended
