@@ -40,7 +40,8 @@ OF_OTHER_PROJECTS = {"docs/research/found-bugs.md", "docs/research/programs.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
     "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
-    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml", "cards.toml",
+    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml",
+    "launcher.cu", "cards.toml",
     "old.cu", "new.cu",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
@@ -136,6 +137,16 @@ def test_the_readmes_figures_are_those_of_the_page() -> None:
     today = {task: figure for task, _, figure in row.findall(h100)}
     gains = re.findall(r"(\w+) gains ([\d.]+)x and (\w+) ([\d.]+)x", DOCUMENTS["README.md"])[0]
     assert (today[gains[0]], today[gains[2]]) == (gains[1], gains[3])
+
+
+def test_the_readme_counts_what_the_pages_count() -> None:
+    readme, research = " ".join(DOCUMENTS["README.md"].split()), "docs/research/"
+    attacks, wrong = DOCUMENTS[f"{research}attacks.md"], DOCUMENTS[f"{research}wrong-kernels.md"]
+    for gpu in ("h200", "h100"):
+        row = re.search(rf"`{gpu}` .*: (\d+ of \d+) attacks.*; (\d+ of \d+) honest", attacks)
+        assert row and all(count in readme for count in row.groups())
+    row = re.search(r"\*\*all\*\* \| (\d+) \| (\d+) \|", wrong)
+    assert row and f"Of {row[1]} subtly wrong kernels it found {row[2]} at the first" in readme
 
 
 def names_of_tests() -> set[str]:

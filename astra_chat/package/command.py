@@ -67,7 +67,8 @@ def package(
         typer.Option(metavar="COMMAND", help="For --prove: the command that starts the engine."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0, metavar="S", help="For --prove: most seconds; 0: no limit.")
+        float,
+        typer.Option(min=0, metavar="S", help="Time limit of --prove in s; 0: no limit."),
     ] = 0.0,
     check: Annotated[
         bool, typer.Option("--check", help="Say what a package hooks in the installed engine.")
@@ -93,7 +94,7 @@ def package(
             raise typer.Exit(code)
         return
     if target is None:
-        raise BadInput("say what for: --for files, sglang, vllm or sglang-pr")
+        raise BadInput("give --for files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
         raise BadInput("name the new folder: -o DIR")
     _package(runs, target, out, arch, proof or [], prove, engine_command, timeout)

@@ -14,9 +14,9 @@ from astra_chat.tools.task.folder import Task
 Hooks = Mapping[str, Sequence[EngineHook]]
 """Hooks by the name of their operator."""
 HEAD = '''\
-"""Written by `astra-chat package` from the engine.toml of each task. Called by the engine in the
-place of its own functions, with the original first. A function that torch.compile traces calls the
-original."""
+"""Written by `astra-chat package` from the engine.toml of each task. The engine calls these
+instead of its own functions, with the original first. A function that torch.compile traces calls
+the original."""
 
 import torch
 

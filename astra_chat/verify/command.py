@@ -90,9 +90,10 @@ def _verified(file: Path, measuring: Measuring | None, key: Path | None) -> Veri
 
     if is_bundle(file):
         return verify_bundle(read_bundle(file), measuring, _public_key(key) if key else None)
+    transcript = read(file)  # a file that is missing is said first
     if key is not None:
         raise BadInput(f"{file} is no bundle: only bundles are signed")
-    return verified(read(file), measuring)
+    return verified(transcript, measuring)
 
 
 def _public_key(path: Path) -> bytes:
