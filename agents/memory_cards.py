@@ -63,7 +63,7 @@ class MemoryCard(Value):
         """The card as one line of a prompt or of a list."""
         about = f"{self.technique}: {self.change}" if self.change else self.technique
         gain = "not timed" if self.found is None else f"{self.basis} {self.found:.2f}x"
-        if self.low is not None and self.high is not None:
+        if self.found and self.low and self.high:
             gain += f" ({self.low:.2f} to {self.high:.2f})"
         why = one_line(self.why)[:MOST_CHARACTERS]
         failed = f"failed: {why}; " if self.outcome == "failed" else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -17,6 +17,11 @@ WIDTH = 100
 
 class PlainConsole(Console):
     """A console on which text stays text; styles and live bars are rich's own."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Off a terminal no line is cut off."""
+        how.setdefault("crop", self.is_terminal)
+        super().print(*objects, **how)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -110,7 +110,7 @@ def test_without_a_repository_only_the_working_directory(
         ("stop_at = 101", "stop_at is a number from 0 to 100, not 101"),
         ("device = 3", "device is a text in quotes, not 3"),
         ("[models]\nx = 1", "models is a text in quotes"),
-        ("models =", "line 1"),
+        ("models =", "Invalid value"),
         ("rounds = 3\nmodels = 'openai:x,key_env=K'", "names no address and no key variable"),
         ("models = 'openai:x,coder.base_url=http://h/v1'", "names no address"),
         ("rounds = 3\nopenai_api_key = 'k'", "line 2: this is an API key"),
@@ -151,10 +151,12 @@ def test_the_command_line_wins(place: Place, astra: Command) -> None:
 def test_what_was_typed_leaves_no_place_for_some(place: Place, astra: Command) -> None:
     """The GPU to estimate for beside a real one, and all settings of a resumed run."""
     place.say('gpu = "h100"\napprover = "nobody.toml"\nmodels = "oracle"\n', place.user)
-    code, _, err = astra("check", "silu_and_mul", "missing.cu", "--device", "cuda:7")
-    assert code in (2, 3) and "--gpu" not in err
-    code, _, err = astra("run", "silu_and_mul", "--models", "scripted", "--device", "cuda:7")
-    assert "--gpu" not in err and ("nobody.toml" in err or "cuda" in err)
+    kernel = place.project / "kernel.cu"
+    kernel.write_text("// none\n")
+    code, _, err = astra("time", "silu_and_mul", kernel, "--device", "cuda:99")
+    assert code == 3 and "no CUDA device 99" in err
+    code, _, err = astra("run", "silu_and_mul", "--models", "scripted", "--device", "cuda:99")
+    assert code == 3 and "no CUDA device 99" in err
     transcript = "transcripts/none.jsonl"
     code, _, err = astra("run", "--resume", transcript)
     assert code == 2 and "none.jsonl" in err and "oracle" not in err

@@ -65,7 +65,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("", "schema: field required"),
         ("schema = 1\n[[card]]\ntechnique = 'x'", "card 1 outcome: field required"),
         ("schema = 1\nkard = 3", "kard: extra inputs"),
-        ("schema = ", "line 1"),
+        ("schema = ", "Invalid value"),
     ],
 )
 def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str, words: str) -> None:

@@ -20,7 +20,7 @@ from tests.chat_samples import KERNELS
 def test_unknown_models_are_refused_with_what_there_is(task: Task, spec: str) -> None:
     unknown = spec.removeprefix("scripted,coder=")
     with pytest.raises(
-        BadInput, match=f"no backend '{unknown}': backends are scripted, .*base_url=URL"
+        BadInput, match=f"no backend '{unknown}': (backends are|did you mean) scripted.*=URL"
     ):
         open_models(spec, task)
 
