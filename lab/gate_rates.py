@@ -25,7 +25,7 @@ from lab.commands import one_line_errors
 from lab.soak import upper_bound
 
 
-class Pair(Value):
+class GatePair(Value):
     """Two measurements of a kernel beside itself, and what the rule says of them."""
 
     task: str
@@ -57,12 +57,12 @@ def slowed(evaluation: Evaluation, loss: float) -> Evaluation:
     return evaluation.model_copy(update={"outcome": timed.model_copy(update=changed)})
 
 
-def pair(task: str, first: Evaluation, second: Evaluation, loss: float) -> Pair:
+def pair(task: str, first: Evaluation, second: Evaluation, loss: float) -> GatePair:
     """What the gate's rule says of two measurements, as they are and with a loss."""
     slow_first, slow_second = slowed(first, loss), slowed(second, loss)
     outcomes = [one.outcome for one in (first, second)]
     a, b = (one.ratio for one in outcomes if isinstance(one, Timed))
-    return Pair(
+    return GatePair(
         task=task,
         gpu=first.device.name,
         ratios=(a, b),
@@ -71,7 +71,7 @@ def pair(task: str, first: Evaluation, second: Evaluation, loss: float) -> Pair:
     )
 
 
-def pairs(name: str, device: str, loss: float, count: int) -> Iterator[Pair]:
+def pairs(name: str, device: str, loss: float, count: int) -> Iterator[GatePair]:
     """Pairs of one task. Raises BadInput on a device that measures nothing."""
     source = find_task(name).baseline + "\n// beside itself\n"
     for _ in range(count):
@@ -88,7 +88,7 @@ def _timed(judge: Judge, source: str, fresh: bool) -> Evaluation:
     return found
 
 
-def summary(found: Sequence[Pair]) -> Iterator[str]:
+def summary(found: Sequence[GatePair]) -> Iterator[str]:
     """Both rates, over all tasks."""
     for words, bad in (
         ("false alarms", sum(one.false_alarm for one in found)),
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--loss", type=float, default=0.03, help="share of the time that is lost")
     given = parser.parse_args()
     text = given.out.read_text() if given.out.exists() else ""
-    found = [Pair.model_validate_json(line) for line in text.splitlines()]
+    found = [GatePair.model_validate_json(line) for line in text.splitlines()]
     done = Counter(one.task for one in found)
     with given.out.open("a") as file:
         for name in given.tasks:

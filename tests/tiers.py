@@ -29,13 +29,15 @@ MOST = 1
 """Parameters of a test in the second tier."""
 LONGEST = (
     "tests/astra_chat/test_own_kernel.py",
-    "tests/astra_chat/test_demo.py",
-    "tests/astra_chat/optimize/test_optimize.py",
     "tests/astra_chat/test_run.py",
+    "tests/astra_chat/optimize/test_optimize.py",
     "tests/astra_chat/detached/test_ray.py",
     "tests/astra_chat/campaign/test_driver.py",
+    "tests/tools/check/test_checker.py",
+    "tests/attacks/test_attacks.py",
+    "tests/attacks/test_wrong_kernels.py",
+    "tests/tools/test_judge.py",
     "tests/astra_chat/cli/test_tune.py",
-    "tests/astra_chat/verify/test_measure.py",
     "tests/lab/test_judge_winners.py",
 )
 """Files that take longest in both tiers: they begin first, so that no process ends with one while

@@ -17,6 +17,7 @@ from astra_chat.options import JudgeOptions
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import TRANSCRIPTS, find_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.timing.regression import Loss, losses
@@ -55,7 +56,8 @@ def gate(
     BadInput, for an old kernel too that is not correct, and MissingDependency.
     """
     options["baseline"] = TIER
-    if options.get("device") == "virtual" and not options.get("seed"):
+    device = pick_device(options.get("device", "auto"), options.get("gpu"))
+    if device.kind == "virtual" and not options.get("seed"):
         options["seed"] = sha256_of(f"{old}\0{new}")[:32]
     with (
         _with_baseline(task, old) as folder,

@@ -67,7 +67,8 @@ def package(
         typer.Option(metavar="COMMAND", help="For --prove: the command that starts the engine."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0, metavar="S", help="Time limit of --prove in seconds; 0: no limit.")
+        float,
+        typer.Option(min=0, metavar="S", help="Time limit of --prove in s; 0: no limit."),
     ] = 0.0,
     check: Annotated[
         bool, typer.Option("--check", help="Say what a package hooks in the installed engine.")

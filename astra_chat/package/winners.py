@@ -30,12 +30,12 @@ class Winner:
     """A run's winner, with what GPUs say of it."""
 
     task: Task
-    """As the run recorded it: by this contract the kernel was judged."""
+    """The recorded one: by its contract the kernel was judged."""
     source: str
     summary: RunSummary
     best: Speed
     measured: Mapping[str, Timed]
-    """By the GPU's name."""
+    """What each GPU says, by its name."""
     confirmed: bool
     """Accepted on fresh seeds, in the run or by an evaluation after it."""
 

@@ -12,6 +12,7 @@ from astra_chat.agents.turn_order import AskHuman, next_step
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.tools.descriptions import describe, ratio_text, speed, verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.verdict import MIN_GAIN
 from astra_chat.tools.types import Basis, Timed
 from astra_chat.transcript.events import BROKEN_OFF, Deviation, Ended, EndReason
@@ -95,7 +96,7 @@ def refusal_text(attempt: Attempt) -> str:
     assert attempt.refused is not None
     timed = attempt.won.outcome if attempt.won else None
     figure = f", {speed(timed)} in the search" if isinstance(timed, Timed) else ""
-    why = describe(attempt.refused.outcome).rstrip(".")
+    why = one_line(describe(attempt.refused.outcome)).rstrip(".")
     return f"candidate {attempt.kernel.candidate}{figure}, was refused by its confirmation: {why}"
 
 

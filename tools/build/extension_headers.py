@@ -15,9 +15,7 @@ from importlib.resources import files
 FOLDER = "extension"
 """Folder of these headers, beside the source; searched after the project's own, and before
 the toolkit's, in front of which `cub/cub.cuh` stands."""
-FLAGS = (f"-I{FOLDER}", "-include=astra/launcher.h")
-"""What the launcher needs comes first: a macro of the user's file, such as N, changes nothing of
-it."""
+FLAGS = (f"-I{FOLDER}",)
 _TORCH = """
 torch: all.h extension.h library.h torch.h types.h python.h cuda.h script.h
 torch/csrc: Exceptions.h utils/pybind.h autograd/custom_function.h api/include/torch/types.h

@@ -31,8 +31,8 @@ MOST_CASES = (20, 48)
 """Cases that try sizes: of an evaluation, and to confirm a winner."""
 TOGETHER_US, FEW_US, SHORT_US, LONG_US = 3_000.0, 25_000.0, 60_000.0, 12_000_000.0
 """What a case takes the virtual GPU at most by the estimate of drawn_dims.py: one that tries
-several numbers; of a single number one with a few of all else, one with the least of all else, and
-one that is as long as that makes it."""
+several numbers; of a single number one with a few of all else, one with little of all else, and
+one that is as long as the least of all else makes it."""
 MOST_LONG, LONG_TOTAL_US = (4, 2), 3_000_000.0
 """Cases beyond the short ones that an evaluation has, and how many where those before took so
 long."""
@@ -163,15 +163,14 @@ class _Wishes:
             if not self._task.dims[name].allows(extent, kind.dtype):
                 continue
             kept = {**fixed, name: extent}
-            for others in (dims, one_more, least(self._task, kind)):
+            tried = (dims, FEW_US), (one_more, SHORT_US), (least(self._task, kind), most_us)
+            for others, others_us in tried:
                 found = legal_near(self._task, kind, {**others, **kept}, kept)
                 if found is None or any(found[n] != v for n, v in kept.items()):
                     continue
                 if not self._task.is_small(kind.case(found)):
                     continue
-                if estimated_us(self._task, kind, found) <= min(
-                    most_us, FEW_US if others is dims else most_us
-                ):
+                if estimated_us(self._task, kind, found) <= min(most_us, others_us):
                     self._extents[name].remove(extent)
                     return found
         return None

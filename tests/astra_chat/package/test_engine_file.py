@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from astra_chat.package.eligible import predicate
-from astra_chat.package.engine_file import forwarded, read_engine_file
+from astra_chat.package.engine_file import EngineFile, forwarded, read_engine_file
 from astra_chat.package.hooks import hooks_source
 from astra_chat.tools.task.folder import find_task, load_task, task_names
 from astra_vgpu.ground.errors import BadInput
+from tests.sources import ROOT
 
 TASKS = {name: find_task(name) for name in task_names()}
 HOOK = """\
@@ -80,3 +82,12 @@ def test_what_is_wrong_is_named(before: str, after: str, words: str, tmp_path: P
     with pytest.raises(BadInput, match="engine") as caught:
         read_engine_file(task)
     assert words in str(caught.value)
+
+
+def test_the_page_shows_a_file_that_is_read() -> None:
+    text = (ROOT / "docs" / "engine-toml.md").read_text()
+    block = text.partition("```toml\n")[2].partition("```")[0]
+    shown = EngineFile.model_validate(tomllib.loads(block))
+    own = read_engine_file(TASKS["rmsnorm"])
+    assert own and shown.upstream == own.upstream
+    assert shown.hooks[0].arguments == own.hooks[0].arguments

@@ -161,3 +161,45 @@ def test_check_says_what_is_hooked(
         (site / name).write_text(text.replace(before, after) if before else text)
     found = run(site, "-m", "astra_winners", "check", **environment)
     assert found.returncode == code and words in found.stdout, found.stderr[-2000:]
+
+
+CALLED = """
+import json, sys, torch
+import astra_winners.operators as operators
+import sglang.kernels.ops.activation.activation as activation
+from sglang.srt.plugins import load_plugins
+from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+operators.gpu = lambda: ("NVIDIA H200", "sm_90")
+operators.PACKAGED |= {"gpus": ["NVIDIA H200"], "ranks": 1}
+load_plugins()
+exec(sys.argv[1])
+activation.run("silu", torch.randn(2, 64), torch.zeros(2, 32))
+assert activation.CALLS == ["silu"]
+print(json.dumps([key[2] for key in operators.COUNTERS.totals()]))
+"""
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("", "out must be a CUDA tensor"),
+        ("operators.gpu = lambda: ('NVIDIA B200', 'sm_100')", "built for sm_90"),
+        ("operators.gpu = lambda: ('NVIDIA H20', 'sm_90')", "proved on NVIDIA H200"),
+        ("operators.ranks = lambda: 8", "8 share this model"),
+        (
+            "HookRegistry.register('sglang.kernels.ops.activation.activation"
+            "._run_activation_inplace', print, HookType.AROUND, source='other')",
+            "plugin other has a hook",
+        ),
+    ],
+)
+def test_the_original_runs_and_a_line_says_why(change: str, why: str, site: Path) -> None:
+    """Another GPU, more ranks, another plugin; and a call that is outside the contract."""
+    for name, text in ENGINE.items():
+        (site / name).write_text(text)
+    found = run(site, "-c", CALLED, change)
+    assert found.returncode == 0, found.stderr[-2000:]
+    (reason,) = json.loads(found.stdout.splitlines()[-1])
+    assert why in reason and (not change or f"original runs: {reason}" in found.stderr)

@@ -221,8 +221,11 @@ class Engines:
         return self._engine == "auto" and not asked.counters and name in (self._compiled or ())
 
     def _is_ready(self, asked: _Asked) -> bool:
-        """Whether C has the kernel, and the launch is large enough by what was run of it before."""
+        """Whether C has the kernel, and the launch is large enough by what was run of it before.
+        Kernels that may read unset registers begin on NumPy: C does not look at those."""
         launch = asked.launch
+        if asked.reference.twins:
+            return False
         each = self._each.get(_key(asked.module, launch), 0.0)
         large = launch.grid.count * launch.block.count * each >= C_READY_INSTRUCTIONS
         return large and self._is_compiled(asked)
