@@ -43,7 +43,7 @@ from lab.commands import one_line_errors
 
 TASKS, REPEATS, STRATEGY = 6, 3, "beam:2x2"
 EVALUATIONS = 13
-"""Of each run, the baseline's and the confirmation's included."""
+"""Number for each run, the baseline's and the confirmation's included."""
 REACHED = 0.95
 DRAWS = 10_000
 NOT_RUN = (None, "refused", "build_failed")
@@ -85,7 +85,7 @@ def evaluations_to(course: Course, known_best: float) -> int:
 def differences(
     courses: Sequence[Course], known: Mapping[str, float]
 ) -> dict[str, list[tuple[float, float]]]:
-    """By task, a pair for each repeat: what the memory saved in evaluations, and what it gained,
+    """Returns by task a pair for each repeat: what the memory saved in evaluations, and what it gained,
     both as log2."""
     by = {(one.task, one.repeat, one.memory): one for one in courses}
     found: dict[str, list[tuple[float, float]]] = {}

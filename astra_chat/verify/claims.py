@@ -103,7 +103,7 @@ def _text(value: object) -> str:
 
 
 def cut(text: str) -> str:
-    """As much of it as one claim has room for."""
+    """The part of it that one claim has room for."""
     return text if len(text) <= MOST else f"{text[:MOST]} ..."
 
 

@@ -230,7 +230,7 @@ def contract_name(name: str) -> str:
 
 
 def tensor_name(name: str) -> str:
-    """Of a pointer: out_ptr is out."""
+    """The name of a pointer without its suffix: out_ptr is out."""
     return re.sub(r"(?<=.)_ptr$", "", contract_name(name))
 
 
