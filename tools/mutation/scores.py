@@ -91,7 +91,8 @@ class CaseScores(Value):
             killed += f" {len(self.lived)} surviving ones"
         killed += fails
         if count := len(self.dropped) - len(refused):
-            killed += f"; {counted(count, 'case')} that detect{'s' * (count == 1)} none: discarded"
+            killed += "; " if refused else "; discarded: "
+            killed += f"{counted(count, 'case')} that detect{'s' * (count == 1)} none"
         if self.harmless:
             changing = counted(len(self.harmless), "bug that changes", "bugs that change")
             killed += f"; left out: {changing} no result"
