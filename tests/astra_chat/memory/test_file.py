@@ -110,7 +110,7 @@ def prompts_of_planners(task: Task, path: Path) -> list[str]:
 
 
 def test_a_planner_sees_cards_after_its_own_first_ideas(task: Task, tmp_path: Path) -> None:
-    """And the transcript holds them: the file may change, be lost, or be switched off."""
+    """The transcript holds them, too: the file may change, be lost, or be switched off."""
     with_cards = prompts_of_planners(task, run(task, tmp_path / "with", CARD, FAILED))
     assert len(with_cards) == 2 and "What other runs found" not in with_cards[0]
     section = with_cards[1].split("## What other runs found\n")[1].split("\n## ")[0]
