@@ -85,8 +85,8 @@ def evaluations_to(course: Course, known_best: float) -> int:
 def differences(
     courses: Sequence[Course], known: Mapping[str, float]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Returns for each task a pair for each repeat: what the memory saved in evaluations, and what
-    it gained, both as log2."""
+    """Returns by task a pair for each repeat: evaluations saved by the memory, and its gain,
+    both as log2."""
     by = {(one.task, one.repeat, one.memory): one for one in courses}
     found: dict[str, list[tuple[float, float]]] = {}
     for task, repeat, memory in by:

@@ -41,7 +41,7 @@ TOOLS = {"astra-chat": "-m astra_chat", "astra-vgpu": "-m astra_vgpu",
          "astra-vgpu-nvcc": "-m astra_vgpu nvcc", "python": ""}  # fmt: skip
 LATER = "left to another time"
 MOST_CHARACTERS = 400
-"""What is kept of a failed command's output."""
+"""Limit of what is kept of a failed command."""
 
 
 class Rule(Value):
@@ -65,7 +65,7 @@ class PageRules(Value):
     before: str = ""
     """Bash that is run first."""
     instead: dict[str, str] = Field(default_factory=dict)
-    """What replaces text that matches a regular expression."""
+    """Stand-ins, by regular expression."""
     rule: tuple[Rule, ...] = ()
 
 

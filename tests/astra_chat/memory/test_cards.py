@@ -16,7 +16,7 @@ MEASURED = ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl"
 
 
 def test_each_plan_on_the_way_to_the_winner_is_a_card() -> None:
-    """The recorded run on an H200 has three plans, each over its parent, one confirmed result."""
+    """Cards of the recorded run on an H200: three plans over their parents, one confirmed."""
     cards = cards_of(MEASURED)
     assert [card.outcome for card in cards] == ["kept"] * 3
     assert {(card.confirmed, card.basis, card.gpu) for card in cards} == {
