@@ -20,7 +20,7 @@ def table(summary: RunSummary) -> list[RenderableType]:
     name = summary.best.candidate if summary.best else ""
     baseline = baseline_name(summary.task, summary.options.tier)
     said = f"{where(timed.basis, summary.device)}, L2 cold, from {baseline}"
-    title = Text(f"{said}, best candidate {name}" if name else said, "bold")
+    title = Text(f"{said}, best {name}" if name else said, "bold")
     rows = FigureTable(box=None, pad_edge=False)
     rows.add_column("case", overflow="fold")
     for column in _columns(bool(name)):

@@ -27,7 +27,7 @@ from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, t
 MARKED = VECTOR.replace(
     "__global__", "constexpr int kThreads = 128;  // tune: 32 2048\n__global__", 1
 ).replace("(vectors + 127) / 128), 128,", "(vectors + kThreads - 1) / kThreads), kThreads,")
-TUNED = MARKED.replace("kThreads = 128", "kThreads = 32")
+TUNED = MARKED.replace("kThreads = 128;  // tune: 32 2048", "kThreads = 32;  // tune: 128 2048")
 
 
 class TunesToo(FixedJudge):

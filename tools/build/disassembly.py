@@ -1,5 +1,5 @@
 """nvdisasm's text of a build's machine code, made when it is first asked for: of a file with many
-templates it takes minutes, and only an audit reads it."""
+templates it takes minutes, and only an audit and an estimate read it."""
 
 from __future__ import annotations
 

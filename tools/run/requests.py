@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from astra_chat.tools.build.disassembly import machine_code_of
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
 from astra_chat.tools.entropy import Seed
@@ -133,6 +134,9 @@ class Requests:
     def virtual(self, batch: Batch, seed: Seed, scratch: Path) -> VirtualRequest:
         """Returns the request to run these calls on the virtual GPU."""
         build, calls = batch.build, self._calls(batch, seed, scratch)
+        estimated = batch.mode == "time"
+        if estimated:
+            machine_code_of(build)  # an estimate reads it beside the PTX
         engine: Engine = "c" if build.ptx in self.long_running else self.engine
         return VirtualRequest(
             task=self.task.folder,
@@ -140,7 +144,7 @@ class Requests:
             spec=self.device.spec,
             engine=engine,
             descending=self.descending,
-            counters=batch.mode == "time",
+            counters=estimated,
             compiled=self._compiled(engine, batch, calls),
             resources={r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources},
             seed=seed,

@@ -87,7 +87,7 @@ def test_it_is_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     found = evaluation(VECTOR, measured().model_copy(update={"cases": (case,)}))
     device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     lines = text([*baseline_turns(), Turn("executor", found)], device).splitlines()
-    assert lines[0].endswith(f"best candidate {candidate_id(VECTOR)}"), "its whole name"
+    assert lines[0].endswith(f"best {candidate_id(VECTOR)}"), "its whole name"
     (row,) = (line for line in lines if line.startswith("8192x18944 bfloat16 "))
     assert row.split()[2:] == ["12346", "12346", "2.00x", "1.90", "to", "10.25", "measured", "50"]
     assert len(row) <= 80

@@ -24,7 +24,7 @@ def test_a_case_that_kills_none_is_dropped_unless_nothing_can_be_said() -> None:
     assert (SCORES.lived, SCORES.new, SCORES.survivors) == (("b", "c"), ("b",), ("c",))
     assert SCORES.summary() == (
         "the task's own cases detect 1 of 3 seeded bugs of the baseline; the 3 proposed ones"
-        " detect 1 of the 2 surviving ones; 1 case that detects none: discarded"
+        " detect 1 of the 2 surviving ones; discarded: 1 case that detects none"
     )
 
 
