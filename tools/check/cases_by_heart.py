@@ -39,6 +39,9 @@ long."""
 ROUNDS, ROUND_BYTES = 4, 2**14
 """Times that a number is tried, as far as MOST_CASES reach; and least bytes of a call of the later
 times, whose other dims are drawn."""
+MOST_SERVED, TRIES_OF_SERVED = (6, 12), 4
+"""Cases that try a number of the dim that varies most beside the other extents of a check case: a
+number may do harm in a kernel that is launched for such extents only."""
 MOST_STRIDED_BYTES = 2**22
 """Largest buffer of an argument in which a stride is tried, in bytes."""
 FEW_ROWS, FEW_STEPS = 3, 4
@@ -60,7 +63,8 @@ def cases_by_heart(
         kind.case(dims).model_copy(update={"seed": 1 + rng.getrandbits(SEED_BITS)})
         for kind, dims in at_totals(task, known.sizes, rng)
     ]
-    found = (*sized, *totals, *planted_cases(task, known, rng))
+    served = _beside_served(task, known, rng, MOST_SERVED[confirming])
+    found = (*sized, *served, *totals, *planted_cases(task, known, rng))
     return tuple(case for case in found if task.is_small(case))
 
 
@@ -80,6 +84,26 @@ def _sized(task: Task, known: KnownNumbers, rng: random.Random, most: int) -> It
             return
         else:
             wishes = _Wishes(task, known, rng, wishes.round + 1)
+
+
+def _beside_served(
+    task: Task, known: KnownNumbers, rng: random.Random, most: int
+) -> Iterator[Case]:
+    """The first numbers as extents of the dim that varies most, each in one of the task's own check
+    cases."""
+    name = most_varied(task)
+    extents = _extents(task, name, known)
+    for extent in extents[:most]:
+        for case in rng.sample(task.check, min(len(task.check), TRIES_OF_SERVED)):
+            kind = Combination.of(case)
+            wanted = {**case.dims, name: extent}
+            if not task.dims[name].allows(extent, kind.dtype):
+                continue
+            fits = estimated_us(task, kind, wanted) <= SHORT_US and task.is_small(kind.case(wanted))
+            if fits and legal_near(task, kind, wanted, list(wanted)) == wanted:
+                seed = 1 + rng.getrandbits(SEED_BITS)
+                yield kind.case(wanted).model_copy(update={"seed": seed})
+                break
 
 
 def _few(task: Task, kind: Combination, rng: random.Random) -> Dims:
