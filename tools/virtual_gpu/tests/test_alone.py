@@ -56,10 +56,10 @@ def test_numpy_is_all_that_it_imports(tmp_path: Path) -> None:
 def test_the_five_minutes_of_its_page(tmp_path: Path) -> None:
     page = (ROOT / "README.md").read_text()
     (program,) = re.findall(r"```cuda\n(.*?)```", page, re.DOTALL)
-    (mended,) = re.findall(r"Mend it \(`(.*?)`\)", page)
+    (fixed,) = re.findall(r"Fix it \(`(.*?)`\)", page)
     broken, good = tmp_path / "broken.cu", tmp_path / "good.cu"
     broken.write_text(program)
-    good.write_text(program.replace("if (i < n)", mended))
+    good.write_text(program.replace("if (i < n)", fixed))
     run = ("-m", "astra_vgpu", "run")
     found = python(*run, str(broken), path=ROOT, folder=tmp_path)
     assert (found.returncode, found.stdout) == (1, "cudaErrorIllegalAddress\n")
