@@ -21,11 +21,10 @@ from astra_chat.campaign.index import Index, index_of, now, read_index, write_in
 from astra_chat.campaign.plan import plans_of, run_arguments, transcript_of
 from astra_chat.campaign.rows import CampaignRow, can_go_on, row_of
 from astra_chat.spending.budget import Budget
+from astra_chat.transcript.run_folder import LOG
 from astra_chat.transcript.under_way import locked_inodes
 from astra_vgpu.ground.errors import BadInput
 
-LOG = "run.log"
-"""File in a run's folder: what its processes print."""
 LOOK_S = 1.0
 ASK_AGAIN_S = 10.0
 """Seconds between two tries of a host or a cluster that failed; each try is a process."""

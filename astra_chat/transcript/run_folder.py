@@ -23,6 +23,8 @@ TORCH_OPERATOR = "torch_op.py"
 """In BEST_MODULE, beside the module itself."""
 PROGRESS = ".progress"
 """How far the judge is, in one line, while it works."""
+LOG = "run.log"
+"""What a run of a campaign prints; it is there before the transcript."""
 JOBS = "jobs"
 """A folder: evaluations that another machine judges (detached/jobs.py)."""
 
@@ -48,7 +50,8 @@ def require_room(folder: Path) -> None:
                 f"{folder / name} exists already and is not overwritten: name another folder"
             )
     others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    files = [name for name in others if name != TRANSCRIPT and _has_content(folder / name)]
+    ours = (TRANSCRIPT, LOG, PROGRESS)
+    files = [name for name in others if name not in ours and _has_content(folder / name)]
     if files and not (folder / TRANSCRIPT).exists():
         raise BadInput(f"{folder} holds other files, such as {files[0]}: name a new folder")
 
