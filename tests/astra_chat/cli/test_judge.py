@@ -103,7 +103,7 @@ def test_a_task_is_checked(
 @pytest.mark.second_tier
 def test_tasks_are_listed(command: Command) -> None:
     code, out, _ = command("tasks")
-    assert code == 0 and "silu_and_mul: " in out and "baseline" not in out
+    assert code == 0 and "silu_and_mul\t" in out and "baseline" not in out
     assert command("tasks", "list") == (0, out, "")
     code, out, _ = command("tasks", "list", "--json")
     document = json.loads(out)

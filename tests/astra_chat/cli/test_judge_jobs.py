@@ -100,7 +100,7 @@ def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path
     there.mkdir()
     assert command("run", task_folder, *options, "--quiet", "--out", runs / "a")[0] == 4
     code, text = command("judge", "pack", runs, "-o", file)
-    assert (code, text) == (0, f"{file}: 1 open jobs, 0 results, 0 refusals\n")
+    assert (code, text) == (0, f"{file}: 1 open job, 0 results, 0 refusals\n")
     code, said = command("judge", "unpack", file, there, "--json")
     assert code == 0 and json.loads(said) == {
         "schema": "astra-chat/carried/1",
@@ -112,7 +112,7 @@ def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path
     }
     assert work(there)[0] == 0
     code, text = command("judge", "pack", there, "-o", file)
-    assert (code, text) == (0, f"{file}: 0 open jobs, 1 results, 0 refusals\n")
+    assert (code, text) == (0, f"{file}: 0 open jobs, 1 result, 0 refusals\n")
     assert "left out: result of job" in command("judge", "unpack", file, tmp_path / "doubled")[1]
     assert command("judge", "unpack", file, runs) == (0, text)
     code, text = command("advance", runs)

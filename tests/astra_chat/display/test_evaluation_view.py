@@ -43,9 +43,10 @@ def measured(**more: Any) -> MeasuredTime:
     )
 
 
-def shown(renderable: RenderableType, width: int = 120) -> str:
+def shown(renderable: RenderableType, width: int = 120, *, terminal: bool = False) -> str:
     out = console(io.StringIO())
     out.width = width
+    out._force_terminal = terminal
     out.print(renderable)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
@@ -150,7 +151,7 @@ def test_the_table_of_cases_is_whole_at_80_columns(basis: str) -> None:
     }
     cases = (first.model_copy(update=large),)
     found = evaluation(VECTOR, outcome.model_copy(update={"cases": cases}))
-    lines = shown(case_table(found), width=80).splitlines()
+    lines = shown(case_table(found), width=80, terminal=True).splitlines()
     row = next(line for line in lines if line.startswith("8192x14336 bfloat16"))
     for figure in ("12345.67  ", "0.91", "to 1.12", f"{first.ratio:.2f}x"):
         assert figure in row, figure

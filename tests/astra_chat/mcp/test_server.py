@@ -136,7 +136,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
         "a run makes it with --models mailbox:",
     ),
     ("transcript", {"path": "/etc/hostname"}, "not a transcript"),
-    ("runs", {"folder": "/no/such/folder"}, "is not a folder: name one that holds runs"),
+    ("runs", {"folder": "/no/such/folder"}, "is not a folder: name a folder of runs"),
 ]
 
 
