@@ -141,7 +141,8 @@ def _binding(raw: dict[str, Any]) -> list[str | None]:
     where it says so."""
     table = raw.get("binding", {})
     tensors = {arg["name"] for arg in raw.get("args", [])}
-    return [name for name in (*table.get("args", ()), *table.get("returns", ())) if name in tensors]
+    given = (*table.get("args", ()), *table.get("returns", ()))
+    return [name for name in given if isinstance(name, str) and name in tensors]
 
 
 def _with_cases(
