@@ -138,8 +138,10 @@ def _with_dims(text: str, raw: dict[str, Any], found: FittedCalls) -> str:
 
 def _binding(raw: dict[str, Any]) -> list[str | None]:
     """Which tensor of the contract the task's launcher passes for each tensor of the operator,
-    where it says so."""
+    where it says so: a function that returns nothing may be called in another order."""
     table = raw.get("binding", {})
+    if "operator" not in table and not table.get("returns"):
+        return []
     tensors = {arg["name"] for arg in raw.get("args", [])}
     given = (*table.get("args", ()), *table.get("returns", ()))
     return [name for name in given if isinstance(name, str) and name in tensors]
