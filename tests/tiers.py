@@ -5,8 +5,8 @@ parameters one of them, which depends on the test's name, so that all kinds of p
 The second tier has the rest, what needs a GPU, and what is marked `second_tier`: what takes longer,
 such as searches, fits and kills at full count. Of one test's parameters it has at most MOST, or as
 many as its mark `sampled(n)` says, evenly spread, of those for a GPU as many again; what is marked
-`in_full` is in neither. For all of them run pytest without `--tier`, which runs whatever is
-selected.
+`in_full` is in neither, nor are the long tests of tasks other than JUDGED_TASKS. For all of them
+run pytest without `--tier`, which runs whatever is selected.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ SAMPLED = "sampled"
 IN_FULL = "in_full"
 MOST = 1
 """Parameters of a test in the second tier."""
+TASKS = ROOT / "tests/sglang_kernels"
+JUDGED_TASKS = ("merge_state_v2", "per_token_group_quant_fp8", "silu_and_mul")
+"""Tasks whose honest and faulty kernels the second tier judges; without `--tier` all are."""
 LONGEST = (
     "tests/astra_chat/test_own_kernel.py",
     "tests/astra_chat/test_run.py",
@@ -71,12 +74,18 @@ def by_machine(own: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pyte
     return [item for item in own if item not in gpu], gpu
 
 
+def is_of_another_task(item: pytest.Item) -> bool:
+    """Whether it judges kernels of a task that is not among JUDGED_TASKS."""
+    judges = item.path.parent == TASKS and item.get_closest_marker(MARK)
+    return bool(judges) and item.path.stem.removeprefix("test_") not in JUDGED_TASKS
+
+
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Items of the first tier and of the second, each in their order."""
     first: set[pytest.Item] = set()
     left_out: set[pytest.Item] = set()
     for own in by_function(items):
-        if own[0].get_closest_marker(IN_FULL):
+        if own[0].get_closest_marker(IN_FULL) or is_of_another_task(own[0]):
             left_out |= set(own)
             continue
         short = [item for item in own if not any(map(item.get_closest_marker, (MARK, "gpu")))]
