@@ -48,7 +48,10 @@ def package(
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="The new folder.")
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(metavar="SM", help="GPU to build for: sm_90; default: the runs'.")
+        str | None,
+        typer.Option(
+            metavar="SM", help="Architecture to build for, as nvcc names it; default: the runs'."
+        ),
     ] = None,
     proof: Annotated[
         list[Path] | None,
