@@ -200,7 +200,7 @@ class Evaluating:
             extra_cases,
             timed_cases,
             confirming=confirming,
-            before=lambda: self._tell_early(built, weighted[heaviest(weighted)][0]),
+            before=lambda: self._tell_early(built, weighted[heaviest(weighted)][0], confirming),
         )
         if not isinstance(correct, Correct):
             return correct
@@ -274,11 +274,11 @@ class Evaluating:
             )
         return outcome
 
-    def _tell_early(self, built: Build, case: Case) -> None:
+    def _tell_early(self, built: Build, case: Case, confirming: bool) -> None:
         """Reports an estimate on one case while the check, which takes much longer, is still to
-        come. Nothing is decided by it, and no real GPU is held for it."""
+        come. Nothing is decided by it, no real GPU is held for it, and of a winner it is known."""
         bench = self.bench
-        if bench.device.kind == "cuda" or self.source == bench.builder.baseline:
+        if confirming or bench.device.kind == "cuda" or self.source == bench.builder.baseline:
             return
         bench.tell("time", 0, 1, f"a first estimate on {case.label}")
         runner = bench.runner.seeded(self.steps.seed.of("time"))

@@ -15,13 +15,26 @@ from astra_vgpu.ground.toolkit import find_tool
 
 FILE = "kernel.sass"
 TIMEOUT_S = 1200.0
+_FAILED = set[Path]()
+"""Builds on which it failed in this process: each estimate asks, and a limit is long."""
 
 
-def machine_code_of(build: Build) -> Path | None:
-    """The file with the text, in the build's folder; None where nvdisasm fails on the cubin."""
+def machine_code_of(build: Build, stop: Stop | None = None) -> Path | None:
+    """The file with the text, in the build's folder; None where nvdisasm fails on the cubin. Raises
+    Cancelled."""
     kept = build.folder / FILE
     if kept.is_file():
         return kept
+    if build.folder in _FAILED:
+        return None
+    if _written(build, kept, stop or Stop()):
+        return kept
+    _FAILED.add(build.folder)
+    return None
+
+
+def _written(build: Build, kept: Path, stop: Stop) -> bool:
+    """Whether nvdisasm wrote the text."""
     command = [str(find_tool("nvdisasm")), *OPTIONS, build.cubin.name]
     with tempfile.TemporaryDirectory(prefix=".disassembly-", dir=build.folder.parent) as scratch:
         place = Path(scratch)
@@ -32,11 +45,11 @@ def machine_code_of(build: Build) -> Path | None:
                 timeout_s=TIMEOUT_S,
                 sandbox=compiler_sandbox(place, ()),
                 cwd=place,
-                stop=Stop(),
+                stop=stop,
             )
         except (StepTimeout, StepMemory):
-            return None
+            return False
         if done.returncode != 0:
-            return None
+            return False
         (place / FILE).rename(kept)
-    return kept
+    return True

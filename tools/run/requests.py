@@ -136,7 +136,7 @@ class Requests:
         build, calls = batch.build, self._calls(batch, seed, scratch)
         estimated = batch.mode == "time"
         if estimated:
-            machine_code_of(build)  # an estimate reads it beside the PTX
+            machine_code_of(build, self.stop)  # an estimate reads it beside the PTX
         engine: Engine = "c" if build.ptx in self.long_running else self.engine
         return VirtualRequest(
             task=self.task.folder,

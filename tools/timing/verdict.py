@@ -102,10 +102,10 @@ def early_ratio(
     """Returns the estimated ratio on one case before anything is checked; None where the virtual
     GPU does not run it: the check will say why."""
     first = _baseline_estimates(runner, baseline, [oracle_case])
-    (run,) = runner.run(candidate, [oracle_case], "time", baseline)
-    if not isinstance(first, list) or not isinstance(run, CaseRun):
+    if not isinstance(first, list):
         return None
-    return ratio_interval(first[0], run.report.estimated)[1]
+    (run,) = runner.run(candidate, [oracle_case], "time", baseline)
+    return ratio_interval(first[0], run.report.estimated)[1] if isinstance(run, CaseRun) else None
 
 
 def _largest_first(runner: Runner, oracle_cases: Sequence[OracleCase]) -> list[int]:
