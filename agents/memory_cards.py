@@ -13,6 +13,7 @@ from pydantic import Field
 
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Basis, Value
+from astra_chat.tools.wording import counted
 
 MOST_SHOWN, MOST_FAILED = 6, 2
 MOST_CHARACTERS = 300
@@ -68,7 +69,7 @@ class MemoryCard(Value):
         why = one_line(self.why)[:MOST_CHARACTERS]
         failed = f"failed: {why}; " if self.outcome == "failed" else ""
         times = len(self.runs) - 1
-        again = f", reproduced {times} time{'s' * (times > 1)}" if times else ""
+        again = f", reproduced {counted(times, 'time')}" if times else ""
         return (
             f"{one_line(about)[:MOST_CHARACTERS]} [{failed}over its parent {gain}, predicted"
             f" {self.predicted:.2f}x; {one_line(self.task)}, {self.task_class}, limited by"

@@ -14,12 +14,12 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
 from astra_chat.options import Declared, settable
 from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.wording import nearest
 from astra_vgpu.ground.errors import BadInput, reading
 
 FILE = "astra.toml"
@@ -158,8 +158,8 @@ def _what(one: Declared) -> str:
 
 
 def _unknown(name: str) -> str:
-    near = get_close_matches(name.replace("-", "_"), settable(), 1)
-    hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(settable())}"
+    near = nearest(name.replace("-", "_"), settable())
+    hint = f"did you mean {near}?" if near else f"there is {', '.join(settable())}"
     return f"there is no setting '{name}'; {hint}"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
@@ -33,8 +33,6 @@ from lab.commands import print_document
 from lab.estimates import Estimates
 from lab.paper_method import PaperMethod
 from lab.result_tables import Published
-
-EVALUATION_SCHEMA = "astra-chat/evaluation/1"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,9 @@ from astra_chat.tools.types import (
     Value,
 )
 
+EVALUATION_SCHEMA = "astra-chat/evaluation/1"
+"""Schema of the document that `--json` prints of an evaluation or a profile."""
+
 
 class GpuUse(Value):
     """A step's use of a real GPU. What NVML says is of the whole GPU, others' share included."""

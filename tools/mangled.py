@@ -19,19 +19,30 @@ _LITERAL, _NUMBER = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
 def kernel_name(mangled: str) -> str:
     """A function's own name, without scopes, template arguments and parameters: "silu" of
     _ZN4mine4siluI6__halfEEvPKT_; the name itself where it is not mangled."""
+    return (_scoped(mangled) or [mangled])[-1]
+
+
+def scoped_name(mangled: str) -> str:
+    """A function's name with its scopes: "mine::silu"; "" where it is not mangled."""
+    return "::".join(_scoped(mangled))
+
+
+def _scoped(mangled: str) -> list[str]:
+    """Scopes and name; nothing where no compiler made it."""
     start = _SCOPE.match(mangled)
     if start is None:
-        return mangled
-    at, name, nested = start.end(), mangled, mangled.startswith("_ZN")
+        return []
+    at, found, nested = start.end(), list[str](), mangled.startswith("_ZN")
     while length := _LENGTH.match(mangled, at):
         end = length.end() + int(length[1][:MAX_DIGITS])
         word = mangled[length.end() : end]
         if end > len(mangled) or not word.isidentifier():
-            return mangled
-        name, at = word, end
+            return []
+        found.append(word)
+        at = end
         if not nested:
             break
-    return name
+    return found
 
 
 def last_identifier(name: str) -> str:

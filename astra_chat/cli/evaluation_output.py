@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from astra_chat.tools.task.folder import Task
     from astra_chat.tools.types import Profile, Value
 
-SCHEMA = "astra-chat/evaluation/1"
-
 
 def show_evaluation(
     evaluation: Evaluation,
@@ -87,7 +85,11 @@ def _print_line(evaluation: Evaluation) -> None:
 
 
 def _print_json(name: str, value: Value) -> None:
-    json.dump({"schema": SCHEMA, name: value.model_dump(mode="json")}, sys.stdout, indent=2)
+    from astra_chat.tools.evaluation import EVALUATION_SCHEMA
+
+    json.dump(
+        {"schema": EVALUATION_SCHEMA, name: value.model_dump(mode="json")}, sys.stdout, indent=2
+    )
     print()
 
 

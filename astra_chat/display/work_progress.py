@@ -32,7 +32,7 @@ class _Lines:
         now = time.monotonic()
         if now - self.last >= EVERY_S:
             self.last = now
-            note(f"{report.step} {report.done}/{report.total}: {report.text}")
+            note(report.line)
 
 
 @contextmanager

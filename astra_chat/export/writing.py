@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.tools.system.whole_file import write_whole
@@ -23,16 +25,28 @@ def write(out: Path, content: bytes) -> None:
 
 def write_folder(out: Path, files: dict[str, bytes]) -> None:
     """A new folder with these files, by their path in it. Raises BadInput."""
-    _require_new(out)
-    scratch = out.with_name(f".{out.name}.part")
-    try:
+    with new_folder(out) as scratch:
         for name, content in files.items():
             path = scratch / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A scratch folder that becomes `out` if all goes well. Raises BadInput where `out` is there
+    already or cannot be written."""
+    _require_new(out)
+    scratch = out.absolute().with_name(f".{out.name}.part")
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        yield scratch
         scratch.replace(out)
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _require_new(out: Path) -> None:

@@ -4,7 +4,6 @@ KINDS."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from astra_chat.models.mailbox import MailboxModels
@@ -16,6 +15,7 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import LIVE, ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
+from astra_chat.tools.wording import nearest
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
@@ -147,8 +147,8 @@ def _parts(spec: str, task: Task) -> dict[Role, Models]:
     for one in roles.values():
         if one.kind not in KINDS:
             there = [*KINDS, "record", "auto", "replay"]
-            near = get_close_matches(one.kind, there, 1)
-            mean = f"did you mean {near[0]}?" if near else f"backends are {', '.join(there)}"
+            near = nearest(one.kind, there)
+            mean = f"did you mean {near}?" if near else f"backends are {', '.join(there)}"
             raise BadInput(
                 f"--models: no backend '{one}': {mean}; a model of any other server that speaks"
                 " OpenAI's protocol is openai:MODEL,base_url=URL"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from astra_chat.models.providers import PROVIDERS, Provider, Replies
 from astra_chat.models.spec import ModelSpec, Role
 from astra_chat.spending.prices import Price, price_of
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import nearest
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
 NO_KEY = "EMPTY"
@@ -163,8 +163,8 @@ def _words(error: ValidationError) -> str:
 
 def _no_option(name: str) -> str:
     options = [o for o in OpenAIOptions.model_fields if o not in ("model", "provider")]
-    near = get_close_matches(name, options, 1)
-    what = f"did you mean {near[0]}?" if near else f"there is {', '.join(options)}"
+    near = nearest(name, options)
+    what = f"did you mean {near}?" if near else f"there is {', '.join(options)}"
     return f"there is no option '{name}'; {what}"
 
 

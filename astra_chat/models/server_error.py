@@ -70,7 +70,7 @@ class ServerError:
     @property
     def kind(self) -> Kind:
         """What the error means, whoever says it."""
-        if self.status in (402,) or self._has(NO_QUOTA, NO_CREDIT):
+        if self.status == 402 or self._has(NO_QUOTA, NO_CREDIT):
             return "quota"
         if self.moderated or (self.status == 400 and self._has(WITHHELD)):
             return "flagged"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
+    from astra_chat.package.engine_file import Engine
     from astra_chat.package.winners import Winner
 
 
@@ -122,29 +123,28 @@ def _package(
     plugin = target in (Target.SGLANG, Target.VLLM)
     if (prove or proofs or engine_command) and not plugin:
         raise BadInput(f"--prove, --proof and --engine-command are not for {target.value}")
+    engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
         found = winners(runs, stack)
-        for one in found if not plugin else ():
-            print(f"{one.task.name}: {one.words}")
+        if prove is not None:
+            if not write_proof(found, engine, arch, engine_command, prove, timeout_s):
+                raise typer.Exit(CHECK_FAILED)
+            return
+        assert out is not None, "asked for before"
         if plugin:
-            engine: Literal["sglang", "vllm"] = "sglang" if target is Target.SGLANG else "vllm"
-            if prove is not None:
-                if not write_proof(found, engine, arch, engine_command, prove, timeout_s):
-                    raise typer.Exit(CHECK_FAILED)
-                return
-            assert out is not None
             proved_plugin(found, engine, proofs, out)
         else:
-            assert out is not None
+            for one in found:
+                print(f"{one.task.name}: {one.words}")
             _files(found, target, out, arch)
     print(f"wrote {out}")
-    if not plugin:
-        return
-    note(f"install it: pip install {out}/dist/*.whl")
+    if plugin:
+        note(f"install it: pip install {out}/dist/*.whl")
 
 
 def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> None:
-    from astra_chat.package.folder import new_folder, write_files
+    from astra_chat.export.writing import new_folder
+    from astra_chat.package.folder import write_files
 
     with new_folder(out) as folder:
         if target is Target.FILES:

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 from astra_chat.tools.build.tvm_ffi_binding import parameter_names
 from astra_chat.tools.task.folder import ENGINE_FILE, Task
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
 
 Engine = Literal["sglang", "vllm"]
@@ -179,5 +180,4 @@ def _require_known(text: str, known: set[str]) -> None:
 def _problems(error: ValidationError) -> Iterator[str]:
     for one in error.errors(include_url=False):
         where = ".".join(map(str, one["loc"]))
-        message = one["msg"].removeprefix("Value error, ")
-        yield f"{where}: {message}" if where else message
+        yield f"{where}: {invalid(one)}" if where else invalid(one)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Timed, sha256_of
 from astra_chat.transcript.run_folder import module_file
 from astra_chat.version import __version__
-from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 NAME, MODULE = "astra-winners", "astra_winners"
 INSIDE = Path(__file__).resolve().parent / "inside" / MODULE
@@ -45,24 +44,6 @@ class Contents:
     """Processes that shared a model in the proof; 0: before a proof."""
     versions: Sequence[str] = ()
     """Versions of the engine in which it was proved; empty: before a proof."""
-
-
-@contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
-    """A scratch folder that becomes `out` if all goes well. Raises BadInput where `out` is there
-    already or cannot be written."""
-    if out.exists():
-        raise BadInput(f"{out} exists already and is not overwritten: name another with -o")
-    scratch = out.absolute().with_name(f".{out.name}.part")
-    try:
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        yield scratch
-        scratch.replace(out)
-    except OSError as error:
-        raise BadInput(f"cannot write {out}: {error.strerror}") from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write_files(winners: Sequence[Winner], arch: str, out: Path) -> None:

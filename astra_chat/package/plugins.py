@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.display.notes import note
+from astra_chat.export.writing import new_folder
 from astra_chat.package.engine_file import Engine, EngineHook, read_engine_file, require_arguments
-from astra_chat.package.folder import Contents, new_folder, write_plugin
+from astra_chat.package.folder import Contents, write_plugin
 from astra_chat.package.proof import NotProved, Proof, prove, read_proof
 from astra_chat.package.winners import Winner, without
 from astra_chat.tools.task.folder import ENGINE_FILE, find_task, task_names

@@ -24,6 +24,7 @@ from astra_chat.package.engine_file import Engine
 from astra_chat.package.folder import Contents, winners_document, write_plugin
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
+from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import AstraError, BadInput
 
 SCHEMA = "astra-chat/engine-proof/1"
@@ -82,7 +83,7 @@ def read_proof(path: Path) -> Proof:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise BadInput(f"{path} is no proof: {where}: {first['msg']}") from None
+        raise BadInput(f"{path} is no proof: {where}: {invalid(first)}") from None
 
 
 def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: float) -> Proof:

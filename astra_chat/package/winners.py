@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.display.notes import note
-from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Timed, candidate_id
@@ -21,8 +21,6 @@ from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.summary import RunSummary, Speed, fastest, summarize
 from astra_chat.transcript.turns import texts
 from astra_vgpu.ground.errors import BadInput
-
-EVALUATION_SCHEMA = "astra-chat/evaluation/1"
 
 
 @dataclass(frozen=True)

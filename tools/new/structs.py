@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from astra_chat.tools.new.source import Parameter, Piece, closing, code, pieces, spaced
+from astra_chat.tools.new.source import (
+    Parameter,
+    Piece,
+    closing,
+    code,
+    pieces,
+    spaced,
+    split,
+)
 
 _NO_FIELDS = frozenset("static using typedef enum struct class friend template union".split())
 _ALIAS = re.compile(r"\busing (\w+) = ([\w: ]+?) ;")
@@ -77,7 +85,7 @@ def _declared(words: Sequence[Piece]) -> Iterator[Parameter]:
     if not texts or texts[0] in _NO_FIELDS or {"(", "[", "operator"} & {*texts}:
         return
     kind: list[str] = []
-    for part in _parts(texts):
+    for part in ([p.text for p in some] for some in split(words)):
         end = next((i for i, text in enumerate(part) if text in ("=", "{")), len(part))
         default = "".join(part[end + 1 :]).rstrip("}")
         if end == 0 or (not kind and end < 2):
@@ -85,16 +93,3 @@ def _declared(words: Sequence[Piece]) -> Iterator[Parameter]:
         kind = kind or [text for text in part[: end - 1] if text != "*"]
         stars = ["*"] * part[:end].count("*")
         yield Parameter(spaced([*kind, *stars]), part[end - 1], default, words[0].token.line)
-
-
-def _parts(texts: Sequence[str]) -> Iterator[list[str]]:
-    part: list[str] = []
-    deep = 0
-    for text in texts:
-        deep += (text in "<({[") - (text in ">)}]")
-        if text == "," and deep == 0:
-            yield part
-            part = []
-        else:
-            part.append(text)
-    yield part

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
+from astra_chat.tools.mangled import scoped_name
 from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
@@ -39,8 +40,6 @@ UNCALLED = "-DASTRA_UNCALLED_LIBRARY"
 _MISSING = "is not implemented: "
 MOST_CASES = 12
 _DECIDED = ("is left out", "build_timeout_s")
-_MANGLED = re.compile(r"_ZN?K?(?=\d)")
-"""Begins the name of a function of C++ outside of std."""
 _NUMBER = re.compile(r"\d+")
 MOST_LINES = 12
 PATIENCE_S = 1200
@@ -268,15 +267,8 @@ def _elsewhere(made: Build) -> str:
     """Names of functions that the file calls and neither defines nor finds in a library."""
     symbols = Elf.read(made.object).symbols
     undefined = sorted({symbol.name for symbol in symbols if not symbol.section})
-    names: list[str] = []
-    for name in undefined:
-        left, parts = _MANGLED.match(name), list[str]()
-        at = left.end() if left else 0
-        while at and (count := re.match(r"\d+", name[at:])):
-            start = at + count.end()
-            at = start + int(count[0])
-            parts.append(name[start:at])
-        names += ["::".join(parts)] if parts and not parts[0].startswith("__") else []
+    scoped = map(scoped_name, undefined)
+    names = [name for name in scoped if name and not name.startswith("__")]
     if not names:
         return ""
     return (

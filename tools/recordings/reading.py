@@ -11,7 +11,6 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from astra_chat.tools.system.regular_file import open_regular
 from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT
+from astra_chat.tools.wording import nearest
 from astra_vgpu.ground.errors import BadInput
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def _no_member(archive: Path, name: str) -> BadInput:
     if name in ("", "."):
         first = archive / min(names_in(archive), default="NAME")
         return BadInput(f"{archive} is an archive: name a member, as in {first}")
-    near = get_close_matches(name, names_in(archive), n=1, cutoff=0.5)
-    hint = f"; did you mean {archive / near[0]}?" if near else ""
+    near = nearest(name, names_in(archive))
+    hint = f"; did you mean {archive / near}?" if near else ""
     return BadInput(f"{archive} holds no {name}{hint}")
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Profile, SourceLine
+from astra_chat.tools.wording import counted
 
 MOST_LINES = 12
 """Costliest lines that are shown, in the order of the source; all others by region."""
@@ -65,8 +66,7 @@ def _region(region: Sequence[Place], tables: Sequence[Lines]) -> tuple[str, list
     cells = [f"{cycles:.0f}" if t else "-" for cycles, t in zip(sums, tables, strict=True)]
     first, last = (_in_order(region[at])[0] for at in (0, -1))
     where = f"line {first}" if first == last else f"lines {first} to {last}"
-    few = f"{len(region)} other line{'s' * (len(region) > 1)}"
-    return f"chain_cycles of {few} in {where}", cells
+    return f"chain_cycles of {counted(len(region), 'other line')} in {where}", cells
 
 
 def _place(line: SourceLine) -> Place:
