@@ -415,6 +415,13 @@ def build(source: str) -> BuildReport:
     return FixedJudge().build(source)
 
 
+def on_case(timed: Timed, case: Case) -> Timed:
+    """The timing as one of this case: of a task with other dims."""
+    profile = timed.profile.model_copy(update={"case": case})
+    cases = tuple(one.model_copy(update={"case": case}) for one in timed.cases)
+    return timed.model_copy(update={"cases": cases, "profile": profile})
+
+
 def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
     """User, tester and the baseline's evaluation: how every chat begins."""
     return [

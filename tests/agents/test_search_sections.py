@@ -24,6 +24,7 @@ from tests.chat_samples import (
     baseline_turns,
     build,
     evaluation,
+    on_case,
     plan,
     run_request,
     timed,
@@ -132,8 +133,9 @@ def test_a_tester_whose_cases_are_not_scored_is_not_told_of_scores(context: Chat
 
 def test_what_accept_accepts_is_shown_where_results_are_judged_by_it(context: ChatContext) -> None:
     routed = replace(context, task=find_task("topk_softmax"))
+    begun = baseline_turns(on_case(timed(1.0, "tie"), routed.task.demo[0][0]))
     for role in ("planner", "coder"):
-        text = prompt_of(role, routed, [*baseline_turns(), Turn("planner", plan())])  # type: ignore[arg-type]
+        text = prompt_of(role, routed, [*begun, Turn("planner", plan())])  # type: ignore[arg-type]
         assert "## What `accept` accepts" in text and "def accept(" in text
     assert "def accept(" not in prompt_of("planner", context, baseline_turns())
 

@@ -17,7 +17,7 @@ def prices_text(task: Task, timed: Timed, device: Device) -> str:
     gpu = SPECS.get(device.spec)
     if gpu is None:
         return ""
-    numbered = [n for n in enumerate(timed.cases, 1) if n[1].case.dims.keys() == task.dims.keys()]
+    numbered = list(enumerate(timed.cases, 1))
     heaviest = sorted(numbered, key=lambda one: -one[1].weight)[:MOST_CASES]
     lines = _prices(gpu)
     lines += [_needs(task, number, time, gpu) for number, time in sorted(heaviest)]

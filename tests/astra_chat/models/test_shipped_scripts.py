@@ -20,18 +20,20 @@ from astra_chat.tools.types import (
     Case,
     Crashed,
     Outcome,
+    Timed,
 )
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
-from tests.chat_samples import CASE, DEVICE, FixedJudge, run_options, timed
+from tests.chat_samples import CASE, DEVICE, FixedJudge, on_case, run_options, timed
 
 
 class AsScripted(FixedJudge):
     """Each accepted kernel is faster than the one before it. No confirmation holds, so nothing is
     exported, which would take a compiler seconds."""
 
-    def __init__(self, expected: dict[str, str]) -> None:
+    def __init__(self, expected: dict[str, str], case: Case) -> None:
+        self._case = case
         accepted = [source for source, word in expected.items() if word == "accepted"]
         outcomes: dict[str, Outcome] = {
             source: Crashed(case=CASE, message=word) for source, word in expected.items()
@@ -44,7 +46,10 @@ class AsScripted(FixedJudge):
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
     ) -> Evaluation:
         found = super().evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
-        return found.model_copy(update={"outcome": timed(1.0, "tie")}) if fresh_seeds else found
+        outcome = timed(1.0, "tie") if fresh_seeds else found.outcome
+        if isinstance(outcome, Timed):
+            outcome = on_case(outcome, self._case)
+        return found.model_copy(update={"outcome": outcome})
 
 
 SLOW = ("tie", "slower")
@@ -56,7 +61,7 @@ def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_pat
     task = find_task(name)
     script = load_script(task)
     expected = {script.sources[k.name]: k.expects.on(basis) for k in script.kernels()}
-    judge = AsScripted({baseline_source(task, "sglang"): "tie", **expected})
+    judge = AsScripted({baseline_source(task, "sglang"): "tie", **expected}, task.demo[0][0])
     request = Request(
         task=task,
         device=DEVICE,
