@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/*.md", "transcripts/README.md", "tools/virtual_gpu/README.md",
-         "tools/virtual_gpu/docs/*.md", "docs/research/*.md")  # fmt: skip
+PAGES = (
+    "README.md",
+    "docs/*.md",
+    "transcripts/README.md",
+    "tools/virtual_gpu/README.md",
+    "tools/virtual_gpu/docs/*.md",
+    "docs/research/*.md",
+)
 PROGRAM = re.compile(
     r"(?:[A-Z_]+=(?:\"[^\"]*\"|\S+) )*(?:taskset \S+ \S+ )?(?:\./|\.venv/bin/)?"
     r"(?:astra-chat|astra-vgpu(?:-nvcc)?|python|make|cmake|git|pip|ray|export|pytest|build/app) "

@@ -37,8 +37,12 @@ from lab.doc_commands import ROOT, DocCommand, commands, pages
 RULES = Path(__file__).with_suffix(".toml")
 LIMIT_S = 180
 """Seconds that a command may take; longer ones are left to another time."""
-TOOLS = {"astra-chat": "-m astra_chat", "astra-vgpu": "-m astra_vgpu",
-         "astra-vgpu-nvcc": "-m astra_vgpu nvcc", "python": ""}  # fmt: skip
+TOOLS = {
+    "astra-chat": "-m astra_chat",
+    "astra-vgpu": "-m astra_vgpu",
+    "astra-vgpu-nvcc": "-m astra_vgpu nvcc",
+    "python": "",
+}
 LATER = "left to another time"
 MOST_CHARACTERS = 400
 """Limit of what is kept of a failed command."""

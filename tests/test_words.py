@@ -20,16 +20,31 @@ from tests.sources import ROOT, sources
 
 FOLDERS = ("astra_chat/", "agents/", "tools/")
 TABLE = re.compile(r"### Words to avoid\n(.*?)\n## ", re.DOTALL)
-PAGES = ("*.md", "docs/*.md", "docs/results/*.md", "agents/roles/*.md", "tools/report/*.md",
-         "transcripts/*.md", "astra_chat/skill/*.md", "astra_chat/*/templates/*.html",
-         "tools/virtual_gpu/*.md", "tools/virtual_gpu/docs/*.md")  # fmt: skip
+PAGES = (
+    "*.md",
+    "docs/*.md",
+    "docs/results/*.md",
+    "agents/roles/*.md",
+    "tools/report/*.md",
+    "transcripts/*.md",
+    "astra_chat/skill/*.md",
+    "astra_chat/*/templates/*.html",
+    "tools/virtual_gpu/*.md",
+    "tools/virtual_gpu/docs/*.md",
+)
 TEMPLATE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
 PLAIN = (
-    "at least", "stands for", "stand for", "stands in for", "stand in for",
-    "illegal address", "illegal instruction", "illegal memory access",
+    "at least",
+    "stands for",
+    "stand for",
+    "stands in for",
+    "stand in for",
+    "illegal address",
+    "illegal instruction",
+    "illegal memory access",
     "cases by heart",
     "No tests on whole rows, arguments in one line",
-)  # fmt: skip
+)
 """Where such a word has its plain meaning, is CUDA's own, a seed's name, or a recorded run's."""
 
 

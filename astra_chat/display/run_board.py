@@ -14,7 +14,6 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Baseline, Build, Confirm, Run, Score, Tune, next_step
 from astra_chat.agents.turns import Speaker
 from astra_chat.tools.descriptions import describe, describe_build, ratio_text
-from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed
 from astra_chat.tools.wording import counted
 
@@ -110,6 +109,6 @@ def _rounds(state: RunState) -> str:
 
 def _took(state: RunState, candidate: str) -> str:
     """How long the candidate's evaluation in the search took: the confirmation takes longer."""
-    found = next((one for one in state.accepted.values() if one.candidate == candidate), None)
-    seconds = sum(step.seconds for step in found.steps) if isinstance(found, Evaluation) else 0
+    found = state.accepted.get(candidate)
+    seconds = sum(step.seconds for step in found.steps) if found else 0
     return f"; its evaluation in the search took {seconds:.0f} s" if seconds >= 1 else ""

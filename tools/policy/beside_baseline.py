@@ -42,14 +42,14 @@ def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
 def audit(build: Build, task: Task, source: str, baseline: Build) -> tuple[Finding, ...]:
     """Findings of the audit of the built object."""
     own = binary_audit.all_findings(build, task, source)
-    if task.binding is None and not any(_BESIDE in finding.what for finding in own):
-        return in_short(own)
-    known = binary_audit.all_findings(baseline, task, baseline.source)
-    if task.binding is None:
-        known = [finding for finding in known if _BESIDE in finding.what]
-        kept = {finding.what for finding in known}
-        return in_short(finding for finding in own if finding.what not in kept)
-    return _new(own, known)
+    beside = any(_BESIDE in finding.what for finding in own)
+    known = (
+        binary_audit.all_findings(baseline, task, baseline.source) if beside or task.binding else []
+    )
+    if task.binding:
+        return _new(own, known)
+    kept = {finding.what for finding in known if _BESIDE in finding.what}
+    return in_short(finding for finding in own if finding.what not in kept)
 
 
 def _new(findings: Iterable[Finding], known: Iterable[Finding]) -> tuple[Finding, ...]:

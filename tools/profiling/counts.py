@@ -263,12 +263,7 @@ def _longest_warp_rows(estimate: Estimate) -> list[_Row]:
         (m.CHAIN, estimate.chain_cycles, "cycle", chain),
         *_chain_parts(estimate),
         (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
-        (
-            m.TURNS,
-            estimate.turns,
-            "",
-            "blocks that a slot of the busiest SM runs in turn",
-        ),
+        (m.TURNS, estimate.turns, "", "blocks that a slot of the busiest SM runs in turn"),
     ]
 
 
