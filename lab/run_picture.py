@@ -32,7 +32,7 @@ text{font:14px system-ui,sans-serif;fill:#1f2328}.small{font-size:12px;fill:#596
 
 
 @dataclass(frozen=True)
-class Row:
+class KernelBar:
     """One kernel."""
 
     left: str
@@ -46,10 +46,10 @@ class Row:
     kind: Kind = "plain"
 
 
-def rows(run: LiveRun) -> Iterator[Row]:
+def rows(run: LiveRun) -> Iterator[KernelBar]:
     """The baseline, all candidates in their order, and the winner as a GPU measured it."""
     summary = run.summary
-    yield Row("baseline", "SGLang's kernel of 2025", "1.00x", 1.0)
+    yield KernelBar("baseline", "SGLang's kernel of 2025", "1.00x", 1.0)
     for one in summary.rounds:
         for number, attempt in enumerate(one.attempts):
             left = "" if number else f"round {one.number}"
@@ -57,14 +57,14 @@ def rows(run: LiveRun) -> Iterator[Row]:
     for gpu in sorted(run.measured, reverse=True):
         if (timed := run.timed_on(gpu)) and timed.basis == "measured":
             result = f"measured {timed.ratio:.2f}x"
-            yield Row("winner", f"judged again on one {gpu}", result, timed.ratio, "best")
+            yield KernelBar("winner", f"judged again on one {gpu}", result, timed.ratio, "best")
 
 
-def _candidate(left: str, text: str, attempt: AttemptSummary, summary: RunSummary) -> Row:
+def _candidate(left: str, text: str, attempt: AttemptSummary, summary: RunSummary) -> KernelBar:
     if attempt.ratio is None:
-        return Row(left, text, f"{attempt.verdict or 'not judged'}: sent back", 0.0, "bad")
+        return KernelBar(left, text, f"{attempt.verdict or 'not judged'}: sent back", 0.0, "bad")
     basis = "measured" if summary.device.kind == "cuda" else "estimated"
-    return Row(left, text, f"{basis} {attempt.ratio:.2f}x", attempt.ratio)
+    return KernelBar(left, text, f"{basis} {attempt.ratio:.2f}x", attempt.ratio)
 
 
 def picture(run: LiveRun) -> str:
@@ -85,7 +85,7 @@ def picture(run: LiveRun) -> str:
     )
 
 
-def _bars(shown: Sequence[Row]) -> Iterator[str]:
+def _bars(shown: Sequence[KernelBar]) -> Iterator[str]:
     scale = (WIDTH - LEFT - RIGHT - 8) / max(row.ratio for row in shown)
     for place, row in enumerate(shown):
         y, end = TOP + ROW * place, LEFT + row.ratio * scale

@@ -58,4 +58,4 @@ def test_the_best_point_is_ranked_halved_judged_and_confirmed(tmp_path: Path) ->
     assert report.best == judged[0].values == {"kBlocks": 64, "kThreads": 64}
     assert report.source == space.at(report.best)
     assert report.start_ratio == by_values[4, 64].ratio
-    assert {"ranked on the virtual GPU", "measured on 1 of 1 cases", "judged"} == set(told)
+    assert {"ranked on the virtual GPU", "measured on 1 of 1 case", "judged"} == set(told)
