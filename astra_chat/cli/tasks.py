@@ -24,7 +24,10 @@ REPORT_SCHEMA = "astra-chat/task-report/1"
 app = typer.Typer()
 
 MutantsOption = Annotated[
-    int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
+    int,
+    typer.Option(
+        min=0, help="Number of seeded bugs in the baseline on which to try the check cases."
+    ),
 ]
 
 
@@ -75,7 +78,7 @@ def check(
     trust: bool = False,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="Draw the same cases again; default: fresh ones."),
+        typer.Option(metavar="HEX", help="Seed for the drawn cases; default: a fresh one."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -108,17 +111,19 @@ def check(
 
 @app.command()
 def update(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task folder of your own.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Your own task folder.")],
     calls: CallsOption,
     calls_of: OperatorOption = None,
     map_: MapOption = None,
     domain: Annotated[
         bool,
-        typer.Option("--domain", help="Also the check and demo cases, and the ranges of dims."),
+        typer.Option(
+            "--domain", help="Also replace the check and demo cases and the ranges of dims."
+        ),
     ] = False,
 ) -> None:
-    """Replace the bench list of a task by captured calls, weighted by how often each was made; the
-    rest of its task.toml stays as it is."""
+    """Replace the bench list of a task with captured calls, weighted by how often each was made;
+    the rest of its task.toml stays as it is."""
     from astra_chat.tools.task.folder import task_names
     from astra_vgpu.ground.errors import BadInput
 
