@@ -98,7 +98,7 @@ def replay(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
-    """Show a recorded run the way the live run looked, or judge it again."""
+    """Show a recorded run as it looked live, or judge it again."""
     from astra_chat.replay.selection import Selection
     from astra_chat.replay.show import replay as show
     from astra_chat.replay.show import show_prompts, wants_pager
