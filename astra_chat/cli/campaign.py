@@ -89,7 +89,7 @@ def start(
     _exit(index)
 
 
-@app.command()
+@app.command(short_help="Show the state of each run of a campaign.")
 def status(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The campaign's folder.", callback=present)

@@ -35,7 +35,7 @@ def config(context: typer.Context, as_json: JsonOption = False) -> None:
         show(as_json)
 
 
-@app.command("list")
+@app.command("list", short_help="Show all settings, and where each is set.")
 def show(as_json: JsonOption = False) -> None:
     """Show all settings, each with the file that sets it, or with its default."""
     found = settings.read_settings()
@@ -96,7 +96,7 @@ def unset(name: NameArgument, project: ProjectOption = False) -> None:
     settings.write_setting(file, name, None)
 
 
-@app.command()
+@app.command(short_help="Print the files that are read.")
 def path() -> None:
     """Print the files that are read; a later one overrides an earlier one."""
     found = settings.project_file()

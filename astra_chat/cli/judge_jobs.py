@@ -40,7 +40,7 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-@app.command()
+@app.command(short_help="Judge all open jobs of the runs in DIR.")
 def work(
     folders: RunsArgument,
     device: DeviceOption = "auto",
@@ -111,7 +111,7 @@ def answer(device: DeviceOption = "auto", trust: TrustOption = False) -> None:
         results.write(found)
 
 
-@app.command()
+@app.command(short_help="Put open jobs and new results into one file.")
 def pack(
     folders: RunsArgument,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
@@ -124,7 +124,7 @@ def pack(
     _report(out, pack_jobs(folders, out), as_json)
 
 
-@app.command()
+@app.command(short_help="Unpack jobs and results from FILE into DIR.")
 def unpack(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="File made by `judge pack`.", callback=present)

@@ -92,7 +92,7 @@ def _prompt(box: Path, question: Question, short: bool) -> str:
     return brief(question, questions(box)) if short else question.prompt
 
 
-@app.command()
+@app.command(short_help="Check an answer, and pass it to the run.")
 def answer(
     box: DirArgument,
     name: Annotated[str, typer.Argument(metavar="ID", help="The question, as printed by next.")],

@@ -28,7 +28,7 @@ def memory() -> None:
     """Save what confirmed runs found, for later runs."""
 
 
-@app.command()
+@app.command(short_help="Add the plans of runs with a confirmed winner.")
 def add(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Transcripts or run folders.")

@@ -16,7 +16,7 @@ SKILL, SNIPPET = "SKILL.md", "AGENTS.md"
 
 
 def register(app: typer.Typer) -> None:
-    app.command("skill")(skill)
+    app.command(short_help="Print or write a skill file for coding agents.")(skill)
 
 
 def skill(

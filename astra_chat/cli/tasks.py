@@ -1,4 +1,4 @@
-"""`astra-chat tasks`: the tasks there are, what one demands, and whether it is fit to judge by."""
+"""`astra-chat tasks`: the tasks there are, what one demands, and whether it is fit for judging."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MutantsOption = Annotated[
 
 @app.callback(invoke_without_command=True)
 def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
-    """List the tasks that ship with Astra, show one, or check that one is fit to judge by."""
+    """List the tasks that ship with Astra, show one, or check that one is fit for judging."""
     if context.invoked_subcommand is None:
         list_tasks(as_json)
 
@@ -55,7 +55,7 @@ def list_tasks(as_json: JsonOption = False) -> None:
     print_rows(("task", "what it computes"), rows, one_line=True)
 
 
-@app.command()
+@app.command(short_help="Show the contract of a task.")
 def show(task: TaskArgument, as_json: JsonOption = False) -> None:
     """Show the contract of a task: launcher, arguments, valid values, cases, tolerance."""
     from astra_chat.tools.task.folder import find_task
@@ -68,7 +68,7 @@ def show(task: TaskArgument, as_json: JsonOption = False) -> None:
         print("\n".join(_contract(found)))
 
 
-@app.command()
+@app.command(short_help="Check that a task is fit for judging.")
 @options(JudgeOptions, "device gpu mutants trust seed as_json")
 def check(
     task: TaskArgument,
@@ -82,7 +82,7 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that a task is fit to judge by: its baseline is correct, and trivial outputs and seeded
+    """Check that a task is fit for judging: its baseline is correct, and trivial outputs and seeded
     bugs are detected."""
     from astra_chat.cli.new import complete_task
     from astra_chat.display.work_progress import work_progress
@@ -109,7 +109,7 @@ def check(
         raise typer.Exit(CHECK_FAILED)
 
 
-@app.command()
+@app.command(short_help="Replace a task's bench list with captured calls.")
 def update(
     task: Annotated[str, typer.Argument(metavar="TASK", help="Your own task folder.")],
     calls: CallsOption,

@@ -44,7 +44,7 @@ def view(
             server.serve_forever()
 
 
-@runs_app.command("list")
+@runs_app.command("list", short_help="List the runs in a folder, newest first.")
 def list_runs(
     folder: FolderArgument = DEFAULT,
     as_json: Annotated[
