@@ -355,7 +355,7 @@ def page() -> str:
         (
             "# Options\n",
             "This page is written by `python -m astra_chat.options > docs/options.md`; do"
-                " not edit it.\n",
+            " not edit it.\n",
             "## A run: `astra-chat run`, `from astra_chat import run`\n",
             "An option that is not given has its default, or, in a resumed run, the value"
             " that the run was started with.\n",

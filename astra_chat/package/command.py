@@ -67,7 +67,8 @@ def package(
     prove: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Start the engine with the winners, and write to FILE what it ran."
+            metavar="FILE",
+            help="Start the engine with the winners, and record in FILE what it ran.",
         ),
     ] = None,
     engine_command: Annotated[
