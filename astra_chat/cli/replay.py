@@ -46,8 +46,7 @@ def replay(
         str | None,
         typer.Option(
             metavar="CANDIDATE",
-            help="Print the source of a candidate, given by its name or the first digits of it,"
-            " or as baseline or best.",
+            help="Print a source: a candidate's name (or its first digits), baseline, or best.",
         ),
     ] = None,
     diff: Annotated[
