@@ -24,9 +24,9 @@ class Target(Enum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command(
-        short_help="Package winners of runs as files, as an engine plugin, or for upstream."
-    )(package)
+    app.command(short_help="Package winners as files, as an engine plugin, or for upstream.")(
+        package
+    )
 
 
 def package(
