@@ -1,7 +1,7 @@
 """The price of one more launch in a call: what it takes beside its own work.
 
-The prompts (tools/report/metrics.md) and docs/reference.md state this number; a test compares them
-with it.
+The prompts (tools/report/metrics.md, metrics_measured.md) and docs/reference.md say this number;
+a test holds them against it.
 """
 
 from __future__ import annotations
