@@ -140,8 +140,8 @@ def time(
 
 def _only_demo(task: Task) -> str:
     """What was not timed, and how it is."""
-    demo, bench = counted(len(task.demo), "demo case"), counted(len(task.bench), "size")
-    return f"timed: {demo} only; --cases bench times the {bench} that your program calls"
+    demo, bench = counted(len(task.demo), "demo case"), counted(len(task.bench), "bench case")
+    return f"timed: {demo} only; --cases bench times the {bench}, of the sizes of real calls"
 
 
 @options(JudgeOptions, "device gpu case trust engine seed as_json quiet")

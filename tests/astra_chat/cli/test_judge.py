@@ -54,7 +54,7 @@ def test_time_says_that_the_demo_cases_alone_were_timed(
     """And a case that the caller states is timed instead of them."""
     words = ("time", task_folder, task_folder / "baseline.cu", "--device", "virtual", "--trust")
     code, _, err = command(*words)
-    assert code == 0 and "timed: 1 demo case only; --cases bench times the 1 size that" in err
+    assert code == 0 and "timed: 1 demo case only; --cases bench times the 1 bench case, of" in err
     code, out, err = command(*words, "--case", '{ rows = 3, d = 264, dtype = "float32" }')
     assert code == 0 and "3x264 float32" in out and "demo case" not in err
     code, _, err = command(*words, "--case", "{}", "--cases", "demo")
