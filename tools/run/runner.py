@@ -6,7 +6,6 @@ device code and launch plans.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
@@ -285,7 +285,7 @@ class Runner:
                 try:
                     yield failure or run
                 finally:
-                    shutil.rmtree(run.folder, ignore_errors=True)  # they can be large
+                    remove_soon(run.folder)  # they can be large
                 if failure and not apart:
                     return
                 if apart:
