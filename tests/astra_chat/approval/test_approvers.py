@@ -308,7 +308,7 @@ def test_the_question_says_what_it_is_about_and_explains() -> None:
         assert Terminal(io.StringIO("?\nabsolutely not\ns\n"), out).decide(asked) == "stop"
         shown = out.getvalue()
         assert shown.count(question_mark) == 3 and meaning in shown
-        assert "not understood: absolutely not; ? explains" in shown
+        assert "not understood: absolutely not; type ? for help" in shown
 
 
 @pytest.mark.parametrize("typed", ["", "s\n", "x\n", "r\n", "r\n\n"])
@@ -344,7 +344,7 @@ def test_an_edit_that_is_none_asks_again(
 
 def test_no_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "/no/such/editor")
-    with pytest.raises(BadInput, match="no editor '/no/such/editor'"):
+    with pytest.raises(BadInput, match="cannot start the editor '/no/such/editor'"):
         edited(asked_now())
 
 

@@ -62,7 +62,7 @@ def test_whatever_decides_the_result_is_in_its_name(task: Task, changes: dict[st
 def test_a_job_that_is_cut_off_is_none(task: Task, tmp_path: Path, length: int) -> None:
     path = put(tmp_path, task) / JOB
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(Unreadable, match=r"job\.json is no job") as caught:
+    with pytest.raises(Unreadable, match=r"job\.json is not a job") as caught:
         read_job(path.parent)
     assert "\n" not in str(caught.value)
 

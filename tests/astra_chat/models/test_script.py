@@ -117,7 +117,7 @@ def test_edits_that_cannot_be_made_are_named(task_folder: Path) -> None:
 def test_a_file_is_edited_once(task_folder: Path) -> None:
     for old in ("scalar.cu", "vector.cu"):
         edited(task_folder, old, "return")
-    assert "edits of 'wrong.cu, edited' twice" in refusal(task_folder)
+    assert "edits 'wrong.cu, edited' twice" in refusal(task_folder)
 
 
 def test_beyond_the_script_there_is_nothing(task: Task) -> None:

@@ -152,7 +152,7 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
         ({"cases": "bench"}, "--cases bench"),
         ({"tier": "paper"}, "--baseline paper"),
         ({"out": "elsewhere"}, "--out goes with --branch"),
-        ({"device": "virtual", "gpu": "h100"}, "figures of two devices cannot be compared"),
+        ({"device": "virtual", "gpu": "h100"}, "figures from two devices cannot be compared"),
         ({"rounds": 0}, "--rounds 0"),
         ({"models": "oracle"}, "no backend 'oracle'"),
     ],

@@ -30,7 +30,7 @@ def test_a_member_that_unpacks_without_end_is_refused(
 ) -> None:
     write_zip(tmp_path / "a.zip", {"bomb": b"0" * 100_000})
     monkeypatch.setattr(archive, "MAX_BYTES", 1000)
-    with pytest.raises(BadInput, match="holds more than 1,000 bytes"):
+    with pytest.raises(BadInput, match="contains more than 1,000 bytes"):
         read_zip(tmp_path / "a.zip", NONE)
 
 

@@ -77,7 +77,7 @@ def test_cut_anywhere_it_is_a_prefix_or_a_clear_refusal(path: Path, data: st.Dat
 
 def test_of_another_version(path: Path) -> None:
     edit(path, 0, v=99)
-    assert "format version 99; this Astra reads 1 to 2" in refusal(path)
+    assert "format version 99; this version of Astra reads versions 1 to 2" in refusal(path)
 
 
 @pytest.mark.parametrize(
