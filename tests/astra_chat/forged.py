@@ -239,10 +239,12 @@ FORGERIES: dict[str, Forgery] = {
     "words above": Forgery(
         option("models", "transcript:../x.jsonl"), "recorded models: transcript:../x.jsonl"
     ),
-    "a file above": Forgery(task_file("../up.cu"), "leads out of its folder"),
-    "a file above, below": Forgery(task_file("a/../../up.cu"), "leads out of its folder", REJUDGE),
-    "an absolute file": Forgery(task_file("OUT/made.cu"), "leads out of its folder", RERUN),
-    "a file with a NUL": Forgery(task_file("a\0b"), "leads out of its folder", REJUDGE),
+    "a file above": Forgery(task_file("../up.cu"), "points outside its folder"),
+    "a file above, below": Forgery(
+        task_file("a/../../up.cu"), "points outside its folder", REJUDGE
+    ),
+    "an absolute file": Forgery(task_file("OUT/made.cu"), "points outside its folder", RERUN),
+    "a file with a NUL": Forgery(task_file("a\0b"), "points outside its folder", REJUDGE),
     "a file in a file": Forgery(task_file("baseline.cu/x"), "cannot be written", REJUDGE),
     "an endless name": Forgery(task_file("x" * 5000), "cannot be written", REJUDGE),
     "a list that is a field": Forgery(option("cases", "folder"), "options.cases", REJUDGE),

@@ -64,7 +64,7 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
     code, text = command("answer", box, question.id, "-", "--answered-by", "Ada", stdin=PASS)
     assert (code, text) == (0, "given: checked against the schema and the run's facts\n")
     code, _ = command("answer", box, question.id, "-", stdin=PASS)
-    assert code == 2 and "has an answer already" in capsys.readouterr().err
+    assert code == 2 and "already has an answer" in capsys.readouterr().err
     code, text = command("next", box, "--timeout", 0)
     assert (code, text) == (WAITING, f"astra-chat: no question in {box} is waiting for an answer\n")
     assert command("list", box) == (

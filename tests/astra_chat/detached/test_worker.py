@@ -89,7 +89,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(task: Task, tmp_path: Pat
     one, _ = worker()
     assert one.work([tmp_path])["refused"] == 1
     refusal = refusal_of(bad)
-    assert refusal is not None and "leads out of its folder" in refusal.why
+    assert refusal is not None and "points outside its folder" in refusal.why
 
 
 def test_forged_and_cut_off_jobs_are_refused(task: Task, tmp_path: Path) -> None:

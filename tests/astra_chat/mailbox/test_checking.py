@@ -72,7 +72,7 @@ def test_a_plan_names_a_line_and_a_metric(task: Task, box: Path) -> None:
     assert "contradicts the facts: the anchor `no such line` is not in the source" in said
     assert "to give it anyway, add --as-is" in said
     assert answer(question, reply, as_is=True) == FACTS
-    with pytest.raises(BadInput, match="has an answer already"):
+    with pytest.raises(BadInput, match="already has an answer"):
         answer(question, reply)
 
 

@@ -82,7 +82,7 @@ def test_filters_are_told_from_mistakes() -> None:
             "did not answer within 300 s, in 8 tries: raise timeout",
         ),
         (openai.APIConnectionError(request=REQUEST), MissingDependency, "cannot reach http://host"),
-        (NoAnswer("a page"), MissingDependency, "no chat completion, in 8 tries: a page"),
+        (NoAnswer("a page"), MissingDependency, "a chat completion, in 8 tries: a page"),
         (status(400), BadInput, "refuses the request (HTTP 400)"),
     ],
 )

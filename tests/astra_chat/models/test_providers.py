@@ -202,9 +202,9 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
      "The model `x` does not exist.; it serves the model", 1),
     # a prompt that is too long
     ("anthropic", anthropic(400, "invalid_request_error", "prompt is too long: 9 tokens > 8"),
-     BadInput, "does not fit into the model's context (HTTP 400): prompt is too long", 1),
+     BadInput, "does not fit in the model's context (HTTP 400): prompt is too long", 1),
     ("google", google(400, "The input token count (9) exceeds the maximum number of tokens allowed"
-                           " (8).", "INVALID_ARGUMENT"), BadInput, "does not fit into", 1),
+                           " (8).", "INVALID_ARGUMENT"), BadInput, "does not fit in", 1),
     ("openrouter", openrouter(400, "This endpoint's maximum context length is 8 tokens"), BadInput,
      "name a model with a longer context", 1),
     ("ollama", ollama(400, "the request exceeds the available context size (4096)"), BadInput,

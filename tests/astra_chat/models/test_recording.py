@@ -134,9 +134,9 @@ def test_a_torn_last_line_is_left_out_and_cut_off(path: Path, cut: int) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not a recording"),
-        ("hello\n", "not a recording"),
-        ('{"v": 1, "run": "x"}\n', "not a recording"),
+        ("", "not an Astra recording"),
+        ("hello\n", "not an Astra recording"),
+        ('{"v": 1, "run": "x"}\n', "not an Astra recording"),
         (HEAD.model_dump_json() + "\n{}\n", "line 2: "),
         (HEAD.model_copy(update={"v": 9}).model_dump_json() + "\n", "format version 9"),
     ],

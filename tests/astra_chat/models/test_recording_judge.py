@@ -266,8 +266,8 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, recording: Path) ->
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("record:", "name file and models"),
-        ("record:tape.jsonl", "name file and models"),
+        ("record:", "name the file and the models"),
+        ("record:tape.jsonl", "name the file and the models"),
         ("record::scripted", "name the file of the recording"),
         ("auto:tape.jsonl:nobody", "no backend 'nobody'"),
         ("replay:", "name the file of the recording"),

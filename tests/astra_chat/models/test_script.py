@@ -141,7 +141,7 @@ def refusal(folder: Path) -> str:
     [
         ('expects = "tie"', 'expects = "fast"', "round.0.fixer.1.expects"),
         ('bottleneck = "dram"', "bottleneck = 3", "round.1.profiler.bottleneck"),
-        ('file = "vector.cu"', 'file = "../vector.cu"', "not a name"),
+        ('file = "vector.cu"', 'file = "../vector.cu"', "not the name of a file"),
         ('file = "vector.cu"', 'file = "none.cu"', "none.cu, which does not exist"),
         ("[[selector]]", "[[selector]", "script.toml"),
         ("rows = 7,", 'rows = "seven",', "dims.0.value"),

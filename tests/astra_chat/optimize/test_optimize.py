@@ -155,7 +155,7 @@ def test_a_finished_or_begun_folder_is_of_one_file_and_one_way(repository: Path)
     other = optimize(repository, "csrc/other.cu", "-o", "own")
     assert f"own is about {FILE}" in other.stderr
     taken = optimize(repository, FILE, "-o", "csrc")
-    assert taken.returncode == 2 and "csrc exists and is none of optimize's" in taken.stderr
+    assert taken.returncode == 2 and "csrc exists, but optimize did not create it" in taken.stderr
 
 
 @pytest.mark.parametrize(

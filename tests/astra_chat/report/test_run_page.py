@@ -74,4 +74,6 @@ def test_events_of_a_newer_astra_are_named(tmp_path: Path) -> None:
     assert page.left_out[0] == "1 event of kinds unknown to this version: vote"
     turns = {turn.number: turn.speaker for turn in page.texts.turns}
     assert 2 not in turns and turns[page.rounds[0].turn] == "planner"
-    assert any("does not know: vote" in words for t in page.texts.turns for words in t.before)
+    assert any(
+        "unknown to this version: vote" in words for t in page.texts.turns for words in t.before
+    )
