@@ -267,7 +267,7 @@ FORGERIES: dict[str, Forgery] = {
     "a million cases": Forgery(cases(dims(1, 64), times=10**6), TOO_LONG, REJUDGE),
     "nine cases": Forgery(cases(dims(1, 64), times=9), "9 cases are too many", REJUDGE),
     "a drawn pad": Forgery(hidden(put("pad", 10**12)), "pad", REJUDGE),
-    "drawn pads": Forgery(hidden(put("pads", {"input": 10**12})), "pads are", REJUDGE),
+    "drawn pads": Forgery(hidden(put("pads", {"input": 10**12})), "pads must be", REJUDGE),
     "a drawn scalar": Forgery(hidden(put("scalars", {"eps": 1e300})), "scalars", REJUDGE),
     "many drawn": Forgery(hidden(put("seed", 1), times=513), "513 cases are too many", REJUDGE),
     "hungry lines": Forgery(many_cases, "more than 1,000,000 values", SHOW),
