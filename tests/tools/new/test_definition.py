@@ -107,5 +107,5 @@ def test_what_is_no_definition(path: Path, change: dict[str, Any], words: str) -
     with pytest.raises(BadInput, match=words):
         read_definition(path)
     path.write_text("not json")
-    with pytest.raises(BadInput, match="no Definition"):
+    with pytest.raises(BadInput, match="not a Definition"):
         read_definition(path)

@@ -115,7 +115,9 @@ def test_samples_that_no_archive_holds_are_refused(tmp_path: Path, head: str) ->
 
 
 def test_a_member_that_is_not_there(archive: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"holds no live/aa\.jsonl; did you mean .*live/a\.jsonl\?"):
+    with pytest.raises(
+        BadInput, match=r"contains no live/aa\.jsonl; did you mean .*live/a\.jsonl\?"
+    ):
         read_recorded(archive / "live/aa.jsonl")
     with pytest.raises(BadInput, match=r"holds no none/\*"):
         expanded([archive / "none/*"])
