@@ -65,7 +65,7 @@ def test_arguments_are_forwarded_as_they_came() -> None:
     [
         ('"x, out=None"', '"x, out=None, **rest"', "name each parameter"),
         ('input = "x"', 'input = "y.view(-1)"', "uses y, which is not defined there"),
-        ('input = "x"', 'input = "x ="', "is not an expression"),
+        ('input = "x"', 'input = "x ="', "is not a Python expression"),
         ('input = "x"', 'weight = "x"', "but the launcher takes out, input"),
         ('versions = ">=0.5"', 'versions = "about 5"', "versions:"),
         ("sglang.ops:norm", "sglang.ops", "hooks.0.target"),

@@ -280,7 +280,7 @@ class BodyParser:
             cursor.next()
             register = self._named(cursor.name())
             if not isinstance(register, Register):
-                raise cursor.error("'!' stands before an operand that is not a predicate")
+                raise cursor.error("'!' is written before an operand that is not a predicate")
             return Negated(register)
         if starts(cursor.peek):
             return constant(cursor)
