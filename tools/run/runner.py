@@ -255,52 +255,6 @@ class Runner:
 
     def _process_for(self, batch: Batch) -> AbstractContextManager[RunnerProcess]:
         sandbox = partial(self.sandbox, batch.build, batch.oracle_cases, baseline=batch.baseline)
-<<<<<<< HEAD
-        with (
-            self.process(batch.mode, sandbox) as process,
-            self.leased(batch.mode, alone=batch.mode != "check"),
-        ):
-            worker, started = process.worker, 0
-            request, requests = self._request(batch, process), self._requests
-            calls, finished, limit_s = request.calls, 0, requests.limit_s(batch)
-            apart = requests.apart(batch)
-            try:
-                asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
-                worker.ask(asked, limit_s, self.stop, only_work=computes)
-                for report in map(parsed, worker.reports()):
-                    if isinstance(report, Started):
-                        started = min(report.index, len(calls) - 1)
-                        continue
-                    if report.index != finished:
-                        raise BadReport(f"call {report.index} where call {finished} was expected")
-                    finished += 1
-                    run = self._case_run(batch, calls[report.index], report)
-                    failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
-                    try:
-                        yield failure or run
-                    finally:
-                        shutil.rmtree(run.folder, ignore_errors=True)  # they can be large
-                    if failure and not apart:
-                        return
-                    if apart:
-                        limit_s = requests.limit_s(batch, finished)
-                        worker.allow(limit_s, self.stop)
-                end = worker.finish()
-            except StepTimeout:
-                yield TimedOut(step=batch.mode, limit_s=limit_s)
-                return
-            except StepMemory:
-                message = "it held more than half of this machine's memory and was killed"
-                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
-                return
-            except BadReport as error:
-                message = f"its process sent a report that no runner sends: {error}"
-                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
-                return
-            if finished < len(calls):
-                message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
-                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
-=======
         return self.process(batch.mode, sandbox)
 
     def _asked(self, batch: Batch, process: RunnerProcess) -> Sequence[CallRequest]:
@@ -324,7 +278,7 @@ class Runner:
                     started = min(report.index, len(calls) - 1)
                     continue
                 if report.index != finished:
-                    raise BadReport(f"call {report.index} where call {finished} was to come")
+                    raise BadReport(f"call {report.index} where call {finished} was expected")
                 finished += 1
                 run = self._case_run(batch, calls[report.index], report)
                 failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
@@ -346,13 +300,12 @@ class Runner:
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:
-            message = f"its process reports what no runner does: {error}"
+            message = f"its process sent a report that no runner sends: {error}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         if finished < len(calls):
             message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
->>>>>>> main
 
     @contextmanager
     def process(
