@@ -183,7 +183,7 @@ def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
     if isinstance(evaluation.outcome, Timed):
         return "confirmation on fresh seeds: this result is the one reported"
     won = (before.counted.get(evaluation.candidate) or (None, None))[1]
-    figure = f" with {speed(won)}" if won else ""
+    figure = f" ({speed(won)})" if won else ""
     return (
         f"the winner{figure} failed its confirmation; the case that it failed joins the"
         " run's cases, and its repair or the next best candidate is confirmed instead"

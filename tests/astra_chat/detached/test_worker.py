@@ -133,7 +133,7 @@ def test_a_result_that_does_not_count_is_made_again(task: Task, tmp_path: Path) 
     (folder / RESULT).write_text("{")
     one, lines = worker()
     assert one.work([tmp_path])["judged"] == 1
-    assert "result.json is not a result" in lines[0] and "judged again" in lines[0]
+    assert "result.json is not a result" in lines[0] and "judging it again" in lines[0]
     assert result_of(folder, read_job(folder)) is not None
 
 
@@ -160,7 +160,7 @@ def test_it_waits_for_jobs_to_come(task: Task, tmp_path: Path) -> None:
     ended.set()
     waiting.join(60)
     assert (folder / RESULT).exists() and not waiting.is_alive()
-    with pytest.raises(BadInput, match="no folder"):
+    with pytest.raises(BadInput, match="not a folder"):
         one.work([tmp_path / "nowhere"])
 
 

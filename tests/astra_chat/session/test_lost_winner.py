@@ -177,7 +177,7 @@ def test_a_reader_sees_refusal_repair_and_confirmation(repairing: Task, tmp_path
         for record in records:
             view.show(record)
         shown = " ".join(out.getvalue().split())
-        assert "the winner with estimated 1.90x failed its confirmation" in shown
+        assert "the winner (estimated 1.90x the baseline's speed) failed its" in shown
         assert "failed its confirmation" in shown and DRAWN.named in shown
     board_out = io.StringIO()
     console(board_out).print(board(state_of(records), 20))
