@@ -61,7 +61,7 @@ STYLES = {
 }
 INDENT = " " * 5
 SHORTENED = (
-    "what the roles say is shortened here: --verbose, or `astra-chat replay`, shows all of it"
+    "what the roles say is shortened here: --verbose or `astra-chat replay` shows it in full"
 )
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 """Between two sentences of a run's last message."""
@@ -126,8 +126,9 @@ class View:
                 self._line(objection_text(objection), "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
-                    f"turn {record.turn} parts from the {self._expecting}: it expected {expected}"
-                    f" of {candidate}, the judge found {found}; the run continues with that",
+                    f"turn {record.turn} differs from the {self._expecting}, which"
+                    f" expected {expected} for {candidate}: the judge found {found}, and"
+                    " the run continues with that",
                     "yellow",
                 )
             case Resumed(started=started, options=options):

@@ -98,7 +98,7 @@ def package(
         from astra_chat.package.checking import check_installed
 
         if len(runs) != 1 or target or out:
-            raise BadInput("--check takes the folder or wheel of one package, and no --for and -o")
+            raise BadInput("--check takes the folder or wheel of one package, without --for and -o")
         if code := check_installed(runs[0], python):
             raise typer.Exit(code)
         return
@@ -127,7 +127,9 @@ def _package(
 
     plugin = target in (Target.SGLANG, Target.VLLM)
     if (prove or proofs or engine_command) and not plugin:
-        raise BadInput(f"--prove, --proof and --engine-command are not for {target.value}")
+        raise BadInput(
+            f"--prove, --proof and --engine-command cannot be used with --for {target.value}"
+        )
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
         found = winners(runs, stack)

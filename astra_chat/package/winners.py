@@ -110,12 +110,12 @@ def read_evaluation(path: Path) -> Evaluation | None:
     except (ValueError, RecursionError):
         raise BadInput(f"{path} is not JSON") from None
     if not isinstance(found, dict) or found.get("schema") != EVALUATION_SCHEMA:
-        note(f"{path} is no evaluation of --json, and is left out")
+        note(f"{path} is not an evaluation printed by --json, and is left out")
         return None
     try:
         return Evaluation.model_validate(found.get("evaluation"))
     except ValidationError:
-        raise BadInput(f"{path} is not an evaluation that this version reads") from None
+        raise BadInput(f"{path} is not an evaluation that this version can read") from None
 
 
 def without(winner: Winner, gpus: Sequence[str]) -> Winner:

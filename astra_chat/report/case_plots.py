@@ -123,7 +123,7 @@ def roofline(
     axes.set_ylabel("Gflop/s")
     plot.legend(3)
     caption = (
-        "Bytes are what any kernel must move, each argument once. Small cases cannot"
+        "Bytes are those that any kernel must move: each argument once. Small cases cannot"
         " reach the roof: starting a kernel takes longer than their work."
     )
     return plot.drawing(caption, timing.basis)

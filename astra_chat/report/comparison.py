@@ -102,7 +102,7 @@ def _best(name: str, runs: Sequence[RunPage]) -> Drawing:
     axes.set_ylim(len(runs) - 0.4, -0.6)
     axes.xaxis.set_major_formatter("{x:g}x")
     plot.legend()
-    return plot.drawing("Filled marks are measured, hollow ones are estimated.", _basis(runs))
+    return plot.drawing("Filled marks are measured; hollow ones are estimated.", _basis(runs))
 
 
 def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
@@ -134,7 +134,9 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
     plot.axes.set_xlabel("round; 0 is the baseline")
     plot.axes.yaxis.set_major_formatter("{x:g}x")
     plot.legend(2)
-    caption = "By the evaluations of the search. Solid lines are measured, dashed ones estimated."
+    caption = (
+        "By the evaluations of the search. Solid lines are measured; dashed ones are estimated."
+    )
     if len(runs) > len(shown):
         caption += f" {len(shown)} of {counted(len(runs), 'run')}."
     return plot.drawing(caption, _basis(runs))

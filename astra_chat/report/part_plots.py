@@ -46,9 +46,7 @@ def profiled_parts(
     what = (
         "by the virtual GPU's model"
         if basis == "estimated"
-        else (
-            "of Nsight Compute's duration: an attribution by its figures, not a measurement of each"
-        )
+        else ("of Nsight Compute's duration: attributed by its figures, not measured one by one")
     )
     caption = (
         f"Parts {what}. Fixed: starting the launch and its first access to memory. Block start:"
@@ -75,8 +73,9 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
     plot.axes.set_xlabel(XLABEL)
     plot.legend()
     caption = (
-        "Measured: the physical limit; what a call takes above it with its data in the L2; what"
-        " fetching the data from memory adds. Launch overhead of the host is in the table."
+        "Measured: the physical limit; what a call takes beyond it with its data in the"
+        " L2; and what fetching the data from memory adds. Launch overhead of the host is"
+        " in the table."
     )
     return plot.drawing(caption, "measured")
 

@@ -79,7 +79,7 @@ def pack(
         if build:
             members |= _code(run, trust, left_out, tell)
         else:
-            left_out.append("machine code and launch plans: not asked for")
+            left_out.append("machine code and launch plans: not requested")
     manifest = Manifest(
         run=transcript.records[0].run,
         astra=__version__,
@@ -191,10 +191,11 @@ def _other_code(run: Run) -> str:
     then, now = run.transcript.header.versions, host_tool_versions()
     if not _same_compiler(run):
         here = now.get("nvcc", "none")
-        return f"it was recorded with nvcc {then.get('nvcc', 'unknown')}, here is {here}"
+        return f"it was recorded with nvcc {then.get('nvcc', 'unknown')}, but here nvcc is {here}"
     return (
-        "other bytes than the recorded ones, although nvcc is the same: its internal names depend"
-        " on the folder and on the headers of the machine; what was built here is in rebuilt/"
+        "its bytes differ from the recorded ones although nvcc is the same, because"
+        " internal names depend on the folder and on the machine's headers; the code"
+        " built here is in rebuilt/"
     )
 
 

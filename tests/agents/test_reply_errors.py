@@ -85,7 +85,7 @@ def test_illegal_cases_go_back(task: Task, tests: TestSuite, said: str) -> None:
         ([("is_neox", 1), ("is_neox", 0)], 0, "a scalar has two values"),
         ([("is_neox", 2)], 0, "is_neox = 2 is outside its range"),
         ([("is_neox", 0.5)], 0, "is_neox = 0.5 is outside its range"),
-        ([("eps", 1)], 0, "only these scalars vary: ['is_neox']"),
+        ([("eps", 1)], 0, "only these scalars may vary: ['is_neox']"),
         ([("is_neox", 0)], -1, "pad"),
         ([("is_neox", 0)], 2**40, "are too many for a check"),
         ([("is_neox", 0)], 8, ""),

@@ -69,7 +69,7 @@ def test_the_script_comes_true_on_the_virtual_gpu(whole: tuple[Path, Path, str])
     _, out, stdout = whole
     transcript = read(out)
     assert transcript.ended is not None and transcript.ended.reason == "no_plan"
-    assert "parts from the script" not in stdout
+    assert "differs from the script" not in stdout
     assert transcript.ended.ratio is not None and transcript.ended.ratio > 1.05
     assert transcript.ended.basis == "estimated"
     assert "estimated for NVIDIA H200" in stdout

@@ -106,7 +106,9 @@ class Build:
         """
         path = self.folder / f"kernel.{side}.i"
         if not path.is_file():
-            raise MissingDependency("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
+            raise MissingDependency(
+                "nvcc did not keep the preprocessed source: use CUDA 12.0 or newer"
+            )
         return path.read_text()
 
 

@@ -167,7 +167,7 @@ def read_calls(path: Path) -> Calls:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         more = f": {place}: {first['msg']}" if place else f": {first['msg']}"
-        raise BadInput(f"{path} is no file of captured calls ({SCHEMA}){more}") from None
+        raise BadInput(f"{path} is not a file of captured calls ({SCHEMA}){more}") from None
 
 
 def calls_text(calls: Calls) -> str:

@@ -278,7 +278,7 @@ class Runner:
                     started = min(report.index, len(calls) - 1)
                     continue
                 if report.index != finished:
-                    raise BadReport(f"call {report.index} where call {finished} was to come")
+                    raise BadReport(f"call {report.index} where call {finished} was expected")
                 finished += 1
                 run = self._case_run(batch, calls[report.index], report)
                 failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
@@ -300,7 +300,7 @@ class Runner:
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:
-            message = f"its process reports what no runner does: {error}"
+            message = f"its process sent a report that no runner sends: {error}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         if finished < len(calls):

@@ -64,7 +64,7 @@ def test_the_budget_of_all_leaves_runs_out_that_more_of_it_brings_back(
     first, second = read_index(out).runs
     assert code == 1 and first.outcome == "baseline_failed" and first.evaluations == 1
     assert second.state == "left_out" and not second.transcript
-    assert "does not suffice: evaluations: 1 of 1 spent" in second.words
+    assert "does not cover another run: evaluations: 1 of 1 spent" in second.words
     file.write_text(file.read_text().replace("evaluations = 1", "evaluations = 2"))
     command("campaign", file, "-o", out, "--resume", "--quiet")
     index = read_index(out)
@@ -120,7 +120,7 @@ def _until(there: Callable[[], bool], seconds: float = 900) -> None:
 
 
 def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
-    with driving(tmp_path / "out"), pytest.raises(BadInput, match="another process drives"):
+    with driving(tmp_path / "out"), pytest.raises(BadInput, match="another process is running"):
         with driving(tmp_path / "out"):
             raise AssertionError("both drive")
 

@@ -64,7 +64,7 @@ def test_a_tuning_is_a_job(task: Task, tmp_path: Path) -> None:
         ({"device": wanted_device("cuda", "h100")}, "asks for NVIDIA H100 80GB HBM3"),
         ({"extra_cases": [LARGE.model_dump()]}, "are too many for a check"),
         ({"extra_cases": [{"dims": {"rows": 1}, "dtype": "float32"}]}, "d"),
-        ({"extra_cases": [LARGE.model_dump()] * 300}, "300 cases are too many"),
+        ({"extra_cases": [LARGE.model_dump()] * 300}, "it has 300 cases; at most"),
         ({"task_files": {}}, "task.toml"),
     ],
     ids=["judge", "device", "large case", "illegal case", "many cases", "no task"],
@@ -89,7 +89,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(task: Task, tmp_path: Pat
     one, _ = worker()
     assert one.work([tmp_path])["refused"] == 1
     refusal = refusal_of(bad)
-    assert refusal is not None and "leads out of its folder" in refusal.why
+    assert refusal is not None and "points outside its folder" in refusal.why
 
 
 def test_forged_and_cut_off_jobs_are_refused(task: Task, tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_forged_and_cut_off_jobs_are_refused(task: Task, tmp_path: Path) -> None
     assert one.work([tmp_path]) == {"judged": 1, "refused": 3, "claimed": 0, "failed": 0}
     assert (good / RESULT).exists()
     why = [refusal.why for folder in (cut, forged, text) if (refusal := refusal_of(folder))]
-    assert "is no job" in why[0] and "its hash is not the name" in why[1]
-    assert "was changed: its hash is not its name" in why[2]
+    assert "is not a job" in why[0] and "its hash does not match the name" in why[1]
+    assert "was changed: its hash does not match its name" in why[2]
 
 
 def test_any_gpu_with_constants_is_estimated_for(task: Task, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_result_that_does_not_count_is_made_again(task: Task, tmp_path: Path) 
     (folder / RESULT).write_text("{")
     one, lines = worker()
     assert one.work([tmp_path])["judged"] == 1
-    assert "result.json is no result" in lines[0] and "judged again" in lines[0]
+    assert "result.json is not a result" in lines[0] and "judging it again" in lines[0]
     assert result_of(folder, read_job(folder)) is not None
 
 
@@ -160,7 +160,7 @@ def test_it_waits_for_jobs_to_come(task: Task, tmp_path: Path) -> None:
     ended.set()
     waiting.join(60)
     assert (folder / RESULT).exists() and not waiting.is_alive()
-    with pytest.raises(BadInput, match="no folder"):
+    with pytest.raises(BadInput, match="not a folder"):
         one.work([tmp_path / "nowhere"])
 
 

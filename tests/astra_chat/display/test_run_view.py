@@ -91,11 +91,11 @@ def test_deviations_and_repairs_take_one_line() -> None:
         Contradiction(speaker="planner", reason="no such line", stands=False),
         Contradiction(speaker="planner", reason="no such metric", stands=True),
     )
-    parted = "parts from the script: it expected accepted of abc, the judge found tie"
+    parted = "differs from the script, which expected accepted for abc: the judge found tie"
     assert parted in text.replace("\n     ", " ")
     assert "planner's reply was sent back: it does not fit" in text
     assert "planner is asked to check: no such line" in text
-    assert "planner repeats its reply in spite of this: no such metric" in text
+    assert "planner repeats its reply despite this: no such metric" in text
 
 
 def test_a_budget_of_evaluations_is_shown_as_it_goes(tmp_path: Path) -> None:
@@ -148,5 +148,5 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
         new = head.model_copy(update={"repeats": told, "options": options, "task": scripted})
         text = events(new, Deviation(candidate="abc", expected="accepted", found="tie"))
         plain = " ".join(text.split())
-        assert words in plain and "turn 1 parts from the recorded run" in plain
+        assert words in plain and "turn 1 differs from the recorded run" in plain
         assert ("--models scripted" in plain) == (own == "transcript")

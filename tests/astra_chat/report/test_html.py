@@ -195,7 +195,7 @@ def test_a_killed_run_without_a_round(tmp_path: Path) -> None:
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]))
     page = report([read(path)])
-    assert "killed before its end" in page and "<svg" not in page
+    assert "killed before it ended" in page and "<svg" not in page
     assert "No round was begun." in page
     elements(page)
 

@@ -50,4 +50,4 @@ def test_what_is_recorded_between_turns(tmp_path: Path) -> None:
         "tester asked m: 10 tokens in, 2 out",
         "tester's reply was sent back: empty",
     ]
-    assert len(found.after) == 2 and "expected: tie of abc" in found.after[1]
+    assert len(found.after) == 2 and "expected: tie for abc" in found.after[1]

@@ -34,7 +34,7 @@ def test_killed_or_under_way(root: Path, lines: int) -> None:
     path = root / "a" / "transcript.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
     runs = Runs(root)
-    assert [(r.state, r.words) for r in runs.list()] == [("stopped", "killed before its end")]
+    assert [(r.state, r.words) for r in runs.list()] == [("stopped", "killed before it ended")]
     writer = Writer.go_on(read(path))
     assert path.stat().st_ino in locked_inodes()
     assert runs.list()[0].state == "running", "though the file did not change"
