@@ -8,11 +8,11 @@ from pathlib import Path
 
 from astra_chat.display.notes import note
 from astra_chat.export.writing import new_folder
-from astra_chat.package.engine_file import Engine, EngineHook, read_engine_file, require_arguments
+from astra_chat.package.engine_file import Engine, EngineHook
 from astra_chat.package.folder import Contents, write_plugin
 from astra_chat.package.proof import NotProved, Proof, prove, read_proof
 from astra_chat.package.winners import Winner, without
-from astra_chat.tools.task.folder import ENGINE_FILE, find_task, task_names
+from astra_chat.tools.task.folder import ENGINE_FILE
 from astra_vgpu.ground.errors import BadInput
 
 EXAMPLE = "python -m sglang.bench_one_batch --model-path MODEL --load-format dummy --batch-size 1 8"
@@ -89,18 +89,14 @@ def proved_plugin(
 
 
 def hooks_of(winner: Winner, engine: Engine) -> tuple[EngineHook, ...]:
-    """An engine's hooks for a winner, from the engine.toml of the task of its name; none, with a
-    note, where there are none. Raises BadInput."""
-    name = winner.task.name
-    shipped = find_task(name) if name in task_names() else None
-    file = read_engine_file(shipped) if shipped else None
-    if shipped is None or file is None:
-        note(f"{name} is left out: the task has no {ENGINE_FILE}")
+    """An engine's hooks for a winner; none, with a note, where there are none. Raises BadInput."""
+    file = winner.engine_file()
+    if file is None:
         return ()
-    require_arguments(shipped.folder / ENGINE_FILE, file, winner.task)
     own = tuple(hook for hook in file.hooks if hook.engine == engine)
     if not own:
-        note(f"{name} is left out: {file.none or f'its {ENGINE_FILE} has no hook of {engine}'}")
+        why = file.none or f"its {ENGINE_FILE} has no hook of {engine}"
+        note(f"{winner.task.name} is left out: {why}")
     return own
 
 

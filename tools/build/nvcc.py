@@ -189,7 +189,7 @@ class _Written:
 
 def _written(task: Task, source: str) -> _Written:
     try:
-        own = launcher_text(task) if needs_launcher(task, source) else ""
+        own = launcher_text(task, source) if needs_launcher(task, source) else ""
         trusted = task.binding and source == task.baseline
         return _Written(source, (source if trusted else built_text(source)) + own)
     except Unreadable as why:

@@ -63,7 +63,7 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
         raise BadInput(f"candidate {candidate_id(source)} cannot be compiled: {why}") from None
     headers = task.header_texts()
     ours = extension_headers.header_texts() if task.binding else {}
-    launcher = launcher_text(task) if needs_launcher(task, source) else ""
+    launcher = launcher_text(task, source) if needs_launcher(task, source) else ""
     plain = headers if ours else {name: header_text(text) for name, text in headers.items()}
     texts = {**plain, **ours, SOURCE: built + launcher}
     authors = {**headers, **ours, SOURCE: source + launcher}

@@ -5,6 +5,7 @@ Which recordings are made is in recordings.py; a plan is what all of them agree 
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -99,8 +100,7 @@ def record_each(
         raise AstraError(f"{build.library} is not linked with the fake CUDA runtime")
     recorder = Recorder(task, build.library, cubin, gpu)
     ptx = build.ptx.read_text(errors="replace")
-    unread = unread_parameters(ptx, cubin)
-    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, unread, ptx)
+    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, ptx)
     try:
         return session.plans()
     except StepTimeout:
@@ -186,9 +186,9 @@ class _Session:
     rng: random.Random
     stop: Stop
     source: _Source
-    unread: Mapping[str, Ranges]
-    """Parameter bytes that a kernel never reads, by its name: start and length of each range."""
     ptx: str
+    unread: Mapping[str, Ranges] = field(default_factory=dict)
+    """Parameter bytes that a kernel never reads, by its name: start and length of each range."""
     seen: dict[int, list[Seen]] = field(default_factory=dict)
     """Recordings by the case's number, in the order in which they were made."""
     facts: dict[str, int] = field(default_factory=dict)
@@ -212,6 +212,13 @@ class _Session:
             ]
             for process, answer in zip(made, waiting, strict=True):
                 self._take(process, answer.result())
+        launched = {
+            node.kernel
+            for one in itertools.chain(*self.seen.values())
+            for node in one.called.nodes
+            if node.kind == "kernel"
+        }
+        self.unread = unread_parameters(self.ptx, self.recorder.cubin, sorted(launched))
         return tuple(self.failed.get(i) or self._plan(i) for i in range(len(self.cases)))
 
     def _take(self, process: RecordingProcess, report: Report | Died) -> None:
