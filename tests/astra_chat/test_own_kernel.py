@@ -1,5 +1,5 @@
-"""docs/own-kernel.md, run: every command of it, in order, in an empty folder, with smaller sizes and
-fewer seeded bugs than the page has."""
+"""docs/own-kernel.md, run: every command of it, in order, in an empty folder. Sizes and the number
+of seeded bugs are smaller than on the page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEWER_BUGS = """case "$*" in
 esac
 """
 SMALLER = {
-    "max = 16384": "max = 64",
+    "max = 16384": "max = 32",
     "max = 8192": "max = 2056",
     "tokens = 2048, hidden = 4096": "tokens = 32, hidden = 4096",
     "hidden = 4096": "hidden = 2048",
