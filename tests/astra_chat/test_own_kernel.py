@@ -28,7 +28,7 @@ FEWER_BUGS = """case "$*" in
 esac
 """
 SMALLER = {
-    "max = 16384": "max = 32",
+    "max = 16384": "max = 64",
     "max = 8192": "max = 2056",
     "tokens = 2048, hidden = 4096": "tokens = 32, hidden = 4096",
     "hidden = 4096": "hidden = 2048",
