@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -19,8 +20,8 @@ from astra_chat.agents.turns import (
     TesterReply,
     TestSuite,
 )
-from astra_chat.tools.task.folder import Task, find_task
-from tests.chat_samples import plan, suite
+from astra_chat.tools.task.folder import Task, find_task, load_task
+from tests.chat_samples import WIDE_TOML, plan, suite
 
 
 def test_a_malformed_reply_names_the_field() -> None:
@@ -74,8 +75,9 @@ def test_no_json_at_all() -> None:
         ),
     ],
 )
-def test_illegal_cases_go_back(task: Task, tests: TestSuite, said: str) -> None:
-    reason = objection(TesterReply(reply=tests), task)
+def test_illegal_cases_go_back(task_folder: Path, tests: TestSuite, said: str) -> None:
+    (task_folder / "task.toml").write_text(WIDE_TOML)
+    reason = objection(TesterReply(reply=tests), load_task(task_folder))
     assert reason is not None and said in reason
 
 

@@ -132,8 +132,13 @@ def test_next_briefly_leaves_out_what_was_said_before(box: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line(
-    box: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    box: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    said: str,
 ) -> None:
+    monkeypatch.setattr(runs, "START_S", 0.0)
     code, _ = command(*[word.format(box=box, id=open_question(box).id) for word in words])
     err = capsys.readouterr().err
     assert code == 2 and said in err and len(err.splitlines()) == 1

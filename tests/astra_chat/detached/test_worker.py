@@ -15,13 +15,13 @@ from astra_chat.detached.jobs import CLOSED, JOB, TEXTS, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
 from astra_chat.detached.worker import work_on
 from astra_chat.tools.system.devices import virtual_device, wanted_device
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import BuildFailed, Case, Device, Refused
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put, worker
 from tests.astra_chat.test_kill import Events
-from tests.chat_samples import KERNELS, VECTOR
+from tests.chat_samples import KERNELS, VECTOR, WIDE_TOML
 from tests.full_disk import full_disk
 from tests.tools.tuning.test_tuning_judge import SLOW
 
@@ -70,8 +70,10 @@ def test_a_tuning_is_a_job(task: Task, tmp_path: Path) -> None:
     ids=["judge", "device", "large case", "illegal case", "many cases", "no task"],
 )
 def test_what_cannot_be_judged_is_refused_and_the_worker_goes_on(
-    task: Task, tmp_path: Path, changes: dict[str, Any], why: str
+    task_folder: Path, tmp_path: Path, changes: dict[str, Any], why: str
 ) -> None:
+    (task_folder / "task.toml").write_text(WIDE_TOML)
+    task = load_task(task_folder)
     changes = {n: v.model_dump() if isinstance(v, Device) else v for n, v in changes.items()}
     bad, good = put(tmp_path / "a" / "jobs", task, **changes), put(tmp_path / "b" / "jobs", task)
     one, lines = worker()

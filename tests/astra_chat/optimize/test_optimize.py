@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.mailbox.checking import answer
 from astra_chat.mailbox.questions import waiting
 from astra_chat.tools.task.folder import load_task
 from tests.astra_chat.mailbox_samples import scripted
@@ -94,10 +95,7 @@ def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_pa
     while done.returncode == 4:
         assert "resume with: the same command" in done.stderr
         (question,) = waiting(box)
-        reply = tmp_path / "reply.json"
-        reply.write_text(scripted(load_task(tmp_path / "activation"), question))
-        given = astra(repository, "mailbox", "answer", box, question.id, reply)
-        assert given.returncode == 0, given.stderr
+        answer(question, scripted(load_task(tmp_path / "activation"), question))
         done = optimize(repository, *words, f"mailbox:{box}")
     assert done.returncode == 0, done.stderr
     assert [run.name for run in own.glob("run-*")] == ["run-1"]
