@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from markupsafe import Markup
@@ -24,7 +24,7 @@ class Row:
     number: int
     """Of the line: in the old source where it was removed, else in the new one. Of a gap: how many
     equal lines it leaves out."""
-    text: Markup = Markup()
+    text: Markup = field(default_factory=Markup)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from astra_chat.report.case_plots import MOST_CASES, case_rows
+from astra_chat.report.case_plots import BAR, BELOW, MOST_CASES, TOP, case_rows
 from astra_chat.report.figures import BEST, HATCH, MUTED, SERIES, TIE, Drawing, Plot
 from astra_chat.tools.profiling.metrics import TIME_PARTS
 from astra_chat.tools.types import AnyTime, Basis, MeasuredTime, Profile, Timed
 from astra_chat.transcript.summary import Timing
 
 COLORS = dict(zip(TIME_PARTS, (MUTED, SERIES[1], SERIES[4], SERIES[3], SERIES[0]), strict=True))
-XLABEL = "% of the baseline's time, L2 cold; above: baseline, below: best candidate"
+XLABEL = "% of the baseline's time, L2 cold. Above: baseline, below: best"
 
 
 def profiles_of(timed: Timed | None) -> dict[str, Profile]:
@@ -38,9 +38,9 @@ def profiled_parts(
     for row, case in enumerate(shown):
         label, said = case.case.label, case.case.named
         whole = sum(_parts_of(before[label]).values()) or 1.0
-        _profiled(plot, row - 0.2, _parts_of(before[label]), whole, f"{said}, baseline", basis)
+        _profiled(plot, row + TOP, _parts_of(before[label]), whole, f"{said}, baseline", basis)
         if label in after:
-            _profiled(plot, row + 0.2, _parts_of(after[label]), whole, f"{said}, best", basis)
+            _profiled(plot, row + BELOW, _parts_of(after[label]), whole, f"{said}, best", basis)
     plot.axes.set_xlabel(XLABEL)
     plot.legend(5)
     what = (
@@ -68,10 +68,10 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
     for row, case in enumerate(cases):
         label, whole = case.case.named, case.baseline_us
         warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
-        _measured(plot, row - 0.2, (whole, warm, case.limit_us), whole, f"{label}, baseline")
+        _measured(plot, row + TOP, (whole, warm, case.limit_us), whole, f"{label}, baseline")
         if named and case.warm_us is not None:
             times = (case.median_us, case.warm_us, case.limit_us)
-            _measured(plot, row + 0.2, times, whole, f"{label}, best")
+            _measured(plot, row + BELOW, times, whole, f"{label}, best")
     plot.axes.set_xlabel(XLABEL)
     plot.legend()
     caption = (
@@ -96,7 +96,7 @@ def _profiled(
         plot.axes.barh(
             y,
             100 * time_us / whole_us,
-            0.36,
+            BAR,
             left,
             edgecolor=COLORS[part],
             facecolor=COLORS[part] if basis == "measured" else "none",
@@ -122,7 +122,7 @@ def _measured(
         plot.axes.barh(
             y,
             100 * part_us / whole_us,
-            0.36,
+            BAR,
             left,
             color=color,
             label=name,
