@@ -45,7 +45,7 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
             BASELINE,
             timing.basis,
             "baseline",
-            f"{case.case.named}: baseline {case.baseline_us:.2f} us",
+            f"baseline {case.baseline_us:.2f} us",
         )
         share = 100 * case.median_us / case.baseline_us
         if named:
@@ -56,7 +56,7 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
                 BEST,
                 timing.basis,
                 "best candidate",
-                f"{case.case.named}: best {case.median_us:.2f} us, {case.ratio:.2f}x",
+                f"best {case.median_us:.2f} us, {case.ratio:.2f}x",
             )
         plot.axes.plot(
             [100 * case.limit_us / case.baseline_us] * 2,
@@ -174,17 +174,14 @@ def case_rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:
 def _bar(
     plot: Plot, y: float, width: float, color: str, basis: Basis, label: str, hint: str
 ) -> None:
-    filled = color if basis == "measured" else "none"
-    plot.axes.barh(
-        y,
-        width,
-        BAR,
-        facecolor=filled,
-        edgecolor=color,
-        hatch=HATCH[basis],
-        label=label,
-        gid=plot.hint(hint),
-    )
+    plot.axes.barh(y, width, BAR, **look(color, basis), label=label, gid=plot.hint(hint))
+
+
+def look(color: str, basis: Basis) -> dict[str, str]:
+    """How a bar is drawn: what is measured is filled, what is estimated hatched."""
+    if basis == "measured":
+        return {"facecolor": color}
+    return {"facecolor": "none", "edgecolor": color, "hatch": HATCH[basis]}
 
 
 def _dot(plot: Plot, x: float, y: float, color: str, basis: Basis, label: str, hint: str) -> None:

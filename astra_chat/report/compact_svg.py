@@ -47,7 +47,7 @@ def compact(svg: str, name: str, *, label: str, hints: Mapping[str, str]) -> str
     found.extend(_grouped([one for one in drawn if one.tag != "text"], ("clip-path", "style")))
     found.extend(_grouped(texts, ("style",)))
     _add_marks(found, marks, name)
-    return ElementTree.tostring(found, encoding="unicode")
+    return ElementTree.tostring(found, encoding="unicode").replace(" />", "/>")
 
 
 def _drawn(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from astra_chat.report.case_plots import BAR, BELOW, MOST_CASES, TOP, case_rows
-from astra_chat.report.figures import BEST, HATCH, MUTED, SERIES, TIE, Drawing, Plot
+from astra_chat.report.case_plots import BAR, BELOW, MOST_CASES, TOP, case_rows, look
+from astra_chat.report.figures import BEST, MUTED, SERIES, TIE, Drawing, Plot
 from astra_chat.tools.profiling.metrics import TIME_PARTS
 from astra_chat.tools.types import AnyTime, Basis, MeasuredTime, Profile, Timed
 from astra_chat.transcript.summary import Timing
@@ -36,11 +36,11 @@ def profiled_parts(
         return None
     plot = case_rows(f"{name}-parts", "Where the time goes, before and after", shown)
     for row, case in enumerate(shown):
-        label, said = case.case.label, case.case.named
+        label = case.case.label
         whole = sum(_parts_of(before[label]).values()) or 1.0
-        _profiled(plot, row + TOP, _parts_of(before[label]), whole, f"{said}, baseline", basis)
+        _profiled(plot, row + TOP, _parts_of(before[label]), whole, "baseline", basis)
         if label in after:
-            _profiled(plot, row + BELOW, _parts_of(after[label]), whole, f"{said}, best", basis)
+            _profiled(plot, row + BELOW, _parts_of(after[label]), whole, "best", basis)
     plot.axes.set_xlabel(XLABEL)
     plot.legend(5)
     what = (
@@ -66,12 +66,12 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
         return None
     plot = case_rows(f"{name}-parts", "Where the time goes, before and after", cases)
     for row, case in enumerate(cases):
-        label, whole = case.case.named, case.baseline_us
+        whole = case.baseline_us
         warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
-        _measured(plot, row + TOP, (whole, warm, case.limit_us), whole, f"{label}, baseline")
+        _measured(plot, row + TOP, (whole, warm, case.limit_us), whole, "baseline")
         if named and case.warm_us is not None:
             times = (case.median_us, case.warm_us, case.limit_us)
-            _measured(plot, row + BELOW, times, whole, f"{label}, best")
+            _measured(plot, row + BELOW, times, whole, "best")
     plot.axes.set_xlabel(XLABEL)
     plot.legend()
     caption = (
@@ -98,9 +98,7 @@ def _profiled(
             100 * time_us / whole_us,
             BAR,
             left,
-            edgecolor=COLORS[part],
-            facecolor=COLORS[part] if basis == "measured" else "none",
-            hatch=HATCH[basis],
+            **look(COLORS[part], basis),
             label=said,
             gid=plot.hint(f"{label}: {said} {time_us:.2f} us"),
         )
@@ -124,7 +122,7 @@ def _measured(
             100 * part_us / whole_us,
             BAR,
             left,
-            color=color,
+            **look(color, "measured"),
             label=name,
             gid=plot.hint(f"{label}: {name} {part_us:.2f} us"),
         )
