@@ -6,6 +6,7 @@ Bars of measured times are filled, those of estimated ones are hatched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from astra_chat.report.figures import (
     BAD,
@@ -177,7 +178,7 @@ def _bar(
     plot.axes.barh(y, width, BAR, **look(color, basis), label=label, gid=plot.hint(hint))
 
 
-def look(color: str, basis: Basis) -> dict[str, str]:
+def look(color: str, basis: Basis) -> dict[str, Any]:
     """How a bar is drawn: what is measured is filled, what is estimated hatched."""
     if basis == "measured":
         return {"facecolor": color}
