@@ -69,7 +69,8 @@ SCREENS = (
     Screen("gate", "astra-chat gate silu_and_mul old.cu new.cu --device virtual"),
     Screen(
         "tune",
-        "astra-chat tune silu_and_mul marked.cu -o best.cu --device virtual --judged 2 --cases demo",
+        "astra-chat tune silu_and_mul marked.cu -o best.cu"
+        " --device virtual --judged 2 --cases demo",
     ),
 )
 REPORT = f"astra-chat report {LIVE} -o report.html"
