@@ -114,7 +114,7 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
     shown = [run for run in runs if run.summary.rounds][:MOST_LINES]
     if not shown:
         return None
-    plot = Plot(f"{name}-rounds", "Best so far, by round", 3.0 + 0.1 * len(shown))
+    plot = Plot(f"{name}-rounds", "Best so far, by round", 2.9 + 0.18 * len(shown))
     plot.axes.axhline(1.0, color=BASELINE, linewidth=1)
     for index, run in enumerate(shown):
         rounds = run.summary.rounds
@@ -137,7 +137,7 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
     plot.axes.locator_params(axis="x", integer=True)
     plot.axes.set_xlabel("round; 0 is the baseline")
     plot.axes.yaxis.set_major_formatter("{x:g}x")
-    plot.legend(2)
+    plot.legend(1)
     caption = "By the evaluations of the search. Solid lines are measured, dashed ones estimated."
     if len(runs) > len(shown):
         caption += f" {len(shown)} of {counted(len(runs), 'run')}."

@@ -41,7 +41,7 @@ def profiled_parts(
         _profiled(plot, row + TOP, _parts_of(before[label]), whole, "baseline", basis)
         if label in after:
             _profiled(plot, row + BELOW, _parts_of(after[label]), whole, "best", basis)
-    plot.axes.set_xlabel(XLABEL)
+    _label(plot)
     plot.legend(5)
     what = (
         "by the virtual GPU's model"
@@ -72,13 +72,18 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
         if named and case.warm_us is not None:
             times = (case.median_us, case.warm_us, case.limit_us)
             _measured(plot, row + BELOW, times, whole, "best")
-    plot.axes.set_xlabel(XLABEL)
+    _label(plot)
     plot.legend()
     caption = (
         "Measured: the physical limit; what a call takes above it with its data in the L2; what"
         " fetching the data from memory adds. Launch overhead of the host is in the table."
     )
     return plot.drawing(caption, "measured")
+
+
+def _label(plot: Plot) -> None:
+    plot.axes.set_xlim(0, max(100.0, plot.axes.get_xlim()[1]))
+    plot.axes.set_xlabel(XLABEL)
 
 
 def _parts_of(profile: Profile) -> dict[str, float]:
