@@ -45,6 +45,7 @@ SOURCES = {
 }
 """Kernels beside the commands."""
 Theme = Literal["light", "dark"]
+MOST_LINES = 46
 PERIOD_S, LIMIT_S = 0.2, 1800.0
 
 
@@ -56,15 +57,19 @@ class Screen:
     command: str
     until: str = ""
     """Taken as soon as it shows this; empty: at the command's end, then with all it printed."""
-    last: int = 46
-    """Lines of all that was printed, at most: the last ones."""
+    of: Literal["beginning", "end"] = "end"
+    """Which lines are shown, where more than MOST_LINES were printed."""
     columns: int = 100
 
 
 SCREENS = (
     Screen("rounds", "astra-chat run silu_and_mul", until="round 2 of"),
     Screen("end", "astra-chat run silu_and_mul"),
-    Screen("replay", "astra-chat replay transcripts/examples/silu_and_mul-h200.jsonl --round 2"),
+    Screen(
+        "replay",
+        "astra-chat replay transcripts/examples/silu_and_mul-h200.jsonl --round 2",
+        of="beginning",
+    ),
     Screen("check", "astra-chat check silu_and_mul wrong.cu --device virtual"),
     Screen("gate", "astra-chat gate silu_and_mul old.cu new.cu --device virtual"),
     Screen(
@@ -126,10 +131,9 @@ class Terminal:
                 raise BadInput(f"{LIMIT_S:.0f} s passed without {until or 'an end'!r}")
             time.sleep(PERIOD_S)
 
-    def lines(self, last: int) -> list[str]:
+    def lines(self) -> list[str]:
         """What was printed, with colours, without empty lines at both ends."""
-        text = self._tmux("capture-pane", "-p", "-e", "-S", "-")
-        return text.strip("\n").splitlines()[-last:]
+        return self._tmux("capture-pane", "-p", "-e", "-S", "-").strip("\n").splitlines()
 
     def close(self) -> None:
         self._tmux("kill-server")
@@ -150,10 +154,10 @@ def take_screens(names: set[str], out: Path) -> Iterator[Path]:
             try:
                 for one in same:
                     terminal.wait(one.until)
+                    lines = terminal.lines()
+                    shown = lines[:MOST_LINES] if one.of == "beginning" else lines[-MOST_LINES:]
                     path = out / f"{one.name}.svg"
-                    write_whole(
-                        path, picture(command, terminal.lines(one.last), one.columns).encode()
-                    )
+                    write_whole(path, picture(command, shown, one.columns).encode())
                     yield path
             finally:
                 terminal.close()
@@ -162,7 +166,7 @@ def take_screens(names: set[str], out: Path) -> Iterator[Path]:
 def take_pages(names: set[str], out: Path) -> Iterator[Path]:
     """The report as a file, and its pictures."""
     page = out / "report.html"
-    words = [sys.executable, "-m", "astra_chat", *shlex.split(REPORT)[1:-1], str(page)]
+    words = [sys.executable, "-m", "astra_chat", *shlex.split(REPORT)[1:-1], str(page.resolve())]
     subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     yield page
     for name in (name for name in PAGES if name in names):

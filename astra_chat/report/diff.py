@@ -35,7 +35,9 @@ class Diff:
 
     @property
     def counts(self) -> str:
-        return f"+{self.added} -{self.removed} lines"
+        """As the chat counts them: without blank lines."""
+        kinds = [row.kind for row in self.rows if row.text.strip()]
+        return f"+{kinds.count('added')} -{kinds.count('removed')} lines"
 
 
 def difference(old: str, new: str) -> Diff:

@@ -33,7 +33,7 @@ def test_added_and_removed() -> None:
 
 def test_nothing_changed_and_nothing_there() -> None:
     assert difference(OLD, OLD).rows == () and difference("", "").rows == ()
-    assert difference("", "a").counts == "+1 -0 lines"
+    assert difference("", "a\n\nb").counts == "+2 -0 lines", "as in the chat: no blank ones"
 
 
 @pytest.mark.parametrize("pair", [(SCALAR, VECTOR), (VECTOR, SCALAR), (OLD, VECTOR)])
