@@ -36,10 +36,10 @@ LIVE = "transcripts/recorded.tar.xz/live/detached/silu_and_mul-sglang-team-2.jso
 """A run that language models answered and an H200 judged."""
 SCRIPT = ROOT / "sglang_kernels/silu_and_mul/script"
 SOURCES = {
-    "old.cu": (SCRIPT / "split_rows.cu").read_text(),
+    "old.cu": (SCRIPT.parent / "baseline.cu").read_text(),
     "new.cu": (SCRIPT / "fitted.cu").read_text(),
     "wrong.cu": (SCRIPT / "no_tail.cu").read_text(),
-    "marked.cu": (SCRIPT / "split_rows.cu")
+    "marked.cu": (SCRIPT / "two_vectors.cu")
     .read_text()
     .replace("kThreads = 256;", "kThreads = 256;  // tune: 64 128 256 512"),
 }
