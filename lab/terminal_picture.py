@@ -13,7 +13,7 @@ from rich.text import Text
 
 INK, MUTED, PAPER, BAR = "#e4e7eb", "#a2abb6", "#15181c", "#262c34"
 COLORS = ("#15181c", "#f28b82", "#69c98a", "#e3ac4d", "#6aaef5", "#d493e6", "#5fc7d1", "#e4e7eb")
-"""Of the report's dark theme: black, red, green, yellow, blue, magenta, cyan, white."""
+"""The report's, in its dark theme: black, red, green, yellow, blue, magenta, cyan, white."""
 SIZE, ROW, EDGE, TOP = 14, 19, 14, 40
 """Pixels: of letters, from one line to the next, around the text, and of the bar above it."""
 CHARACTER = 0.61 * SIZE

@@ -22,8 +22,8 @@ class Row:
 
     kind: Kind
     number: int
-    """Of the line: in the old source where it was removed, else in the new one. Of a gap: how many
-    equal lines it leaves out."""
+    """The line's, in the old source where it was removed, else in the new one; of a gap the number
+    of equal lines that it leaves out."""
     text: Markup = field(default_factory=Markup)
 
 
@@ -35,7 +35,7 @@ class Diff:
 
     @property
     def counts(self) -> str:
-        """As the chat counts them: without blank lines."""
+        """Changed lines as the chat counts them: without blank ones."""
         kinds = [row.kind for row in self.rows if row.text.strip()]
         return f"+{kinds.count('added')} -{kinds.count('removed')} lines"
 
