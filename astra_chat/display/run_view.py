@@ -60,6 +60,7 @@ STYLES = {
     "human": "bold",
 }
 INDENT = " " * 5
+LIST_MARK = "- "
 SHORTENED = (
     "what the roles say is shortened here: --verbose or `astra-chat replay` shows it in full"
 )
@@ -234,7 +235,10 @@ class View:
             self._wrapped(Text(words, style), INDENT)
 
     def _wrapped(self, text: Text, indent: str = "") -> None:
-        """Wrapped, and without the blanks at line ends that rich leaves."""
-        for line in text.wrap(self._out, self._out.width - len(indent)):
+        """Wrapped, without the blanks at line ends that rich leaves; of a list's entry the further
+        lines are below its words."""
+        hang = LIST_MARK if text.plain.startswith(LIST_MARK) else ""
+        width = self._out.width - len(indent) - len(hang)
+        for number, line in enumerate(text[len(hang) :].wrap(self._out, width)):
             line.rstrip()
-            self._out.print(Text(indent) + line)
+            self._out.print(Text(indent + (" " * len(hang) if number else hang), text.style) + line)

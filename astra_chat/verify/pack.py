@@ -18,6 +18,7 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Case, Device
@@ -105,7 +106,7 @@ def _signer(path: Path) -> Ed25519PrivateKey:
 def _members(run: Run, name: str) -> dict[str, bytes]:
     """Returns all members but machine code and plans, by name."""
     transcript = run.transcript
-    whole = transcript.path.read_bytes()[: transcript.size]
+    whole = read_recorded(transcript.path)[: transcript.size]
     found = {
         TRANSCRIPT: whole,
         "README.md": README.format(name=name).encode(),

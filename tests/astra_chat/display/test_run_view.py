@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.turn_order import Decision
-from astra_chat.agents.turns import Turn
+from astra_chat.agents.turns import TestSuite, Turn
 from astra_chat.display.console import WIDTH, console
 from astra_chat.transcript.events import (
     Chosen,
@@ -24,6 +24,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from tests.astra_chat.display.view_text import shown
 from tests.chat_samples import (
+    asking_turns,
     plan,
     write_transcript,
 )
@@ -150,3 +151,16 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
         plain = " ".join(text.split())
         assert words in plain and "turn 1 differs from the recorded run" in plain
         assert ("--models scripted" in plain) == (own == "transcript")
+
+
+def test_a_list_s_entries_hang(tmp_path: Path) -> None:
+    """Else a wrapped entry could not be told from the next one."""
+    user, tester = asking_turns()[:2]
+    assert isinstance(tester.payload, TestSuite)
+    (case, *_) = tester.payload.cases
+    long = case.model_copy(update={"why": "one word after another " * 9})
+    tests = tester.payload.model_copy(update={"cases": (long,)})
+    path = write_transcript(tmp_path / "t.jsonl", [user, Turn("tester", tests)])
+    lines = shown(read(path).records).splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("     - "))
+    assert lines[first + 1][:7].isspace() and lines[first + 1][7].isalpha()
