@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.display.notes import note
 
@@ -35,6 +36,7 @@ def package(
         typer.Argument(
             metavar="RUN",
             help="Runs' folders, transcripts, evaluations of --json; with --check the package.",
+            callback=present,
         ),
     ],
     target: Annotated[

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import require_folder
+
 if TYPE_CHECKING:
     from astra_chat.viewer.runs import RunRow
 
 SCHEMA = "astra-chat/runs/1"
 DEFAULT = Path("transcripts")
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs.")]
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder with runs.", callback=require_folder)
+]
 
 runs_app = typer.Typer(help="The runs in a folder.", no_args_is_help=True)
 
@@ -34,10 +38,8 @@ def view(
 
     The address holds a random token: who has it can read the runs, on this machine only.
     """
-    from astra_chat.viewer.runs import require_folder
     from astra_chat.viewer.server import Server, Viewer
 
-    require_folder(folder)
     with Server(Viewer(folder), port) as server:
         print(server.url, flush=True)
         with suppress(KeyboardInterrupt):
@@ -50,9 +52,8 @@ def list_runs(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """List the runs in a folder, the newest first: results, and what waits."""
-    from astra_chat.viewer.runs import Runs, require_folder
+    from astra_chat.viewer.runs import Runs
 
-    require_folder(folder)
     rows = Runs(folder).list()
     if as_json:
         found = [row.model_dump(mode="json") for row in rows]

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.doctor import Point, bindings_point, counters_permitted, diagnose, driver_point
+from astra_chat.cli.diagnosis import (
+    Point,
+    bindings_point,
+    counters_permitted,
+    diagnose,
+    driver_point,
+)
 from tests.astra_chat.fake_openai import Asked, Reply, failed, serving
 from tests.astra_chat.fake_openai import said as said_by_a_model
 from tests.sources import IMPORT_PATH
