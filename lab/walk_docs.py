@@ -172,11 +172,20 @@ class Walk:
         try:
             said, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            _kill(process)
             return None, time.monotonic() - started, ""
+        except KeyboardInterrupt:
+            for one in (process, *self.running):
+                _kill(one)
+            raise
         words = " ".join(said.decode(errors="replace").split())
         return process.returncode, time.monotonic() - started, words
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def environment(tools: Path) -> dict[str, str]:
@@ -214,10 +223,13 @@ def walk(page: str, given: argparse.Namespace) -> WalkedPage:
         old = walked_before(given.out).get(page, EMPTY)
         before = {one.command: one for one in old.commands}
         one = Walk(folder, everywhere, own, given.limit_s, given.only, before)
-        some = tuple(one.page(found))
+        some = list[Walked]()
+        for walked in one.page(found):
+            print(f"{page}: {_line(walked)}", flush=True)
+            some.append(walked)
     today = datetime.date.today().isoformat()
     date = old.date if given.only and old.commands else today
-    return WalkedPage(page=page, date=date, commands=some)
+    return WalkedPage(page=page, date=date, commands=tuple(some))
 
 
 def walked_before(path: Path) -> dict[str, WalkedPage]:
@@ -278,10 +290,7 @@ def _walk(given: argparse.Namespace) -> None:
     for page in given.pages or known:
         if not list(commands(page, (ROOT / page).read_text())):
             continue
-        done = walk(page, given)
-        for one in done.commands:
-            print(f"{page}: {_line(one)}", flush=True)
-        _write(given.out, {page: done})
+        _write(given.out, {page: walk(page, given)})
 
 
 def _refresh(given: argparse.Namespace) -> None:
@@ -312,6 +321,7 @@ def main() -> None:
     for way in (walking, refreshing):
         way.add_argument("-o", dest="out", type=Path, default=OUT)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     given.do(given)
 
 
