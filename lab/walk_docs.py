@@ -113,8 +113,9 @@ class Walk:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def page(self, found: Sequence[DocCommand]) -> Iterator[Walked]:
-        if self.own.before and any(re.search(self.only, one.text) for one in found):
-            done, seconds, said = self._run(self.own.before, "bash", self.limit_s)
+        before = self.everywhere.before + self.own.before
+        if before and any(re.search(self.only, one.text) for one in found):
+            done, seconds, said = self._run(before, "bash", self.limit_s)
             if done != 0:
                 yield Walked(command="(before)", state="failed", seconds=seconds, note=said)
         for one in found:
