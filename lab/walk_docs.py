@@ -115,9 +115,9 @@ class Walk:
     def page(self, found: Sequence[DocCommand]) -> Iterator[Walked]:
         before = self.everywhere.before + self.own.before
         if before and any(re.search(self.only, one.text) for one in found):
-            done, seconds, said = self._run(before, "bash", self.limit_s)
+            done, _, said = self._run(before, "bash", self.limit_s)
             if done != 0:
-                yield Walked(command="(before)", state="failed", seconds=seconds, note=said)
+                raise BadInput(f"what comes before the commands fails: {said[-MOST_CHARACTERS:]}")
         for one in found:
             yield self._command(one)
         for process in self.running:
@@ -207,7 +207,8 @@ def rule_for(one: DocCommand, *rules: PageRules) -> Rule:
     return next((rule for rule in every if re.search(rule.match, one.text)), Rule(match=""))
 
 
-def walk(page: str, given: argparse.Namespace) -> WalkedPage:
+def walk(page: str, given: argparse.Namespace) -> None:
+    """Walk one page; what came of each command is written at once."""
     rules = walk_docs_rules()
     found = list(commands(page, (ROOT / page).read_text()))
     with tempfile.TemporaryDirectory() as name:
@@ -223,14 +224,14 @@ def walk(page: str, given: argparse.Namespace) -> WalkedPage:
         own, everywhere = rules.get(page, PageRules()), rules["everywhere"]
         old = walked_before(given.out).get(page, EMPTY)
         before = {one.command: one for one in old.commands}
+        today = datetime.date.today().isoformat()
+        date = old.date if given.only and old.commands else today
         one = Walk(folder, everywhere, own, given.limit_s, given.only, before)
-        some = list[Walked]()
         for walked in one.page(found):
             print(f"{page}: {_line(walked)}", flush=True)
-            some.append(walked)
-    today = datetime.date.today().isoformat()
-    date = old.date if given.only and old.commands else today
-    return WalkedPage(page=page, date=date, commands=tuple(some))
+            before[walked.command] = walked
+            now = WalkedPage(page=page, date=date, commands=tuple(before.values()))
+            _write(given.out, {page: now})
 
 
 def walked_before(path: Path) -> dict[str, WalkedPage]:
@@ -291,7 +292,7 @@ def _walk(given: argparse.Namespace) -> None:
     for page in given.pages or known:
         if not list(commands(page, (ROOT / page).read_text())):
             continue
-        _write(given.out, {page: walk(page, given)})
+        walk(page, given)
 
 
 def _refresh(given: argparse.Namespace) -> None:
