@@ -299,7 +299,7 @@ def _refresh(given: argparse.Namespace) -> None:
     _write(given.out, {})
 
 
-def _write(out: Path, new: Mapping[str, WalkedPage]) -> None:
+def _write(out: Path, new: dict[str, WalkedPage]) -> None:
     walked, rules, every = walked_before(out) | new, walk_docs_rules(), list[WalkedPage]()
     for page in pages():
         found = list(commands(page, (ROOT / page).read_text()))
