@@ -32,14 +32,19 @@ def check(
     base_url: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Server with an OpenAI-compatible API: http://HOST:PORT/v1."
+            metavar="URL",
+            help="URL of a server with an OpenAI-compatible API: http://HOST:PORT/v1.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
+<<<<<<< HEAD
     """Send one small request to the model of every role."""
     import asyncio
 
+=======
+    """Send one small request to each role's model."""
+>>>>>>> main
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))
