@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import asdict
 from typing import Annotated
@@ -39,7 +38,13 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
+<<<<<<< HEAD
+    """Send one small request to the model of every role."""
+    import asyncio
+
+=======
     """Send one small request to each role's model."""
+>>>>>>> main
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))

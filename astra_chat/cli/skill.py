@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +51,8 @@ def skill(
 
 def text_of(name: str) -> str:
     """A file of astra_chat/skill/."""
+    from importlib.resources import files
+
     return files("astra_chat.skill").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -43,7 +43,18 @@ class TuneRequest(Value):
     """Ranked points to measure on the GPU, at most."""
 
 
-class Job(Value):
+class Wanted(Value):
+    """What a run wants of the machine that is to judge its jobs."""
+
+    device: Device
+    """A worker's must be of this kind, architecture and spec."""
+    judge_sha256: Hex64
+    """sha256 of the judge that is to judge the job (tools/judge_version.py)."""
+    astra: OneLine
+    """Version of the Astra that asks."""
+
+
+class Job(Wanted):
     """One evaluation or tuning that is asked for: everything that decides its result."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -59,8 +70,6 @@ class Job(Value):
     """The baseline."""
     timed: TimedList
     """The timed cases; None leaves them to the device."""
-    device: Device
-    """A worker's must be of this kind, architecture and spec."""
     source: Hex64
     """sha256 of the candidate's source."""
     extra_cases: tuple[Case, ...]
@@ -72,10 +81,6 @@ class Job(Value):
     """Engine of the virtual GPU."""
     seed: str = Field(pattern=rf"^{EVALUATION.pattern}$")
     """All that is drawn derives from it."""
-    judge_sha256: Hex64
-    """sha256 of the judge that is to judge the job (tools/judge_version.py)."""
-    astra: OneLine
-    """Version of the Astra that asks."""
 
     @property
     def sha256(self) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from astra_chat.detached.jobs import Hex64, Job
+from astra_chat.detached.jobs import Hex64, Job, Wanted
 from astra_chat.mailbox.files import Unreadable, read_text, replace
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
@@ -105,8 +105,8 @@ def _mismatch(result: Result, job: Job) -> str:
     return ""
 
 
-def misfit(job: Job, device: Device) -> str:
-    """Why a worker with this device cannot judge a job; empty where it can."""
+def misfit(job: Wanted, device: Device) -> str:
+    """Why a worker with this device cannot judge a job or a run's jobs; empty where it can."""
     if job.judge_sha256 != judge_sha256():
         return (
             f"it asks for the judge {job.judge_sha256[:12]} of Astra {job.astra}, but this"

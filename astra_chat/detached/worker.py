@@ -10,16 +10,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from pydantic import ValidationError
 
 from astra_chat.agents.reply_errors import MAX_SOURCE
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import (
     CLOSED,
     Job,
+    Wanted,
     folders_under,
     read_job,
     read_texts,
@@ -102,7 +105,7 @@ class Worker:
             return self._refuse(folder, str(error))
         if self._has_result(folder, job):
             return None
-        if why := misfit(job, self._device(job)):
+        if why := misfit(job, device_for(job, self.device)):
             return self._refuse(folder, why)
         claim = self.claims.take(folder)
         if not isinstance(claim, JobClaim):
@@ -152,7 +155,7 @@ class Worker:
             _require_bounded(job, task, self.trust)
             judge = TuningJudge(
                 task,
-                self._device(job),
+                device_for(job, self.device),
                 tier=job.tier,
                 cases=job.timed,
                 trust=self.trust,
@@ -170,16 +173,6 @@ class Worker:
         with tempfile.TemporaryDirectory(prefix="astra-job-") as name:
             write_task_files(folder, job.task_files, texts, Path(name))
             yield load_task(Path(name))
-
-    def _device(self, job: Job) -> Device:
-        """A virtual GPU estimates for each GPU that there are constants of."""
-        wanted = job.device
-        if self.device.kind == wanted.kind == "virtual":
-            try:
-                return virtual_device(wanted.spec)
-            except BadInput:
-                return self.device
-        return self.device
 
     def _has_result(self, folder: Path, job: Job) -> bool:
         try:
@@ -215,6 +208,25 @@ def _require_bounded(job: Job, task: Task, trust: bool) -> None:
         except ValueError as error:
             raise BadInput(str(error)) from None
     require_bounded_task("the job", task, job.device.kind, job.timed, trust)
+
+
+def device_for(wanted: Wanted, here: Device) -> Device:
+    """Returns the device of this machine that judges; a virtual GPU estimates for each GPU that
+    there are constants of."""
+    if here.kind == wanted.device.kind == "virtual":
+        with suppress(BadInput):
+            return virtual_device(wanted.device.spec)
+    return here
+
+
+def require_fit(text: str, here: Device) -> None:
+    """Raise BadInput where this device cannot judge the jobs of a run; `text`: a Wanted."""
+    try:
+        wanted = Wanted.model_validate_json(text)
+    except ValidationError:
+        raise BadInput("its version of Astra differs: use the same on both machines") from None
+    if why := misfit(wanted, device_for(wanted, here)):
+        raise BadInput(why)
 
 
 def work_on(worker: Worker, roots: Sequence[Path], ended: threading.Event) -> None:

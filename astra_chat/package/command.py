@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.display.notes import note
 
@@ -34,8 +35,13 @@ def package(
         list[Path],
         typer.Argument(
             metavar="RUN",
+<<<<<<< HEAD
+            help="Runs' folders, transcripts, evaluations of --json; with --check the package.",
+            callback=present,
+=======
             help="Run folders, transcripts, or evaluations saved by --json; with --check, the"
             " package.",
+>>>>>>> main
         ),
     ],
     target: Annotated[

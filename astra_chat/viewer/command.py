@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import require_folder
+
 if TYPE_CHECKING:
     from astra_chat.viewer.runs import RunRow
 
 SCHEMA = "astra-chat/runs/1"
 DEFAULT = Path("transcripts")
+<<<<<<< HEAD
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder with runs.", callback=require_folder)
+]
+=======
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that contains runs.")]
+>>>>>>> main
 
 runs_app = typer.Typer(help="List the runs in a folder.", no_args_is_help=True)
 
@@ -34,10 +42,8 @@ def view(
 
     The address contains a random token: anyone on this machine who has it can read the runs.
     """
-    from astra_chat.viewer.runs import require_folder
     from astra_chat.viewer.server import Server, Viewer
 
-    require_folder(folder)
     with Server(Viewer(folder), port) as server:
         print(server.url, flush=True)
         with suppress(KeyboardInterrupt):
@@ -51,10 +57,14 @@ def list_runs(
         bool, typer.Option("--json", help="Print one JSON document to stdout.")
     ] = False,
 ) -> None:
+<<<<<<< HEAD
+    """List the runs in a folder, the newest first: results, and what waits."""
+    from astra_chat.viewer.runs import Runs
+=======
     """List the runs in a folder, newest first: their results, and what is waiting."""
     from astra_chat.viewer.runs import Runs, require_folder
+>>>>>>> main
 
-    require_folder(folder)
     rows = Runs(folder).list()
     if as_json:
         found = [row.model_dump(mode="json") for row in rows]

@@ -94,12 +94,6 @@ class Runs:
         return known[1]
 
 
-def require_folder(folder: Path) -> None:
-    """Raise BadInput unless there is a folder in which runs may lie."""
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder: name a folder of runs")
-
-
 def transcripts_in(root: Path) -> Iterator[Path]:
     """Transcripts in a folder and in its folders; no link is followed."""
     seen = 0

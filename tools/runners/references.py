@@ -43,7 +43,7 @@ def load_reference(task: Task) -> Any:
     if task.reference is None:
         for name in ("reference", "make_inputs"):
             if not hasattr(own, name):
-                raise Undefined(f"reference.py defines no function `{name}`")
+                raise Undefined(f"it defines no function `{name}`")
         return own
     return FunctionReference(task, _load_function(task.folder, task.reference), own)
 

@@ -116,7 +116,7 @@ def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     [
         ('"out"', '"output"', "no 'out'"),
         (".double()", ".float()", "torch.float32"),
-        ("def reference(", "def reference_(", "reference.py defines no function `reference`"),
+        ("def reference(", "def reference_(", "it defines no function `reference`"),
         ("def reference(", "def (", "SyntaxError: invalid syntax"),
     ],
 )
