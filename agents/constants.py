@@ -13,16 +13,16 @@ from astra_vgpu.ground.errors import BadInput
 
 MARK = "tune:"
 PROMPT = (
-    "You may leave constants open: after `constexpr int kThreads = 256;` or `#define ROWS 4` write"
-    " `// tune: 64 128 512`, integers that it may have besides, and relations on lines of their own"
-    " as `// require: kThreads * ROWS <= 1024`. Each choice has to be correct; the executor tries"
+    "You may leave constants open: after `constexpr int kThreads = 256;` or `#define ROWS 4`, write"
+    " `// tune: 64 128 512` with other integers to try, and put relations on lines of their own, as"
+    " in `// require: kThreads * ROWS <= 1024`. Every choice must be correct; the executor tries"
     " them and keeps the best. The values that you write are the starting point."
 )
 """What the coder is told where a run tunes."""
 PLAN_PROMPT = (
-    "The coder may mark constants, such as threads a block, with other values; the executor tries"
-    " every combination of all of them, or of more than {points} a sample with the written one in"
-    " it, and keeps the best. Say which to leave open."
+    "The coder may mark constants, such as threads per block, with other values to try. The"
+    " executor tries all combinations (if there are more than {points}, a sample that includes the"
+    " written one) and keeps the best. Say which constants to leave open."
 )
 """What the planner is told there."""
 
@@ -38,7 +38,7 @@ def without_effect(state: RunState) -> str:
         return ""
     return (
         f"Tried before, none faster by more than the resolution: {'; '.join(dict.fromkeys(lines))}."
-        " Mark such a constant again only where the kernel's work for it has changed: each point"
+        " Mark such a constant again only if the work that depends on it has changed: each point"
         " takes as long as a check."
     )
 

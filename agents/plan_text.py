@@ -40,6 +40,6 @@ def _small_gain(plan: Plan, basis: Basis | None) -> str:
     if basis != "estimated" or not 1 / ESTIMATES < plan.predicted_ratio < ESTIMATES:
         return ""
     return (
-        f"\nIts predicted {ratio_text(plan.predicted_ratio)} is inside the resolution of estimates"
-        f" ({ESTIMATES - 1:.0%}): as predicted, the result is a tie."
+        f"\nIts predicted {ratio_text(plan.predicted_ratio)} is within the resolution of estimates"
+        f" ({ESTIMATES - 1:.0%}): if it comes true, the result is a tie."
     )

@@ -114,7 +114,7 @@ def _inputs(context: ChatContext, state: RunState) -> Section | None:
 
 def _accept(context: ChatContext, state: RunState) -> Section | None:
     text = accept_text(context.task)
-    title = "What `accept` accepts: None is right, words are what is wrong"
+    title = "What `accept` accepts: None means correct, a text says what is wrong"
     return Section(title, text, 4) if text else None
 
 
@@ -129,7 +129,7 @@ def _headers(context: ChatContext, state: RunState) -> Section | None:
 def _tests(context: ChatContext, state: RunState) -> Section | None:
     dims = " x ".join(context.task.dims)
     lines = [*_by_kind(context.task.check), *(f"testers': {c.label}" for c in state.extra_cases)]
-    lines += [f"drawn, an earlier candidate failed on it: {c.label}" for c in state.failed_cases]
+    lines += [f"drawn; an earlier candidate failed on it: {c.label}" for c in state.failed_cases]
     return Section(f"Cases that every candidate must pass, {dims}", _bullets(lines), 3)
 
 
@@ -171,7 +171,7 @@ def _progress(context: ChatContext, state: RunState) -> Section:
 def _progress_after(context: ChatContext, state: RunState) -> Section:
     """For the profiler, after a round's candidates: the round, the budget, and what is kept."""
     number, rounds = len(state.rounds), state.limits.rounds
-    last = ", the last: no plan follows, so your analysis is for the report"
+    last = ", the last: no plan follows, so your analysis is only for the report"
     return _state(context, state, f"round {number} of {rounds}" + last * (number >= rounds))
 
 
@@ -182,7 +182,7 @@ def _state(context: ChatContext, state: RunState, where: str) -> Section:
     if limits.patience is not None:
         gone = rounds_without_gain(state.rounds)
         lines.append(
-            f"{counted(gone, 'round')} in a row without gain; {limits.patience} end the run"
+            f"{counted(gone, 'round')} in a row without a gain; {limits.patience} end the run"
         )
     if state.best is None:
         lines.append("no candidate is accepted as faster than the baseline so far")
@@ -309,13 +309,13 @@ def _bullets(lines: list[str]) -> str:
 
 
 MEMORY = (
-    "evidence from other tasks and kernels, no rule: what gained there may lose here, and what"
+    "evidence from other tasks and kernels, not rules: what gained there may lose here, and what"
     " failed there may work here"
 )
 SINGLE_REPLIES = {
     "planner": "A plan.",
     "coder": "A kernel: the whole source of the candidate that your plan asks for.",
-    "fixer": "A kernel: the whole source of the candidate, fixed.",
+    "fixer": "A kernel: the whole source of the candidate, corrected.",
 }
 SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "planner": (_other_report, _single_reply),

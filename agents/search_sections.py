@@ -37,7 +37,7 @@ def algorithms(context: ChatContext, state: RunState) -> Section | None:
     below = rounds_below_resolution(state.rounds)
     if state.rounds and below < USED_UP:
         return None
-    why = f"The last {below} rounds gained nothing that can be resolved. " if below else ""
+    why = f"The last {below} rounds gained nothing beyond the resolution. " if below else ""
     return Section("Is there another algorithm?", why + passage("algorithms"))
 
 

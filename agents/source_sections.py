@@ -15,9 +15,9 @@ from astra_chat.tools.text import report
 from astra_chat.tools.types import Timed
 
 CONFIRMED = (
-    "Its own evaluation: {before}\nIts confirmation, with cases drawn for it, refused it: {now}\n"
-    "It is the best of the run: keep what makes it fast, and fix what the case shows. The case is"
-    " among those that every later candidate has to pass."
+    "Its own evaluation: {before}\nIts confirmation, with newly drawn cases, refused it: {now}\n"
+    "It is the best of the run: keep what makes it fast, and fix the error that the case shows."
+    " From now on, every candidate has to pass this case."
 )
 """What the fixer is told of a winner that was refused."""
 

@@ -118,19 +118,21 @@ def basis_of(device: Device) -> Basis:
 def comparison_text(basis: Basis) -> str:
     """How candidates are compared, and what cannot be told from nothing: one threshold for all."""
     interval = (
-        "its whole 90 % prediction interval lies above 1 and no case's own lies wholly below 1."
-        " An interval is wider the less alike two kernels spend their time, so that of two"
-        " candidates with one ratio one may be faster than the baseline and the other a tie."
+        "its whole 90 % prediction interval lies above 1 and no single case's interval lies"
+        " entirely below 1. The less similarly two kernels spend their time, the wider the"
+        " interval, so of two candidates with the same ratio, one may be faster than the baseline"
+        " and the other a tie."
         if basis == "estimated"
-        else f"its whole 95 % interval lies above {MIN_GAIN} and no case's begins below"
-        f" {NO_REGRESSION}."
+        else f"its whole 95 % interval lies above {MIN_GAIN} and no single case's interval"
+        f" begins below {NO_REGRESSION}."
     )
     return (
-        "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
-        f" it is faster than the baseline if {interval}\n"
-        f"Resolution: two candidates {resolution_text(basis)} are a tie: no gain, and no reason for"
-        " a round. The higher ratio stays the best, of equals the earlier."
-        " Predictions are scored by it. Discarded candidates stay reachable as `parent`."
+        "A candidate's ratio is the weighted geometric mean of its speedups over the baseline in"
+        f" all cases; it is faster than the baseline if {interval}\n"
+        f"Resolution: two candidates {resolution_text(basis)} are a tie, which is not a gain and"
+        " does not justify a round. The one with the higher ratio is the best; if both are equal,"
+        " the earlier one is. Predictions are scored at this resolution. A `parent` may also be a"
+        " discarded candidate."
     )
 
 

@@ -50,11 +50,13 @@ ON_PATH = str | Path | None
 class JudgeOptions(TypedDict, total=False):
     """Options of whatever opens a judge."""
 
-    device: Annotated[str, Option("auto", "auto, cuda, cuda:N or virtual.")]
+    device: Annotated[
+        str, Option("auto", "Device to run kernels on: auto, cuda, cuda:N or virtual.")
+    ]
     gpu: Annotated[str | None, Option(None, "GPU model to estimate for: h200, h100, a100, ...")]
-    cases: Annotated[str | None, Option(None, "Which cases to time: demo or bench.")]
+    cases: Annotated[str | None, Option(None, "Cases to time: demo or bench.")]
     baseline: Annotated[str, Option("sglang", "Baseline to compare with: sglang or paper.")]
-    trust: Annotated[bool, Option(False, "Run untrusted code even where it cannot be isolated.")]
+    trust: Annotated[bool, Option(False, "Run untrusted code even if it cannot be isolated.")]
     engine: Annotated[
         str, Option("auto", "Engine of the virtual GPU: numpy, c or auto (c for large launches).")
     ]
@@ -62,8 +64,8 @@ class JudgeOptions(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Draw the same cases and inputs again: an evaluation's seed as printed, or up to 32"
-            " hex digits. Fresh by default.",
+            "Seed for the cases and inputs: an evaluation's seed as printed, or up to 32 hex"
+            " digits. Fresh by default.",
             "HEX",
         ),
     ]
@@ -76,12 +78,14 @@ class EvaluateOptions(JudgeOptions, total=False):
         list[str] | None,
         Option(
             None,
-            "One more case, as in task.toml: '{{ tokens = 3, d = 24, dtype = \"float16\" }}'.",
+            "An additional case, as in task.toml: '{{ tokens = 3, d = 24, dtype = \"float16\" }}'.",
             "CASE",
             ("--case",),
         ),
     ]
-    final: Annotated[bool, Option(False, "As for a winner: sanitizers first, then fresh inputs.")]
+    final: Annotated[
+        bool, Option(False, "Judge as strictly as a winner: sanitizers first, then fresh inputs.")
+    ]
 
 
 class RunArguments(TypedDict, total=False):
@@ -91,17 +95,17 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             "scripted",
-            "Model backend: PROVIDER:MODEL[,ROLE=PROVIDER:MODEL...], of openai, anthropic, google,"
-            " openrouter, ollama or vllm; mailbox:DIR, scripted, transcript[:FILE],"
-            " record:FILE:..., auto:FILE:... or replay:FILE. Default: transcript, the recorded run"
-            " in the task's folder, with its own options where none are given, or where none fits"
-            " {default}.",
+            "Model backend: PROVIDER:MODEL[,ROLE=PROVIDER:MODEL...], where PROVIDER is"
+            " openai, anthropic, google, openrouter, ollama or vllm; or mailbox:DIR,"
+            " scripted, transcript[:FILE], record:FILE:..., auto:FILE:... or replay:FILE."
+            " Default: transcript, the recorded run in the task's folder, with that run's"
+            " options if you give none; if no recorded run fits, {default}.",
             setting=True,
         ),
     ]
     base_url: Annotated[
         str | None,
-        Option(None, "Server with an OpenAI-compatible API: http://HOST:PORT/v1.", "URL"),
+        Option(None, "URL of a server with an OpenAI-compatible API: http://HOST:PORT/v1.", "URL"),
     ]
     device: Annotated[
         str | None,
@@ -129,7 +133,7 @@ class RunArguments(TypedDict, total=False):
             setting=True,
         ),
     ]
-    cases: Annotated[str | None, Option(None, "Timed cases: demo or bench.", setting=True)]
+    cases: Annotated[str | None, Option(None, "Cases to time: demo or bench.", setting=True)]
     baseline: Annotated[
         str | None,
         Option("sglang", "Baseline to compare with: {default} (default) or paper."),
@@ -138,8 +142,8 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Who approves: ask (the terminal, as --approve), detached (decide later with"
-            " astra-chat approve), a FILE.toml of decisions, a recorded run, or none.",
+            "Who approves: ask (in the terminal, like --approve), detached (you decide later"
+            " with astra-chat approve), a FILE.toml of decisions, a recorded run, or none.",
             "WHO",
             setting=True,
         ),
@@ -148,8 +152,8 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             "",
-            "Limits of the run, separated by commas: tokens=N, usd=N, wall_s=N,"
-            " evaluations=N, gpu_s=N; none for no limit.",
+            "Limits for the run, separated by commas: tokens=N, usd=N, wall_s=N,"
+            " evaluations=N, gpu_s=N; none: no limits.",
             setting=True,
         ),
     ]
@@ -165,9 +169,9 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             "local",
-            "Where kernels are judged: {default} (default); ssh:HOST; ray[:ADDRESS], by the GPUs"
-            " of a Ray cluster; or detached: by `astra-chat judge work` on another machine, while"
-            " the run waits.",
+            "Where kernels are judged: {default} (default); ssh:HOST; ray[:ADDRESS], on the"
+            " GPUs of a Ray cluster; or detached, by `astra-chat judge work` on another"
+            " machine while the run waits.",
             "WHERE",
             setting=True,
         ),
@@ -176,7 +180,7 @@ class RunArguments(TypedDict, total=False):
         float | None,
         Option(
             None,
-            "Stop at this share of the physical limit; 0 for none.",
+            "Stop when a kernel reaches this share of the physical limit; 0: never.",
             "PERCENT",
             least=0,
             most=100,
@@ -196,7 +200,7 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             12,
-            "Seeded bugs that score the tester's cases; default: {default}, 0 for none.",
+            "Number of seeded bugs that score the tester's cases; default: {default}; 0: none.",
             least=0,
             most=1000,
             setting=True,
@@ -206,8 +210,8 @@ class RunArguments(TypedDict, total=False):
         int | None,
         Option(
             0,
-            "Tune constants that the coder marks: up to POINTS points of a correct candidate are"
-            " ranked, the best is judged; default: {default}, none.",
+            "Tune the constants that the coder marks: rank up to POINTS combinations for"
+            " each correct candidate and judge the best; default: {default}, no tuning.",
             "POINTS",
             least=0,
             most=1000,
@@ -218,8 +222,8 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Root of all random choices of the judge: up to 32 hex digits. Fresh by default, and"
-            " printed when the run has ended.",
+            "Seed for all of the judge's random choices: up to 32 hex digits. Fresh by"
+            " default, and printed at the end of the run.",
             "HEX",
         ),
     ]
@@ -227,16 +231,18 @@ class RunArguments(TypedDict, total=False):
         ON_PATH,
         Option(
             None,
-            "Show the planner, from round 2 on, what runs in this file found (astra-chat memory);"
-            " off for none, the default.",
+            "From round 2 on, show the planner what the runs in this memory file found (see"
+            " astra-chat memory); off: no memory, the default.",
             "FILE",
             setting=True,
         ),
     ]
-    trust: Annotated[bool, Option(False, "Run untrusted code even where it cannot be isolated.")]
+    trust: Annotated[bool, Option(False, "Run untrusted code even if it cannot be isolated.")]
     no_wait: Annotated[
         bool,
-        Option(False, "With mailbox:DIR: stop, to be resumed, where an answer is not there yet."),
+        Option(
+            False, "With mailbox:DIR: if an answer is missing, stop; the run can be resumed later."
+        ),
     ]
     resume: Annotated[
         ON_PATH,
@@ -245,14 +251,16 @@ class RunArguments(TypedDict, total=False):
     branch: Annotated[
         ON_PATH,
         Option(
-            None, "Start a new run from a recorded one, from its end or --from a round.", "FILE"
+            None,
+            "Start a new run from a recorded one: from its end, or from a round given by --from.",
+            "FILE",
         ),
     ]
     after_round: Annotated[
         int | None,
         Option(
             None,
-            "Go back to the end of this round, in a new folder; 0 is the baseline.",
+            "Go back to the end of this round and continue in a new folder; 0 is the baseline.",
             "ROUND",
             ("--from", "--rewind"),
         ),
@@ -346,17 +354,18 @@ def page() -> str:
     return "\n".join(
         (
             "# Options\n",
-            "Written by `python -m astra_chat.options > docs/options.md`; do not edit it.\n",
+            "This page is written by `python -m astra_chat.options > docs/options.md`; do"
+            " not edit it.\n",
             "## A run: `astra-chat run`, `from astra_chat import run`\n",
-            "An option that is not given has its default, or keeps the value that a resumed run was"
-            " begun with.\n",
+            "An option that is not given has its default, or, in a resumed run, the value"
+            " that the run was started with.\n",
             *_table(RunArguments),
             "\n## A judge: `check`, `time`, `profile`, `evaluate`, `tune`, `from astra_chat import"
             " evaluate`\n",
             *_table(EvaluateOptions),
             "\n## Settings\n",
-            "astra.toml may contain these, by their name in Python (settings.md):"
-            f" {', '.join(f'`{name}`' for name in settable())}.",
+            "astra.toml may contain these options, by their names in Python"
+            " ([settings.md](settings.md)): {', '.join(f'`{name}`' for name in settable())}.",
         )
     )
 

@@ -60,11 +60,11 @@ def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]
     ratios = {run.path: ratio for run in papers if (ratio := _by_events(run, method))}
     yield from ("", f"## By the paper's timing, on {method.device.name}", "")
     least = min(method.times, key=lambda time: time.mean_us)
-    yield "Winners over the paper's baseline, whatever their own, on the paper's twelve cases: 20"
-    yield "launches to warm up, then the mean of 100 event pairs, from a C loop. An event pair"
-    yield f"costs more than a small call: the shortest time here is {least.mean_us:.2f} us, of a"
-    yield f"kernel that takes {least.cold_us:.2f} us in a graph, with a cold L2. So this says less"
-    yield "than the times above."
+    yield "The speedup of each winner over the paper's baseline, whatever baseline its run had,"
+    yield "on the paper's twelve cases: 20 launches to warm up, then the mean of 100 event pairs,"
+    yield "from a C loop. An event pair costs more than a small call: the shortest time here is"
+    yield f"{least.mean_us:.2f} us, for a kernel that takes {least.cold_us:.2f} us in a graph"
+    yield "with a cold L2. So these figures say less than the times above."
     yield ""
     yield from beside_the_paper(papers, ratios)
     medians = [
@@ -78,9 +78,9 @@ def by_its_method(runs: Sequence[LiveRun], method: PaperMethod) -> Iterator[str]
             geomean([t.mean_us for t in method.times if (t.task, t.kernel) == (task, "paper")])
             for task in PAPER
         ]
-        yield f"From `paper` as a team, geometric mean: **{geomean(medians):.2f}** (1.32 in the"
-        yield "paper). A kernel that did nothing, with the shortest time in every case, would have"
-        yield f"{geomean(starts) / least.mean_us:.2f}."
+        yield f"Geometric mean of teams that started from `paper`: **{geomean(medians):.2f}**"
+        yield "(1.32 in the paper). A kernel that did nothing, and so had the shortest time in"
+        yield f"every case, would reach {geomean(starts) / least.mean_us:.2f}."
 
 
 def _by_events(run: LiveRun, method: PaperMethod) -> float | None:

@@ -51,18 +51,19 @@ AIMS = {
 OPENING = (
     "# Results",
     "",
-    "Kernels that language models found by answering Astra's prompts through a mailbox. Besides",
-    "the prompts they knew a short brief: [research/live-runs.md](research/live-runs.md) has it,",
-    "and what misled them. A figure is the weighted geometric mean of the speed-up of a",
-    "run's winner over the kernel that the run started from; with several runs the median and the",
-    f"range. Written by `{COMMAND}` from the transcripts.",
-    "Terms: [judge.md](judge.md).",
+    "This page lists the kernels that language models found by answering Astra's prompts through",
+    "a mailbox. In addition to the prompts, the models were given a short brief:",
+    "[research/live-runs.md](research/live-runs.md) contains it and describes what misled them.",
+    "Each figure is the speedup of a run's winner over the kernel that the run started from, as a",
+    "weighted geometric mean; for several runs, the median and the range are given. The page is",
+    f"written by `{COMMAND}` from the transcripts.",
+    "[judge.md](judge.md) explains the terms.",
 )
 EACH = (
-    "A run's name is that of its transcript in transcripts/recorded.tar.xz, without .jsonl.",
-    "Tokens are estimated at four characters each, prompts included. Ratios by round are those of",
-    "the best candidate so far, not confirmed. Intervals of estimates are 90 % prediction",
-    "intervals, those of measurements 95 %.",
+    "A run has the name of its transcript in transcripts/recorded.tar.xz, without .jsonl. Tokens",
+    "are estimated at four characters each, including prompts. Ratios by round are those of the",
+    "best candidate so far, before its confirmation. Intervals of estimates are 90 % prediction",
+    "intervals; intervals of measurements are 95 % confidence intervals.",
 )
 ENDS: dict[EndReason, str] = {
     "profiler": "the profiler",
@@ -84,11 +85,12 @@ def document(runs: Sequence[LiveRun], methods: Sequence[PaperMethod] = ()) -> st
 def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from OPENING
     yield ""
-    yield f"{len(runs)} runs. A GPU's figures are over all timed cases. Winners of estimated"
-    yield "runs were judged on the GPU later; `confirmed`: on fresh inputs, and by the sanitizers."
-    yield "The paper's figures (arXiv 2509.07506) are over its own baseline, by its own timing, on"
-    yield "an H100. Beside them are our runs from that baseline, `paper`, and from SGLang's kernel"
-    yield "of 2025, `sglang`."
+    yield f"There are {len(runs)} runs. Figures measured on a GPU cover all timed cases. Winners"
+    yield "of estimated runs were judged on the GPU later; `confirmed` means that they were also"
+    yield "judged on fresh inputs and with the sanitizers. The paper's figures (arXiv 2509.07506)"
+    yield "are speedups over its own baseline, with its own timing, on an H100. Next to them are"
+    yield "our runs that started from that baseline (`paper`) and from SGLang's 2025"
+    yield "kernel (`sglang`)."
 
 
 def _tables(runs: Sequence[LiveRun]) -> Iterator[str]:
@@ -137,8 +139,8 @@ def _over_all(runs: Sequence[LiveRun], ratios: Mapping[Path, float]) -> Iterator
         best = statistics.geometric_mean(max(arms.values()) for arms in by_task)
         yield ""
         yield (
-            f"From `sglang` as a team, geometric mean over these {len(by_task)} tasks: "
-            f"**{teams:.2f}**; with the better of team and single for each: {best:.2f}."
+            f"Geometric mean of teams that started from `sglang` over these {len(by_task)} tasks: "
+            f"**{teams:.2f}**; with the better of team and single for each task: {best:.2f}."
         )
 
 

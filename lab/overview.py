@@ -10,10 +10,12 @@ from lab.live_runs import LiveRun, fastest_run, gpus_of
 from lab.result_tables import table_row
 
 WORDS = (
-    "The fastest winner from `sglang` of each task: on an H200, where it was measured there. The",
-    "interval is that of the mean, 95 %. *% of limit*: the physical limit (the bytes at the",
-    "datasheet's bandwidth, or a launch) over the time, in the call that moves most bytes. The",
-    "name of a task leads to its page: each case, and how the kernel was found.",
+    "The table shows, for each task, the fastest winner of a run that started from `sglang`,",
+    "measured on an H200 if it was timed there. The interval is the 95 % confidence interval",
+    "of the mean. *% of limit* is the physical limit (the bytes divided by the datasheet's",
+    "bandwidth, or the time of a launch) divided by the measured time, for the call that",
+    "moves the most bytes. The name of a task links to its page, which lists each case and",
+    "how the kernel was found.",
 )
 
 

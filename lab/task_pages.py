@@ -28,12 +28,13 @@ from lab.result_tables import large_cases, table_row
 from lab.winners import fastest, verdict_of
 
 WORDS = (
-    "Cold device time, us a call. *over today*: over the fastest of today's kernels in SGLang and",
-    "FlashInfer, by way of the baseline. *% of limit*: the physical limit over the time. *% of",
-    "streaming*, of calls larger than the L2: bytes a second, of those of our fastest kernel that",
-    "only moves such bytes. *above empty*: us above one launch of nothing. The last two, and",
-    "today's kernels, were timed in another run on a GPU of the same kind",
-    "([baselines](../research/baselines.md)).",
+    "Times are device times with a cold L2, in us per call. *over today* is the speedup over",
+    "the fastest of today's kernels in SGLang and FlashInfer, computed through the baseline.",
+    "*% of limit* is the physical limit divided by the time. *% of streaming*, for calls",
+    "larger than the L2, is the achieved bandwidth relative to that of our fastest kernel",
+    "that only moves the same bytes. *above empty* is the time in us beyond that of an empty",
+    "launch. The last two columns and today's kernels were timed in another run on a GPU of",
+    "the same kind ([baselines](../research/baselines.md)).",
 )
 
 
@@ -72,9 +73,9 @@ def page(name: str, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> st
 
 def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
     yield from (f"# {task.name}", "", f"{task.summary}.", "")
-    yield "Live runs of this task ([all tasks](../results.md)), written by"
-    yield "`python -m lab.task_pages`. A run's sources, prompts and answers:"
-    yield f"`astra-chat report {runs[0].path.as_posix()} -o report.html`, with its own file."
+    yield "Live runs of this task; [results.md](../results.md) covers all tasks. This page is"
+    yield "written by `python -m lab.task_pages`. To see a run's sources, prompts and answers:"
+    yield f"`astra-chat report {runs[0].path.as_posix()} -o report.html`."
     gpus = gpus_of(runs)
     yield ""
     yield table_row("run", "baseline", "winner", "found by estimate", *gpus)
@@ -148,8 +149,8 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
 def _how(runs: Sequence[LiveRun]) -> Iterator[str]:
     """Yields how the runs went, plan by plan."""
     yield from ("", "## How the runs went", "")
-    yield "What each plan changes, the ratio over its parent that it predicted, and what became of"
-    yield "its candidates, over the baseline."
+    yield "What each plan changed, the speedup over its parent that it predicted, and the verdict"
+    yield "and the speedup over the baseline of each of its candidates."
     yield ""
     yield table_row("run", "round", "plan", "predicted", "candidates")
     yield table_row(*["---"] * 5)

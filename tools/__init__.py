@@ -33,7 +33,7 @@ descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
 prefetch         what later steps need, begun while nvcc works
 progress         progress messages for the live view
-task_validation  `tasks check`: is a task fit to judge by?
+task_validation  `tasks check`: is a task fit for judging?
 text             untrusted text in prompts and terminals: fences, invisible characters
 wording          numbers with their nouns; "did you mean"
 """

@@ -97,7 +97,7 @@ class TaskReport:
         lines += self.bugs.lines() if self.bugs else []
         if self.failed or self.hidden_failed or self.left_out:
             lines.append(f"the same cases again: --seed {self.seed}")
-        return [*lines, "fit to judge by" if self.fit else "not fit to judge by"]
+        return [*lines, "fit for judging" if self.fit else "not fit for judging"]
 
 
 def check_task(

@@ -14,9 +14,9 @@ class RunColumns(Value):
     """Name of the run."""
     task: str
     task_id: str
-    """Hash of the task's files: equal ids are judged by equal rules."""
+    """Hash of the task's files: tasks with equal ids are judged by the same rules."""
     device: str
-    """Name that the driver gives the GPU; of a virtual GPU, a name that says which one it estimates
+    """The driver's name for the GPU; for a virtual GPU, a name that says which GPU it estimates
     for."""
     device_kind: DeviceKind
     spec: str
@@ -25,7 +25,8 @@ class RunColumns(Value):
     models: str
     """Model backend, as `--models` names it."""
     live: bool
-    """Models, or whoever reads a mailbox, answered; False for scripts and replies of other runs."""
+    """Whether models, or whoever reads a mailbox, answered; False for scripts and replies from
+    other runs."""
     astra: str
     """Version of Astra."""
     started: str
@@ -45,7 +46,7 @@ class CaseRow(Value):
     label: str
     """The case as one line."""
     case: str
-    """The case as JSON, seed included."""
+    """The case as JSON, including its seed."""
     dtype: str
     """The case's type T."""
     weight: float
@@ -57,7 +58,7 @@ class CaseRow(Value):
     median_us: float
     """Microseconds per call of the candidate, with a cold L2; the median if measured."""
     ratio: float
-    """Baseline over candidate: above 1 is faster."""
+    """The baseline's time divided by the candidate's: above 1 is faster."""
     ratio_low: float
     """Lower end of the ratio's interval: 95 % if measured, 90 % for a prediction if estimated."""
     ratio_high: float
@@ -81,15 +82,15 @@ class CaseRow(Value):
     bottleneck: str
     """What limits the candidate on this case, by the case's profile; empty: it has none."""
     metrics: tuple[NamedValue, ...]
-    """Metrics of the case's profile under Nsight Compute's or the counter's name; the parts of the
-    time are `time_...`."""
+    """Metrics from the case's profile, named as by Nsight Compute or the counter; the parts of
+    the time are `time_...`."""
 
 
 class EvaluationRow(RunColumns):
     """One evaluation, or one candidate that guard or build turned down."""
 
     turn: int
-    """Turn of the chat that reports it."""
+    """Turn of the chat that reports the evaluation."""
     round: int
     """0 for the baseline."""
     attempt: int
@@ -108,27 +109,28 @@ class EvaluationRow(RunColumns):
     plan_why: str
     plan_metric: str
     plan_moves: str
-    """Direction in which the plan wants the metric to change: up, down, stays or unsaid."""
+    """Direction in which the metric should change according to the plan: up, down, stays or
+    unsaid."""
     plan_risk: str
     predicted_ratio: float | None
-    """Speed over the parent that the plan predicts; None: there is no plan."""
+    """Speedup over the parent that the plan predicts; None: there is no plan."""
     outcome: str
-    """refused, build_failed, unsupported, wrong, unsafe, crashed, timed_out, implausible, correct
-    or timed."""
+    """refused, build_failed, unsupported, wrong, unsafe, crashed, timed_out, implausible,
+    correct or timed."""
     verdict: str
-    """accepted, tie or slower of a timed candidate; else the outcome."""
+    """accepted, tie or slower for a timed candidate; otherwise the outcome."""
     reason: str
     """The judge's sentence."""
     basis: Basis | None
     """measured or estimated; None: not timed."""
     confirms: bool
-    """It confirms a winner with new seeds."""
+    """Whether it confirms a winner with new seeds."""
     confirmed: bool
-    """The candidate was accepted on new seeds in this run."""
+    """Whether the candidate was accepted on new seeds in this run."""
     best: bool
-    """The candidate is the run's winner."""
+    """Whether the candidate is the run's winner."""
     ratio: float | None
-    """Weighted geometric mean over the cases, over the baseline; None: not timed."""
+    """Speedup over the baseline: the weighted geometric mean over the cases; None: not timed."""
     ratio_low: float | None
     """Lower end of the ratio's interval; None: not timed."""
     ratio_high: float | None
@@ -136,10 +138,10 @@ class EvaluationRow(RunColumns):
     parent_ratio: float | None
     """The parent's ratio when the plan was made."""
     percent_of_limit: float | None
-    """Physical limit as a percentage of the candidate's time, weighted over the cases; None: not
-    timed."""
+    """Physical limit as a percentage of the candidate's time, weighted over the cases; None:
+    not timed."""
     bottleneck: str
-    """What limits the candidate on the case of largest weight; empty: not timed."""
+    """What limits the candidate on the case with the largest weight; empty: not timed."""
     checked_cases: int | None
     """Cases that the candidate was checked on; None: not checked to the end."""
     hidden_cases: int | None
@@ -147,32 +149,33 @@ class EvaluationRow(RunColumns):
     worst_error: float | None
     """Largest error as a share of the tolerance."""
     error_ratio: float | None
-    """Largest error norm over the baseline's own."""
+    """Largest error norm divided by the baseline's."""
     deterministic: bool | None
-    """Repeated calls gave the same bits; None: no call was repeated, or not checked to the end."""
+    """Whether repeated calls gave the same bits; None: no call was repeated, or not checked to
+    the end."""
     registers: int | None
-    """Registers a thread of the kernel that needs most; None: not built."""
+    """Registers per thread in the kernel that needs most; None: not built."""
     spill_bytes: int | None
-    """Spill stores plus loads of the kernel that has most, in bytes; None: not built."""
+    """Spill stores plus spill loads, in bytes, in the kernel that has most; None: not built."""
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
-    """Metrics of the profile of the case of largest weight."""
+    """Metrics from the profile of the case with the largest weight."""
     steps: tuple[NamedValue, ...]
-    """Seconds of the judge's steps, build included."""
+    """Seconds that each of the judge's steps took, including the build."""
     judge_s: float
-    """Seconds of all the judge's steps together, build included."""
+    """Seconds that all of the judge's steps took together, including the build."""
     gpu_s: float
-    """Seconds in which the evaluation held a real GPU's lease, part of judge_s."""
+    """Seconds in which the evaluation held a real GPU's lease; part of judge_s."""
     gpu_wait_s: float
-    """Seconds in which the evaluation waited for a real GPU's lease, part of judge_s."""
+    """Seconds in which the evaluation waited for a real GPU's lease; part of judge_s."""
     prompt_tokens: int
-    """Prompt tokens of the model calls since the run's row before."""
+    """Prompt tokens of the model calls since the run's previous row."""
     completion_tokens: int
-    """Completion tokens of the model calls since the run's row before."""
+    """Completion tokens of the model calls since the run's previous row."""
     usd: float | None
-    """US dollars of the model calls since the run's row before; None: a price is not known."""
+    """US dollars for the model calls since the run's previous row; None: a price is not known."""
     seed: str
-    """Root of all that was drawn; empty in old transcripts."""
+    """Seed from which everything was drawn; empty in old transcripts."""
     judge_sha256: str
     """sha256 over the judge's files; empty in old transcripts."""
     cubin_sha256: str
@@ -189,9 +192,9 @@ class RoundRow(RunColumns):
     parent: str
     """Candidate that the plan changes; empty for the baseline."""
     predicted_ratio: float
-    """Speed over the parent that the plan predicts."""
+    """Speedup over the parent that the plan predicts."""
     actual_ratio: float | None
-    """Speed over the parent of the round's best correct kernel; None: there is none."""
+    """Speedup of the round's best correct kernel over the parent; None: there is none."""
     metric_before: float | None
     """The plan's metric in the parent's profile; None: not known."""
     metric_after: float | None
@@ -203,14 +206,14 @@ class RoundRow(RunColumns):
     failed: int
     """Kernels that did not build or are not correct."""
     accepted: bool
-    """A kernel of the round is faster than the baseline."""
+    """Whether a kernel of the round is faster than the baseline."""
     best_candidate: str
     """Best of the search at the end of the round; empty: none."""
     best_ratio: float | None
     best_low: float | None
     best_high: float | None
     gain: float
-    """Best ratio after the round over the one before it; 1: no gain."""
+    """Best ratio after the round divided by the best before it; 1: no gain."""
     tokens: int
     usd: float | None
     seconds: float
@@ -224,7 +227,7 @@ class TurnRow(RunColumns):
     t: float
     """Seconds since the run began."""
     seconds: float
-    """Seconds since the turn before."""
+    """Seconds since the previous turn."""
     round: int
     role: str
     kind: Literal[
@@ -240,9 +243,9 @@ class TurnRow(RunColumns):
         "evaluation",
     ]
     words: str
-    """What was said; of the judge its sentence."""
+    """What was said; for the judge, its sentence."""
     candidate: str
-    """Whom the turn is about; empty: nobody."""
+    """The candidate that the turn is about; empty: none."""
     chosen_by: str
     """rule or model; empty for the first turn and for the human's."""
     prompt_tokens: int

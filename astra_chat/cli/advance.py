@@ -18,13 +18,13 @@ SCHEMA = "astra-chat/advanced/1"
 
 
 def register(main: typer.Typer) -> None:
-    main.command(short_help="Resume all runs whose results are there.")(advance)
+    main.command(short_help="Resume all runs whose results have arrived.")(advance)
 
 
 def advance(
     folders: RunsArgument,
     models: Annotated[
-        str | None, typer.Option(help="Model backend of all these runs, as for `run`.")
+        str | None, typer.Option(help="Model backend for all these runs, as for `run`.")
     ] = None,
     accept_recorded_options: Annotated[
         bool,
@@ -36,11 +36,11 @@ def advance(
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Resume the runs in DIR that `astra-chat judge work` has judged for, and those that were
-    killed; then say what each waits for.
+    """Resume the runs in DIR for which `astra-chat judge work` has results, and those that were
+    killed; then print what each run is waiting for.
 
-    Exit code 4: a run waits. A run that fails does not stop the others; its exit code is then
-    that of this command.
+    Exit code 4: a run is waiting. A run that fails does not stop the others, and this command then
+    exits with its exit code.
     """
     from astra_chat.session.advance import detached_runs
 

@@ -34,7 +34,7 @@ def approve(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="Transcript, or folder, of a waiting run.", callback=present
+            metavar="FILE", help="Transcript or folder of a waiting run.", callback=present
         ),
     ],
     yes: Annotated[
@@ -47,7 +47,7 @@ def approve(
         str | None, typer.Option(metavar="WHY", help="Reject, with a reason for the planner.")
     ] = None,
     edit: Annotated[
-        Path | None, typer.Option(metavar="FILE.cu", help="Replace the candidate by this source.")
+        Path | None, typer.Option(metavar="FILE.cu", help="Replace the candidate with this source.")
     ] = None,
     source: Annotated[
         bool, typer.Option("--source", help="Print the candidate's source and decide nothing.")

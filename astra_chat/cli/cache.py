@@ -47,11 +47,12 @@ def info(as_json: JsonOption = False) -> None:
 @cache_app.command()
 def clear(
     to: Annotated[
-        str, typer.Option("--to", metavar="SIZE", help="Keep this much, most recently used first.")
+        str,
+        typer.Option("--to", metavar="SIZE", help="Keep this much: the most recently used files."),
     ] = "0",
     as_json: JsonOption = False,
 ) -> None:
-    """Remove what is in the build cache, except what a running command uses."""
+    """Clear the build cache, except for what a running command uses."""
     from astra_vgpu.ground.cache_size import entries, parse_size, shrink
 
     removed = shrink(parse_size(to, "--to"))

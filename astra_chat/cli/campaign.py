@@ -35,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json to stdout.")]
 
 
 def register(main: typer.Typer) -> None:
@@ -56,7 +56,7 @@ def start(
     ] = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Stay while runs wait for a judge or for answers."),
+        typer.Option("--wait", help="Do not exit while runs wait for a judge or for answers."),
     ] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -64,7 +64,8 @@ def start(
 ) -> None:
     """Run all experiments of FILE.toml, several at once. A run that fails does not stop the others.
 
-    Exit code 4: runs wait for a judge or for answers; 130: interrupted, continue with --resume.
+    Exit code 4: runs are waiting for a judge or for answers; 130: interrupted, continue with
+    --resume.
     """
     from astra_chat.campaign.campaign_file import read_campaign
     from astra_chat.campaign.driver import Driver, begin
@@ -88,14 +89,14 @@ def start(
     _exit(index)
 
 
-@app.command()
+@app.command(short_help="Show the state of each run of a campaign.")
 def status(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The campaign's folder.", callback=present)
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show the state of each run of a campaign, also while it is under way."""
+    """Show the state of each run of a campaign, even while it is in progress."""
     from astra_chat.campaign.index import present, read_index
 
     index = present(read_index(folder), folder)

@@ -18,23 +18,23 @@ def register(app: typer.Typer) -> None:
 def capture(
     command: Annotated[
         list[str],
-        typer.Argument(metavar="-- PROGRAM ...", help="The program, as you start it yourself."),
+        typer.Argument(metavar="-- PROGRAM ...", help="The command that starts your program."),
     ],
     op: Annotated[
         list[str],
         typer.Option(
             metavar="NAME",
-            help="module:function, module:Class.method or torch.ops.space.name; repeat it for"
-            " several.",
+            help="module:function, module:Class.method or torch.ops.space.name; repeat the"
+            " option for several.",
         ),
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE", help="The file of the calls.")
+        Path, typer.Option("-o", "--out", metavar="FILE", help="File to write the calls to.")
     ] = Path("calls.json"),
     contents: Annotated[
         bool,
         typer.Option(
-            "--contents", help="Keep the tensors of the first of equal calls, in FILE.contents/."
+            "--contents", help="Save the tensors of the first call of each kind in FILE.contents/."
         ),
     ] = False,
 ) -> None:

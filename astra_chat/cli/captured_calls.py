@@ -14,7 +14,7 @@ from astra_chat.display.notes import note
 CallsOption = Annotated[
     Path,
     typer.Option(
-        "--calls", metavar="FILE", help="What `astra-chat capture` wrote.", callback=present
+        "--calls", metavar="FILE", help="File that `astra-chat capture` wrote.", callback=present
     ),
 ]
 OperatorOption = Annotated[
@@ -26,8 +26,9 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="NAME=PARAMETER",
-        help="Which parameter of the operator is an argument, dim or scalar of the contract;"
-        " a result is 'result'. Default: that of the same name, then their order.",
+        help="Match a name of the contract (argument, dim or scalar) to a parameter of the"
+        " operator; its result is 'result'. By default, parameters are matched by name, then"
+        " by order.",
     ),
 ]
 

@@ -17,9 +17,9 @@ from astra_vgpu.ground.errors import BadInput
 
 SCHEMA = "astra-chat/config/1"
 app = typer.Typer(help="Show and change the settings: astra.toml.", no_args_is_help=False)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Option, by its name in Python.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The option's name in Python.")]
 ProjectOption = Annotated[
-    bool, typer.Option("--project", help="The project's file, not the user's own.")
+    bool, typer.Option("--project", help="Use the project's file, not the user's own.")
 ]
 
 
@@ -29,15 +29,15 @@ def register(main: typer.Typer) -> None:
 
 @app.callback(invoke_without_command=True)
 def config(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Show the settings that hold, and which file says them. The command line wins over the
-    project's astra.toml, that over the user's own; Python and MCP read neither."""
+    """Show the settings in force, and which file sets them. The command line takes precedence
+    over the project's astra.toml, and that over the user's own; Python and MCP read neither."""
     if context.invoked_subcommand is None:
         show(as_json)
 
 
-@app.command("list")
+@app.command("list", short_help="Show all settings, and where each is set.")
 def show(as_json: JsonOption = False) -> None:
-    """Show all settings, with the file that says them, or the default."""
+    """Show all settings, each with the file that sets it, or with its default."""
     found = settings.read_settings()
     if as_json:
         values = {name: _as_json(one) for name, one in found.items()}
@@ -53,7 +53,7 @@ def show(as_json: JsonOption = False) -> None:
 
 @app.command()
 def get(name: NameArgument) -> None:
-    """Print one setting; exit with 1 where no file says it."""
+    """Print one setting; exit with 1 if no file sets it."""
     if name not in settable():
         settings.from_text(name, "")
     found = settings.read_settings().get(name)
@@ -65,10 +65,13 @@ def get(name: NameArgument) -> None:
 @app.command("set")
 def put(
     name: NameArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="As typed after its option.")],
+    value: Annotated[
+        str,
+        typer.Argument(metavar="VALUE", help="The value, as you would type it after the option."),
+    ],
     project: ProjectOption = False,
 ) -> None:
-    """Write one setting, into the user's own file or the project's."""
+    """Set one setting, in the user's own file or the project's."""
     checked = settings.from_text(name, value)
     if name == "models":
         from astra_chat.models.spec import parse
@@ -84,7 +87,7 @@ def put(
 
 @app.command()
 def unset(name: NameArgument, project: ProjectOption = False) -> None:
-    """Take one setting out of the user's own file, or the project's."""
+    """Remove one setting from the user's own file or the project's."""
     if name not in settable():
         settings.from_text(name, "")
     file = _target(project)
@@ -93,9 +96,9 @@ def unset(name: NameArgument, project: ProjectOption = False) -> None:
     settings.write_setting(file, name, None)
 
 
-@app.command()
+@app.command(short_help="Print the files that are read.")
 def path() -> None:
-    """Print the files that are read, the stronger one last."""
+    """Print the files that are read; a later one overrides an earlier one."""
     found = settings.project_file()
     for file in (settings.user_file(), *([found] if found else [])):
         print(f"{file}{'' if file.is_file() else '  (not there)'}")

@@ -84,7 +84,7 @@ def doctor(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Ask this model, too, one real and small question: as for run,"
+            help="Also send one small, real request to this model, named as for `run`:"
             " PROVIDER:MODEL[,OPTION=VALUE...].",
         ),
     ] = None,

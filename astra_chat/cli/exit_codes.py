@@ -17,9 +17,9 @@ WAITING = 4
 INTERRUPTED = 130
 
 EPILOG = (
-    "Exit codes: 0 done (also when nothing got faster); 1 the kernel failed, or another check that"
-    " you asked for; 2 bad input; 3 missing dependency, unsupported environment or internal error;"
-    " 4 waiting for a decision, an answer or a judge; 130 interrupted."
+    "Exit codes: 0 done (even if nothing got faster); 1 the kernel or another requested"
+    " check failed; 2 bad input; 3 missing dependency, unsupported environment or internal"
+    " error; 4 waiting for a decision, an answer or a judge; 130 interrupted."
 )
 
 

@@ -12,10 +12,10 @@ from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.options import JsonOption, TaskArgument, options
 from astra_chat.options import JudgeOptions
 
-OldArgument = Annotated[Path, typer.Argument(metavar="OLD", help="The kernel as it was.")]
+OldArgument = Annotated[Path, typer.Argument(metavar="OLD", help="The kernel before the change.")]
 NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="The changed kernel.")]
 JunitOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit's XML.")
+    Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")
 ]
 SarifOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write the findings as SARIF.")
@@ -23,7 +23,7 @@ SarifOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="For CI: is a changed kernel wrong, or slower than it was?")(gate)
+    app.command(short_help="For CI: is a changed kernel wrong, or slower than before?")(gate)
 
 
 @options(JudgeOptions, "device gpu cases trust engine seed junit sarif as_json")
@@ -36,10 +36,11 @@ def gate(
     as_json: JsonOption = False,
     **judging: Unpack[JudgeOptions],
 ) -> None:
-    """Judge NEW beside OLD, and exit with 1 if it is not correct or slower.
+    """Judge NEW against OLD, and exit with 1 if it is incorrect or slower.
 
-    On a GPU a loss is measured twice, the second time on fresh inputs, and counts where both show
-    it. On the virtual GPU times are estimated, and the result is the same each time.
+    On a GPU, a slowdown is measured a second time on fresh inputs, and counts only if both
+    measurements show it. On the virtual GPU, times are estimated, and the result is the same every
+    time.
     """
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.gate import gate as gated

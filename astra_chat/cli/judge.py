@@ -45,7 +45,9 @@ FailIfOption = Annotated[
 ]
 MinRatioOption = Annotated[
     float | None,
-    typer.Option(min=0, metavar="X", help="Exit with 1 below this speedup over the baseline."),
+    typer.Option(
+        min=0, metavar="X", help="Exit with 1 if the speedup over the baseline is below X."
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the verdict only, on one line.")]
 
@@ -68,8 +70,8 @@ def check(
     quiet: QuietOption = False,
     **judging: Unpack[JudgeOptions],
 ) -> None:
-    """Check that KERNEL is correct: every output against a float64 oracle, on the task's check
-    cases and on hidden ones that are drawn after the build."""
+    """Check that KERNEL is correct: compare every output with a float64 oracle, on the task's
+    check cases and on hidden cases that are drawn after the build."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.task.case_text import read_case
@@ -150,7 +152,7 @@ def evaluate(
     as_json: JsonOption = False,
     **judging: Unpack[EvaluateOptions],
 ) -> None:
-    """Check, time and profile KERNEL, and print the report that a model of the chat gets."""
+    """Check, time and profile KERNEL, and print the report that the models in a chat get."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.evaluating import evaluate as evaluated
 

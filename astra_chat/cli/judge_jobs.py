@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from astra_chat.detached.packing import Carried
 
 app = typer.Typer(
-    help="Judge kernels for runs with --judge detached, on this machine.", no_args_is_help=True
+    help="Judge kernels on this machine for runs with --judge detached.", no_args_is_help=True
 )
 
 WORKED, CARRIED = "astra-chat/worked/1", "astra-chat/carried/1"
@@ -40,17 +40,17 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-@app.command()
+@app.command(short_help="Judge all open jobs of the runs in DIR.")
 def work(
     folders: RunsArgument,
     device: DeviceOption = "auto",
     once: Annotated[
-        bool, typer.Option("--once", help="End when no open job is left, instead of waiting.")
+        bool, typer.Option("--once", help="Exit when no open job is left, instead of waiting.")
     ] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge all open jobs of the runs in DIR, and write the results beside them.
+    """Judge all open jobs of the runs in DIR, and write the results next to them.
 
     --json prints one document at the end, so it goes with --once. Exit code with --once: 2 if a
     job was refused, 3 if a result could not be written.
@@ -111,29 +111,30 @@ def answer(device: DeviceOption = "auto", trust: TrustOption = False) -> None:
         results.write(found)
 
 
-@app.command()
+@app.command(short_help="Put open jobs and new results into one file.")
 def pack(
     folders: RunsArgument,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Put open jobs, and results that no run has taken, into one file to be carried."""
+    """Put open jobs, and results that no run has taken yet, into one file to be copied
+    elsewhere."""
     from astra_chat.detached.packing import pack as pack_jobs
 
     _report(out, pack_jobs(folders, out), as_json)
 
 
-@app.command()
+@app.command(short_help="Unpack jobs and results from FILE into DIR.")
 def unpack(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Made by judge pack.", callback=present)
+        Path, typer.Argument(metavar="FILE", help="File made by `judge pack`.", callback=present)
     ],
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder that the runs, or jobs, lie in.")
+        Path, typer.Argument(metavar="DIR", help="Folder that contains the runs or jobs.")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Put the results of FILE beside their jobs in DIR, and new jobs into DIR/jobs."""
+    """Put the results from FILE next to their jobs in DIR, and new jobs into DIR/jobs."""
     from astra_chat.detached.packing import unpack as unpack_jobs
 
     _report(file, unpack_jobs(file, folder), as_json)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LIST_SCHEMA, QUESTION_SCHEMA = "astra-chat/questions/1", "astra-chat/question/1"
 ANSWER_SCHEMA = "astra-chat/answer/1"
 
-app = typer.Typer(help="Answer the questions of runs that have a mailbox.", no_args_is_help=True)
+app = typer.Typer(help="Answer the questions that runs put into a mailbox.", no_args_is_help=True)
 
 DirArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The mailbox: the folder of --models mailbox:DIR.")
@@ -29,7 +29,9 @@ RunOption = Annotated[str | None, typer.Option(help="Only questions of this run.
 
 
 def register(main: typer.Typer) -> None:
-    main.add_typer(app, name="mailbox", short_help="Answer the questions of runs with a mailbox.")
+    main.add_typer(
+        app, name="mailbox", short_help="Answer the questions that runs put into a mailbox."
+    )
 
 
 @app.command("next")
@@ -40,18 +42,21 @@ def next_question(
     timeout_s: Annotated[
         float | None,
         typer.Option(
-            "--timeout", min=0, metavar="S", help="Wait so many seconds; default: without end."
+            "--timeout",
+            min=0,
+            metavar="S",
+            help="Wait at most this many seconds; default: no limit.",
         ),
     ] = None,
     short: Annotated[
         bool,
         typer.Option(
-            "--brief", help="Leave out what an earlier question to the role said in the same words."
+            "--brief", help="Omit text that an earlier question to the same role already contained."
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait for the next question without an answer, and print it.
+    """Wait for the next unanswered question, and print it.
 
     Exit code 4: there is none, or no run is left that could ask one.
     """
@@ -87,22 +92,24 @@ def _prompt(box: Path, question: Question, short: bool) -> str:
     return brief(question, questions(box)) if short else question.prompt
 
 
-@app.command()
+@app.command(short_help="Check an answer, and pass it to the run.")
 def answer(
     box: DirArgument,
     name: Annotated[str, typer.Argument(metavar="ID", help="The question, as printed by next.")],
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="The reply as JSON; with --words a kernel; - for stdin."
+            metavar="FILE", help="The reply as JSON, or with --words a kernel; - for stdin."
         ),
     ],
     words: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="FILE is a kernel (.cu): what you did, in a sentence."),
+        typer.Option(
+            metavar="TEXT", help="For a FILE that is a kernel (.cu): what you did, in a sentence."
+        ),
     ] = None,
     words_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The same as --words, from a file.")
+        Path | None, typer.Option(metavar="FILE", help="Like --words, but read from a file.")
     ] = None,
     answered_by: Annotated[
         str, typer.Option(metavar="NAME", help="Your name; the transcript records it.")
@@ -115,11 +122,11 @@ def answer(
         typer.Option("--next", help="Then wait for the mailbox's next question, and print it."),
     ] = False,
     short: Annotated[
-        bool, typer.Option("--brief", help="With --next: as mailbox next --brief.")
+        bool, typer.Option("--brief", help="With --next: like `mailbox next --brief`.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check an answer against schema and facts, and give it to the run.
+    """Check an answer against the schema and the facts, and pass it to the run.
 
     With --next, exit code 4: no question follows.
     """

@@ -55,7 +55,9 @@ def log(
     cache_limit: Annotated[
         str | None,
         typer.Option(
-            envvar="ASTRA_CACHE_LIMIT", metavar="SIZE", help="Size limit of the build cache: 4G."
+            envvar="ASTRA_CACHE_LIMIT",
+            metavar="SIZE",
+            help="Size limit of the build cache, such as 4G.",
         ),
     ] = None,
     version: Annotated[

@@ -15,7 +15,7 @@ INSTALL = "pip install 'astra-chat[mcp]'"
 
 
 def register(app: typer.Typer) -> None:
-    app.command("mcp")(mcp)
+    app.command(short_help="Serve tools to an MCP client on stdin and stdout.")(mcp)
 
 
 def mcp(trust: TrustOption = False) -> None:

@@ -10,10 +10,12 @@ import typer
 from astra_chat.display.notes import note
 from astra_vgpu.ground.errors import BadInput
 
-app = typer.Typer(help="Keep what confirmed runs found for later runs.", no_args_is_help=True)
+app = typer.Typer(help="Save what confirmed runs found, for later runs.", no_args_is_help=True)
 FileOption = Annotated[
     Path | None,
-    typer.Option("--memory", metavar="FILE", help="The memory; default: the setting memory."),
+    typer.Option(
+        "--memory", metavar="FILE", help="The memory file; default: the setting `memory`."
+    ),
 ]
 
 
@@ -23,17 +25,17 @@ def register(main: typer.Typer) -> None:
 
 @app.callback()
 def memory() -> None:
-    """Keep what confirmed runs found for later runs."""
+    """Save what confirmed runs found, for later runs."""
 
 
-@app.command()
+@app.command(short_help="Add the plans of runs with a confirmed winner.")
 def add(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Transcripts, or folders of runs.")
+        list[Path], typer.Argument(metavar="RUN...", help="Transcripts or run folders.")
     ],
     memory: FileOption = None,
 ) -> None:
-    """Add the plans of runs whose winner was confirmed; exit with 1 if one has none."""
+    """Add the plans of runs whose winner was confirmed; exit with 1 if a run has none."""
     from astra_chat.memory.cards import cards_of
     from astra_chat.memory.file import merged, read_memory, write_memory
 
@@ -68,10 +70,12 @@ def show_all(memory: FileOption = None) -> None:
 
 @app.command()
 def show(
-    number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="As `list` has it.")],
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=1, help="The card's number in `list`.")
+    ],
     memory: FileOption = None,
 ) -> None:
-    """Print all of one card."""
+    """Print one card in full."""
     from astra_chat.memory.file import read_memory
 
     cards = read_memory(_file(memory))

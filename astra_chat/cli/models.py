@@ -33,12 +33,13 @@ def check(
     base_url: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Server with an OpenAI-compatible API: http://HOST:PORT/v1."
+            metavar="URL",
+            help="URL of a server with an OpenAI-compatible API: http://HOST:PORT/v1.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send one small request to the model of every role."""
+    """Send one small request to each role's model."""
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))

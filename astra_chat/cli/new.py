@@ -24,15 +24,15 @@ LauncherOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="C++ of yours that follows the kernel's file: a function of pointers and numbers that"
-        " calls what takes structs or objects.",
+        help="Your own C++, compiled after the kernel's file: a function of pointers and numbers"
+        " that calls the one that takes structs or objects.",
     ),
 ]
 FolderOption = Annotated[
-    list[Path] | None, typer.Option("-I", metavar="DIR", help="Folder of headers, as for nvcc.")
+    list[Path] | None, typer.Option("-I", metavar="DIR", help="Header folder, as for nvcc.")
 ]
 RootOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder to search for headers.")
+    Path | None, typer.Option(metavar="DIR", help="Folder in which to search for headers.")
 ]
 DefineOption = Annotated[
     list[str] | None,
@@ -42,15 +42,15 @@ ReferenceOption = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:FUNCTION",
-        help="A function of PyTorch's that computes the same: it becomes the reference, run in"
-        " float64; or FILE.py:FUNCTION.",
+        help="A PyTorch function that computes the same, or FILE.py:FUNCTION; it becomes the"
+        " reference and runs in float64.",
     ),
 ]
 CasesOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Cases and ranges of dims from what `astra-chat capture` wrote.",
+        help="Take cases and ranges of dims from this file, written by `astra-chat capture`.",
         callback=present,
     ),
 ]
@@ -70,8 +70,8 @@ def new(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="The kernel: a CUDA file (repeat it for several), a folder of them, a flashinfer"
-            "-bench Definition (.json), or a Triton kernel (.py).",
+            help="The kernel: a CUDA file (repeat the option for several), a folder of them, a"
+            " flashinfer-bench Definition (.json), or a Triton kernel (.py).",
             callback=present,
         ),
     ],
@@ -84,30 +84,30 @@ def new(
         str | None,
         typer.Option(
             metavar="EXPRESSIONS",
-            help="Grid of a Triton kernel, such as 'rows, ceil_div(n, BLOCK)'. Triton's"
-            " machine code then becomes baseline.cu; it needs Triton, and no GPU.",
+            help="Grid of a Triton kernel, such as 'rows, ceil_div(n, BLOCK)'. Triton's machine"
+            " code then becomes baseline.cu; this needs Triton but no GPU.",
         ),
     ] = None,
     constant: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A tl.constexpr of it; 'BLOCK=1024,2048,4096>=n' is the smallest of these that is"
-            " at least n.",
+            help="Value of a tl.constexpr of the Triton kernel; 'BLOCK=1024,2048,4096>=n' is the"
+            " smallest of these that is at least n.",
         ),
     ] = None,
-    warps: Annotated[int, typer.Option(help="Its num_warps.")] = 4,
-    stages: Annotated[int | None, typer.Option(help="Its num_stages.")] = None,
+    warps: Annotated[int, typer.Option(help="num_warps of the Triton kernel.")] = 4,
+    stages: Annotated[int | None, typer.Option(help="num_stages of the Triton kernel.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor, if not the case's."),
+        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor, if it is not the case's."),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,
     calls_of: OperatorOption = None,
     map_: MapOption = None,
 ) -> None:
-    """Create a task folder from a kernel of your own, to be completed."""
+    """Create a task folder from your own kernel, for you to complete."""
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.project import Search
     from astra_chat.tools.new.trial import tried_again

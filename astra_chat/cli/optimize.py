@@ -64,7 +64,9 @@ NAMES = " ".join(name for name in declared(RunArguments) if name not in OF_A_RUN
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Optimize a kernel file of your repository, up to a patch.")(optimize)
+    app.command(short_help="Optimize a kernel file in your repository, and write a patch.")(
+        optimize
+    )
 
 
 @options(RunArguments, f"{OWN} {NAMES} quiet")
@@ -75,7 +77,7 @@ def optimize(
     into: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="DIR", help="Folder of it all; default: astra-optimize/NAME."
+            "-o", "--out", metavar="DIR", help="Output folder; default: astra-optimize/NAME."
         ),
     ] = None,
     function: FunctionOption = None,
@@ -92,9 +94,9 @@ def optimize(
     ] = False,
     **given: Unpack[RunArguments],
 ) -> None:
-    """Optimize the kernel of FILE in your repository: make its task, run the chat on it, and write
-    a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the same
-    command again continues where it was."""
+    """Optimize the kernel in FILE of your repository: create its task, run the chat on it, and
+    write a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the
+    same command again continues where it was."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
     from astra_chat.optimize.repository import place_of, warning
     from astra_chat.optimize.written import written

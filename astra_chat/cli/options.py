@@ -86,4 +86,4 @@ RunsArgument = Annotated[
 _JUDGE = declared(EvaluateOptions)
 DeviceOption = Annotated[str, _info(_JUDGE["device"])]
 TrustOption = Annotated[bool, _info(_JUDGE["trust"])]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]

@@ -29,39 +29,48 @@ def replay(
         bool,
         typer.Option("--prompts", help="Show the prompt of each turn, as this version writes it."),
     ] = False,
-    turn: Annotated[int | None, typer.Option(metavar="N", help="Only this turn.")] = None,
+    turn: Annotated[int | None, typer.Option(metavar="N", help="Show only this turn.")] = None,
     round_number: Annotated[
         int | None,
-        typer.Option("--round", metavar="N", help="Only this round; 0: before the first."),
+        typer.Option(
+            "--round", metavar="N", help="Show only this round; 0: what came before the first."
+        ),
     ] = None,
     role: Annotated[
         list[str] | None,
-        typer.Option(metavar="ROLE", help="Only turns of this role; may be given several times."),
+        typer.Option(
+            metavar="ROLE", help="Show only turns of this role; may be given several times."
+        ),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
             metavar="CANDIDATE",
-            help="Print the source of a candidate: its name or first digits, baseline, or best.",
+            help="Print a source: a candidate's name (or its first digits), baseline, or best.",
         ),
     ] = None,
     diff: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="A B", help="Print how source B differs from source A."),
+        typer.Option(metavar="A B", help="Print the diff from source A to source B."),
     ] = None,
     grep: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Print the lines of chat and kernels that have TEXT."),
+        typer.Option(
+            metavar="TEXT", help="Print the lines of the chat and the kernels that contain TEXT."
+        ),
     ] = None,
     speed: Annotated[
         float | None,
         typer.Option(
-            metavar="X", help="Turns come as in the run, X times as fast; without it, at once."
+            metavar="X",
+            help="Show the turns at X times the speed of the run; default: all at once.",
         ),
     ] = None,
     pager: Annotated[
         bool | None,
-        typer.Option("--pager/--no-pager", help="Through $PAGER; by default on a terminal."),
+        typer.Option(
+            "--pager/--no-pager", help="Show the output in $PAGER; the default on a terminal."
+        ),
     ] = None,
     rejudge: Annotated[
         bool,
@@ -78,16 +87,17 @@ def replay(
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="With --rerun: output folder of the new run.")
+        Path | None,
+        typer.Option("-o", "--out", help="With --rerun: output folder for the new run."),
     ] = None,
     device: Annotated[
         str, typer.Option(help="Device for --rejudge and --rerun: auto, cuda, cuda:N or virtual.")
     ] = "auto",
     trust: TrustOption = False,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
-    """Show a recorded run as the live run looked, or judge it again."""
+    """Show a recorded run as it looked live, or judge it again."""
     from astra_chat.replay.selection import Selection
     from astra_chat.replay.show import replay as show
     from astra_chat.replay.show import show_prompts, wants_pager

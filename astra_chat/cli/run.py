@@ -43,7 +43,8 @@ def run(
         bool, typer.Option("--quiet", help="Print no progress, only the result.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print all that the roles say on a terminal, too.")
+        bool,
+        typer.Option("--verbose", help="Print everything that the roles say, even on a terminal."),
     ] = False,
     **given: Unpack[RunArguments],
 ) -> None:

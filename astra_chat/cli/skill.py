@@ -16,7 +16,7 @@ SKILL, SNIPPET = "SKILL.md", "AGENTS.md"
 
 
 def register(app: typer.Typer) -> None:
-    app.command("skill")(skill)
+    app.command(short_help="Print or write a skill file for coding agents.")(skill)
 
 
 def skill(
@@ -25,14 +25,15 @@ def skill(
         typer.Option(
             "--dir",
             metavar="DIR",
-            help="Write it to DIR/astra-chat/; DIR is for example .claude/skills.",
+            help="Write it to DIR/astra-chat/, where DIR is, for example, .claude/skills.",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace files that differ from these.")
+        bool, typer.Option("--force", help="Replace existing files that differ.")
     ] = False,
 ) -> None:
-    """Print a skill file for coding agents, or write it with a snippet for their instructions."""
+    """Print a skill file for coding agents, or write it together with a snippet for their
+    instructions."""
     if folder is None:
         sys.stdout.write(text_of(SKILL))
         return

@@ -1,4 +1,4 @@
-"""`astra-chat tasks`: the tasks there are, what one demands, and whether it is fit to judge by."""
+"""`astra-chat tasks`: the tasks there are, what one demands, and whether it is fit for judging."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ REPORT_SCHEMA = "astra-chat/task-report/1"
 app = typer.Typer()
 
 MutantsOption = Annotated[
-    int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
+    int,
+    typer.Option(
+        min=0, help="Number of seeded bugs in the baseline on which to try the check cases."
+    ),
 ]
 
 
 @app.callback(invoke_without_command=True)
 def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
-    """List the tasks that ship with Astra, show one, or check that one is fit to judge by."""
+    """List the tasks that ship with Astra, show one, or check that one is fit for judging."""
     if context.invoked_subcommand is None:
         list_tasks(as_json)
 
@@ -52,7 +55,7 @@ def list_tasks(as_json: JsonOption = False) -> None:
     print_rows(("task", "what it computes"), rows, one_line=True)
 
 
-@app.command()
+@app.command(short_help="Show the contract of a task.")
 def show(task: TaskArgument, as_json: JsonOption = False) -> None:
     """Show the contract of a task: launcher, arguments, valid values, cases, tolerance."""
     from astra_chat.tools.task.folder import find_task
@@ -65,7 +68,7 @@ def show(task: TaskArgument, as_json: JsonOption = False) -> None:
         print("\n".join(_contract(found)))
 
 
-@app.command()
+@app.command(short_help="Check that a task is fit for judging.")
 @options(JudgeOptions, "device gpu mutants trust seed as_json")
 def check(
     task: TaskArgument,
@@ -75,11 +78,11 @@ def check(
     trust: bool = False,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="Draw the same cases again; default: fresh ones."),
+        typer.Option(metavar="HEX", help="Seed for the drawn cases; default: a fresh one."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that a task is fit to judge by: its baseline is correct, and trivial outputs and seeded
+    """Check that a task is fit for judging: its baseline is correct, and trivial outputs and seeded
     bugs are detected."""
     from astra_chat.cli.new import complete_task
     from astra_chat.display.work_progress import work_progress
@@ -106,19 +109,21 @@ def check(
         raise typer.Exit(CHECK_FAILED)
 
 
-@app.command()
+@app.command(short_help="Replace a task's bench list with captured calls.")
 def update(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task folder of your own.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Your own task folder.")],
     calls: CallsOption,
     calls_of: OperatorOption = None,
     map_: MapOption = None,
     domain: Annotated[
         bool,
-        typer.Option("--domain", help="Also the check and demo cases, and the ranges of dims."),
+        typer.Option(
+            "--domain", help="Also replace the check and demo cases and the ranges of dims."
+        ),
     ] = False,
 ) -> None:
-    """Replace the bench list of a task by captured calls, weighted by how often each was made; the
-    rest of its task.toml stays as it is."""
+    """Replace the bench list of a task with captured calls, weighted by how often each was made;
+    the rest of its task.toml stays as it is."""
     from astra_chat.tools.task.folder import task_names
     from astra_vgpu.ground.errors import BadInput
 

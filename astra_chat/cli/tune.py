@@ -24,7 +24,7 @@ SHOWN = 12
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Choose a kernel's constants without a model.")(tune)
+    app.command(short_help="Tune a kernel's constants without a model.")(tune)
 
 
 @options(JudgeOptions, "device gpu cases baseline trust engine seed as_json")
@@ -35,25 +35,31 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME=1,2,4",
-            help="Values of a constant that the kernel does not mark; may be given several times.",
+            help="Values to try for a constant that the kernel does not mark; may be given"
+            " several times.",
         ),
     ] = None,
     points: Annotated[
-        int, typer.Option(min=1, help="Most points to rank; of more a sample is drawn.")
+        int,
+        typer.Option(
+            min=1,
+            help="Maximum number of combinations to rank; if there are more, a sample is drawn.",
+        ),
     ] = 300,
     judged: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="How many of the best ranked the judge measures: on a GPU (16) by successive"
-            " halving, on the virtual GPU (8) each in full.",
+            help="How many of the best-ranked combinations the judge measures: on a GPU (default"
+            " 16) by successive halving, on the virtual GPU (default 8) each in full.",
         ),
     ] = None,
     by_shape: Annotated[
         bool,
         typer.Option(
             "--by-shape",
-            help="Let two choices share the shapes if that gains on held-out shapes.",
+            help="Use different constants for two ranges of shapes, if that is faster on"
+            " held-out shapes.",
         ),
     ] = False,
     out: Annotated[
@@ -62,9 +68,9 @@ def tune(
     as_json: JsonOption = False,
     **judging: Unpack[JudgeOptions],
 ) -> None:
-    """Tune the constants of KERNEL that it marks: 'constexpr int THREADS = 256;  // tune: 64 128
-    256'. The virtual GPU ranks the combinations that build and meet every '// require: THREADS *
-    ROWS <= 1024', the judge measures the first of them, and the best is confirmed."""
+    """Tune the constants that KERNEL marks: 'constexpr int THREADS = 256; // tune: 64 128 256'.
+    The virtual GPU ranks the combinations that build and meet every '// require: THREADS * ROWS
+    <= 1024', the judge measures the best-ranked ones, and the fastest is confirmed."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
     from astra_chat.tools.system.whole_file import write_whole

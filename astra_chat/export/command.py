@@ -28,7 +28,7 @@ SUFFIX = {Form.PARQUET: ".parquet", Form.FLASHINFER_BENCH: ""}
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Write recorded runs as data: Parquet, JSON lines, training data.")(
+    app.command(short_help="Export recorded runs as data: Parquet, JSON lines, training data.")(
         export
     )
 
@@ -38,7 +38,7 @@ def export(
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Output file; of flashinfer-bench a new folder."),
+        typer.Option("-o", "--out", help="Output file; for flashinfer-bench, a new folder."),
     ] = None,
     confirmed: Annotated[
         bool, typer.Option("--confirmed", help="Only candidates that were accepted on new seeds.")
@@ -47,19 +47,19 @@ def export(
         bool, typer.Option("--measured", help="Only evaluations that were timed on a GPU.")
     ] = False,
     device: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only devices with these words in their name.")
+        str, typer.Option(metavar="WORDS", help="Only devices whose name contains this text.")
     ] = "",
     live: Annotated[
         bool, typer.Option("--live", help="Only runs in which a model answered.")
     ] = False,
     license: Annotated[
-        str, typer.Option(metavar="SPDX", help="Licence of the texts, kept with the data.")
+        str, typer.Option(metavar="SPDX", help="Licence of the texts, recorded in the data.")
     ] = "",
 ) -> None:
-    """Write recorded runs as data: one row for each evaluation (parquet, jsonl), chat examples
-    (sft), states, actions and rewards (rl), or a data set of flashinfer-bench.
+    """Export recorded runs as data: one row for each evaluation (parquet, jsonl), chat examples
+    (sft), states, actions and rewards (rl), or a flashinfer-bench data set.
 
-    Runs of one name are taken once.
+    Runs with the same name are exported only once.
     """
     from astra_chat.analysis.recorded_run import load_transcript
     from astra_chat.display.notes import note

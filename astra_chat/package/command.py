@@ -24,7 +24,7 @@ class Target(Enum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Winners of runs as files, as a plugin of an engine, or for upstream.")(
+    app.command(short_help="Package winners as files, as an engine plugin, or for upstream.")(
         package
     )
 
@@ -34,15 +34,16 @@ def package(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="Runs' folders, transcripts, evaluations of --json; with --check the package.",
+            help="Run folders, transcripts, or evaluations saved by --json; with --check, the"
+            " package.",
         ),
     ],
     target: Annotated[
         Target | None,
         typer.Option(
             "--for",
-            help="files: modules of tvm-ffi and PyTorch; sglang, vllm: a plugin; sglang-pr: files"
-            " of a change to SGLang.",
+            help="files: modules for tvm-ffi and PyTorch; sglang, vllm: a plugin; sglang-pr:"
+            " files for a pull request to SGLang.",
         ),
     ] = None,
     out: Annotated[
@@ -51,19 +52,23 @@ def package(
     arch: Annotated[
         str | None,
         typer.Option(
-            metavar="SM", help="Architecture to build for, as nvcc names it; default: the runs'."
+            metavar="SM",
+            help="Architecture to build for, in nvcc's notation; default: that of the runs.",
         ),
     ] = None,
     proof: Annotated[
         list[Path] | None,
         typer.Option(
-            "--proof", metavar="FILE", help="What --prove wrote, for a plugin; one for each GPU."
+            "--proof",
+            metavar="FILE",
+            help="File that --prove wrote, for a plugin; one for each GPU.",
         ),
     ] = None,
     prove: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Start the engine with the winners and write what it ran."
+            metavar="FILE",
+            help="Start the engine with the winners, and record in FILE what it ran.",
         ),
     ] = None,
     engine_command: Annotated[
@@ -72,20 +77,20 @@ def package(
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option(min=0, metavar="S", help="Time limit of --prove in s; 0: no limit."),
+        typer.Option(min=0, metavar="S", help="Time limit for --prove in seconds; 0: no limit."),
     ] = 0.0,
     check: Annotated[
-        bool, typer.Option("--check", help="Say what a package hooks in the installed engine.")
+        bool, typer.Option("--check", help="Show what a package hooks in the installed engine.")
     ] = False,
     python: Annotated[
         Path | None,
         typer.Option(metavar="PYTHON", help="For --check: the engine's Python; default: this one."),
     ] = None,
 ) -> None:
-    """Package the winner of each RUN's task: the fastest, where several have one.
+    """Package the winner for each RUN's task; if several runs have one, the fastest.
 
-    A plugin ships only operators whose kernels were seen in the CUDA graphs of that engine on a GPU
-    (--prove, then --proof).
+    A plugin contains only operators whose kernels were seen in the CUDA graphs of that engine on a
+    GPU (--prove, then --proof).
     """
     from astra_vgpu.ground.errors import BadInput
 

@@ -28,7 +28,7 @@ def report(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--out", help="Output file, - for stdout; an earlier report is replaced."
+            "-o", "--out", help="Output file, or - for stdout; an earlier report is overwritten."
         ),
     ] = Path("report.html"),
     as_json: Annotated[

@@ -34,7 +34,7 @@ def verify(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Transcripts, folders of runs, or bundles of `pack`.",
+            help="Transcripts, run folders, or bundles written by `pack`.",
             callback=present,
         ),
     ],
@@ -44,11 +44,11 @@ def verify(
     device: Annotated[
         str,
         typer.Option(
-            help="Device for --measure: auto, cuda, cuda:N or virtual; by default as recorded."
+            help="Device for --measure: auto, cuda, cuda:N or virtual; default: as recorded."
         ),
     ] = "",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 also if a claim cannot be checked.")
+        bool, typer.Option("--strict", help="Also exit with 1 if a claim cannot be checked.")
     ] = False,
     key: Annotated[
         Path | None,
@@ -59,7 +59,7 @@ def verify(
 ) -> None:
     """Recompute every claim of a recorded run: hashes, seeds, cases, figures, winner, ledger.
 
-    Needs no GPU and runs nothing of the run, unless --measure asks for it. Exit code 1: a claim
+    It needs no GPU and runs none of the run's code, unless --measure is given. Exit code 1: a claim
     fails.
     """
     from astra_chat.display.console import console
@@ -150,7 +150,10 @@ def pack(
         typer.Option(metavar="KEY", help="Sign with this Ed25519 private key (PEM)."),
     ] = None,
     license: Annotated[
-        str, typer.Option(metavar="SPDX", help="Licence of task and candidates: Apache-2.0.")
+        str,
+        typer.Option(
+            metavar="SPDX", help="Licence of the task and the candidates, such as Apache-2.0."
+        ),
     ] = "",
     build: Annotated[
         bool,
@@ -160,8 +163,8 @@ def pack(
 ) -> None:
     """Write a run as one self-contained file that `astra-chat verify` checks anywhere.
 
-    Machine code and launch plans are built again with this machine's nvcc, and packed if they
-    match the recorded hashes. The recorded launchers run for that, isolated and without a GPU.
+    Machine code and launch plans are rebuilt with this machine's nvcc, and packed if they match the
+    recorded hashes. For this, the recorded launchers are run, isolated and without a GPU.
     """
     from astra_chat.transcript.reader import read
     from astra_chat.verify.pack import pack as packed

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 SCHEMA = "astra-chat/runs/1"
 DEFAULT = Path("transcripts")
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs.")]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that contains runs.")]
 
-runs_app = typer.Typer(help="The runs in a folder.", no_args_is_help=True)
+runs_app = typer.Typer(help="List the runs in a folder.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    app.command(short_help="Show runs in the browser, those under way too.")(view)
+    app.command(short_help="Show runs in the browser, including those in progress.")(view)
     app.add_typer(runs_app, name="runs")
 
 
 def view(
     folder: FolderArgument = DEFAULT,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")
     ] = 0,
 ) -> None:
     """Show the runs in a folder in the browser, until Ctrl-C. Nothing is written.
 
-    The address holds a random token: who has it can read the runs, on this machine only.
+    The address contains a random token: anyone on this machine who has it can read the runs.
     """
     from astra_chat.viewer.runs import require_folder
     from astra_chat.viewer.server import Server, Viewer
@@ -44,12 +44,14 @@ def view(
             server.serve_forever()
 
 
-@runs_app.command("list")
+@runs_app.command("list", short_help="List the runs in a folder, newest first.")
 def list_runs(
     folder: FolderArgument = DEFAULT,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document to stdout.")
+    ] = False,
 ) -> None:
-    """List the runs in a folder, the newest first: results, and what waits."""
+    """List the runs in a folder, newest first: their results, and what is waiting."""
     from astra_chat.viewer.runs import Runs, require_folder
 
     require_folder(folder)

@@ -161,7 +161,7 @@ def test_planner_and_profiler_read_what_was_tuned(task: Task) -> None:
     state = chat(("executor", tuning()))
     context = ChatContext(task, SCALAR, "sglang", DEVICE.name)
     told = turn_prompt("planner", context, state)
-    assert "kThreads = 64 (was 128)" in told and "of more than 8 a sample" in told
+    assert "kThreads = 64 (was 128)" in told and "if there are more than 8, a sample" in told
     assert tuning().words in turn_prompt("profiler", context, state)
     assert "left open" not in turn_prompt("profiler", context, chat())
 

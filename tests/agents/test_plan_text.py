@@ -22,7 +22,7 @@ def test_the_metric_is_told_with_case_and_direction() -> None:
 
 def test_a_gain_inside_the_resolution_is_told_of_estimates_alone() -> None:
     small = PLAN.model_copy(update={"predicted_ratio": 1.02})
-    told = "Its predicted 1.02x is inside the resolution of estimates (4%)"
+    told = "Its predicted 1.02x is within the resolution of estimates (4%)"
     assert told in plan_text(small, SCALAR, "estimated")
     assert told not in plan_text(small, SCALAR, "measured")
     assert "resolution" not in plan_text(PLAN, SCALAR, "estimated")

@@ -101,7 +101,7 @@ def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> N
     limited = replace(context, budget_left=lambda: "7 of 9 evaluations")
     text = turn_prompt("planner", limited, state_of(thread, Limits(rounds=4, patience=2)))
     assert "- round 2 of 4; 2 evaluations so far\n- budget left: 7 of 9 evaluations\n" in text
-    assert "- 0 rounds in a row without gain; 2 end the run\n" in text
+    assert "- 0 rounds in a row without a gain; 2 end the run\n" in text
     assert f"- best so far, kept: {candidate_id(VECTOR)}, estimated 1.50x" in text
     assert "closer than 4% are a tie" in text
     first = turn_prompt("planner", context, state_of(baseline_turns()))
@@ -162,7 +162,7 @@ def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:
         planned = plan().model_copy(update={"predicted_ratio": ratio})
         thread = [*baseline_turns(), Turn("planner", planned)]
         text = turn_prompt("coder", context, state_of(thread))
-        assert ("inside the resolution of estimates (4%)" in text) is told
+        assert ("within the resolution of estimates (4%)" in text) is told
 
 
 def test_the_coder_starts_from_the_best_source(context: ChatContext) -> None:

@@ -23,7 +23,7 @@ from astra_chat.tools.profiling.metrics import (
     WARPS_HELD,
     WAVES,
 )
-from astra_chat.tools.types import ValueFamily
+from astra_chat.tools.types import Basis, ValueFamily
 from astra_vgpu.ground.gpu_specs import spec
 from astra_vgpu.model.constants import FITTED
 from astra_vgpu.model.issue import SLOTS
@@ -51,30 +51,32 @@ def test_what_several_roles_are_told_is_said_once_to_each() -> None:
         assert told.count("# How to read") == (plans or role in ("coder", "profiler"))
 
 
+def told_on_one_line(basis: Basis) -> str:
+    return " ".join(instructions("planner", basis).split())
+
+
 def test_figures_of_the_model_are_those_that_are_told() -> None:
-    told, h200 = instructions("planner"), spec("h200")
+    told, h200 = told_on_one_line("estimated"), spec("h200")
     assert f"takes {FITTED.start:.0f} cycles for each of its warps" in told
-    assert f"the grid {h200.block_dispatch_ns:.1f} ns a block" in told
-    round_us = FITTED.load * h200.dram_latency_cycles / h200.clocks_per_us
-    assert f"takes {round_us:.2f} us on an H200" in told
+    assert f"the grid takes {h200.block_dispatch_ns:.1f} ns per block" in told
+    assert f"a round of loads from DRAM takes {LOAD_ROUND_US} us on an H200" in told
     assert f"100 cycles are {100 / h200.clocks_per_us:.2f} us" in told
     assert 0.2 < 1 - FITTED.first_round < 0.3, "a quarter may be hidden"
-    assert f"about {FITTED.pace / SLOTS:.0f} cycles for each of its" in told
+    assert f"about {FITTED.pace / SLOTS:.0f} cycles for each of the" in told
 
 
+LOAD_ROUND_US = f"{FITTED.load * spec('h200').dram_latency_cycles / spec('h200').clocks_per_us:.2f}"
 COUNTED = (LOAD_ROUNDS, MACHINE_PATH, CHAIN, CHAIN_BEFORE_LOAD)
 
 
 def test_a_measured_run_is_told_of_what_a_gpu_says() -> None:
-    told = instructions("planner", "measured")
-    assert told.count("# How to read") == 1 and "It is no measurement" in told
-    assert "by estimate" not in told.split("# How to read")[1].split("\n# ")[0]
+    told = told_on_one_line("measured")
+    assert told.count("# How to read") == 1 and "they are not measurements" in told
+    assert "In the estimate" not in told
     for name in (*TIME_PARTS.values(), REACHABLE, LEFT, WAVES, OCCUPANCY_LIMIT, *COUNTED):
         assert name in told
-    h200 = spec("h200")
-    assert f"{h200.block_dispatch_ns:.1f} ns each" in told
-    assert f"100\n  cycles are {100 / h200.clocks_per_us:.2f} us" in told
-    assert f"{FITTED.load * h200.dram_latency_cycles / h200.clocks_per_us:.2f} us each" in told
+    assert f"takes {spec('h200').block_dispatch_ns:.1f} ns per block" in told
+    assert f"each takes about {LOAD_ROUND_US} us from DRAM" in told
 
 
 def test_what_the_tables_show_is_defined() -> None:

@@ -65,8 +65,8 @@ def test_a_tester_is_told_how_inputs_are_drawn(task: Task, tmp_path: Path) -> No
 
 def test_one_threshold_is_told_with_the_rule_that_decides_a_tie() -> None:
     text = comparison_text("estimated")
-    assert "closer than 4% are a tie: no gain, and no reason for a round. The higher" in text
-    assert "wider the less alike" in text
+    assert "closer than 4% are a tie, which is not a gain and does not justify a round." in text
+    assert "less similarly two kernels spend their time, the wider" in text
     assert "intervals of both" in comparison_text("measured")
 
 

@@ -67,7 +67,7 @@ def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) 
 def test_the_completed_task_is_fit(walked: tuple[Path, list[str]]) -> None:
     folder, said = walked
     assert marks(folder / "my_rms") == []
-    assert "baseline: correct on 6 of 6 check cases" in said[4] and "fit to judge by" in said[4]
+    assert "baseline: correct on 6 of 6 check cases" in said[4] and "fit for judging" in said[4]
     assert "not fit" not in said[4]
 
 
@@ -94,7 +94,7 @@ def test_a_kernel_of_a_server_is_read_and_fit(walked: tuple[Path, list[str]]) ->
     assert args["positions"].dtype == "int64" and args["positions"].index is not None
     assert args["query"].stride_names == ("query_stride",)
     assert {args[name].access for name in ("query", "key")} == {"readwrite"}
-    assert "fit to judge by" in checked and "not fit" not in checked
+    assert "fit for judging" in checked and "not fit" not in checked
 
 
 def test_of_a_captured_operator_only_the_words_are_left(walked: tuple[Path, list[str]]) -> None:
@@ -106,4 +106,4 @@ def test_of_a_captured_operator_only_the_words_are_left(walked: tuple[Path, list
     task = load_task(folder / "gate")
     assert task.binding is not None and task.binding.returns == ("out",)
     assert [(case.dims["tokens"], weight) for case, weight in task.bench] == [(1, 30), (24, 10)]
-    assert "fit to judge by" in checked and "not fit" not in checked
+    assert "fit for judging" in checked and "not fit" not in checked

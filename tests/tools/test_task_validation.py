@@ -1,4 +1,4 @@
-"""Shipped tasks are fit to judge by; one with a broken baseline or a loose tolerance is not."""
+"""Shipped tasks are fit for judging; one with a broken baseline or a loose tolerance is not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_shipped_task_is_fit(name: str, device: Device) -> None:
     report = check_task(task, device)
     assert report.fit, report.lines()
     assert report.cases == len(task.check) and report.hidden >= 5 * len(task.dtypes)
-    assert report.lines()[-1] == "fit to judge by"
+    assert report.lines()[-1] == "fit for judging"
     wrongly = [t for t in report.trials if t.passed and not t.right]
     assert not wrongly, "every trivial output fails on every case on which it is wrong"
 
@@ -71,7 +71,7 @@ def test_a_scalar_that_the_reference_ignores_makes_the_task_unfit(
     report = check_task(small(load_task(folder)), device)
     assert not report.failed and report.hidden_failed and not report.fit
     assert any("correct with eps = 1e-06 instead of" in line for line in report.hidden_failed)
-    assert report.lines()[-1] == "not fit to judge by"
+    assert report.lines()[-1] == "not fit for judging"
 
 
 def test_cases_that_were_not_tried_are_not_counted_as_wrong() -> None:

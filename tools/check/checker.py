@@ -40,6 +40,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.background import Background
 from astra_chat.tools.types import (
     Case,
     Correct,
@@ -135,6 +136,8 @@ class Checker:
             confirming=confirming,
         )
         drawn, extra = self._drawn(asked), unique(extra)
+        far = Background(partial(self._far.learn_shared, confirming))
+        far.start()
         # One oracle process makes them all.
         self._oracle_cases([*self._own, *self._shared, *extra, *drawn.cases], tell)
         hidden, further = self._oracle_cases(drawn.cases, tell), self._oracle_cases(extra, tell)
@@ -156,6 +159,7 @@ class Checker:
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )
             if isinstance(outcome, Correct):
+                far.wait()
                 outcome, beyond = self._beyond_the_oracle(asked, seen, sweep, timed)
                 left_out += beyond
             if isinstance(outcome, Correct):
@@ -164,6 +168,7 @@ class Checker:
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
             return outcome, seen.record(self._task, left_out, drawn.cases, drawn.numbers)
         finally:
+            far.wait()
             if sweep:
                 sweep.end()
             self._forget(hidden)

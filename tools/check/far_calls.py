@@ -83,6 +83,10 @@ class FarCalls:
         self.left_out: list[str] = []
         """Calls on which the baseline fails, or that could not be run."""
 
+    def learn_shared(self, confirming: bool) -> None:
+        """Run the baseline on the calls that all candidates share; once."""
+        self._passed(confirming)
+
     def fault(
         self, built: Build, seed: Seed, checked: Sequence[Launching] = (), *, confirming: bool
     ) -> Wrong | Failure | None:

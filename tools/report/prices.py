@@ -30,14 +30,15 @@ def _prices(gpu: GpuSpec) -> list[str]:
         for cycles in (gpu.dram_latency_cycles, gpu.l2_latency_cycles)
     )
     return [
-        f"launch: {second_launch_us(gpu):.1f} us for each after the first, memsets and copies too",
-        f"round of loads that waits for the one before: {load_us:.2f} us from DRAM,"
+        f"launch: {second_launch_us(gpu):.1f} us for each after the first, including memsets and"
+        " copies",
+        f"round of loads that waits for the previous one: {load_us:.2f} us from DRAM,"
         f" {l2_us:.2f} us from L2",
-        f"chain: 1,000 cycles of results that wait for each other / {gpu.clocks_per_us:,.0f} cycles"
-        f" a us = {1000 / gpu.clocks_per_us:.2f} us",
-        f"one SM of {gpu.sms}: {gpu.l2_bytes_per_clock} bytes a clock from L2 ="
-        f" {gpu.l2_bytes_per_clock * gpu.clocks_per_us / 1e6:.2f} MB a us, and"
-        f" {gpu.schedulers_per_sm} warp instructions a clock",
+        f"chain: 1,000 cycles of dependent instructions / {gpu.clocks_per_us:,.0f} cycles per us"
+        f" = {1000 / gpu.clocks_per_us:.2f} us",
+        f"one of {gpu.sms} SMs: {gpu.l2_bytes_per_clock} bytes per clock from L2 ="
+        f" {gpu.l2_bytes_per_clock * gpu.clocks_per_us / 1e6:.2f} MB per us, and"
+        f" {gpu.schedulers_per_sm} warp instructions per clock",
     ]
 
 

@@ -187,7 +187,9 @@ def _most_to_gain(timed: Timed) -> list[str]:
         return []
     gains = [(1 / max(1 - _share_left(*one), 1e-9), one[0].weight) for one in told]
     ratio = mean(gains)
-    return [f"with {LEFT} 0 in every case: {ratio:.3f}x this candidate's speed, by the model"]
+    return [
+        f"with {LEFT} 0 in every case: {ratio:.3f}x this candidate's speed, according to the model"
+    ]
 
 
 def _cells(label: str, values: Sequence[str]) -> str:

@@ -13,9 +13,14 @@ from pathlib import Path
 
 from astra_chat.tools.run.protocol import Mode
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.forked import ForkServer
 from astra_chat.tools.system.subprocesses import Begun, Worker
 
 LOG = "log"
+SERVER = ForkServer(
+    ("astra_chat.tools.runners.virtual", "astra_chat.tools.runners.virtual_far"),
+)
+"""Starts the processes of the virtual GPU: they need neither torch nor CUDA, and are many."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class ProcessPool:
         if waiting := self._waiting[module, mode]:
             return waiting.pop(0)
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
-        return RunnerProcess(Worker(module, sandbox=sandbox(scratch)), scratch)
+        return RunnerProcess(Worker(module, sandbox=sandbox(scratch), server=SERVER), scratch)
 
     def prepare_tool(
         self,

@@ -40,6 +40,10 @@ C_ENGINE_BYTES = 16 * 2**20
 C_ENGINE_THREADS = 2**20
 """A call that launches so many threads is worth compiling its kernels for the virtual GPU: NumPy
 would run a sample of the blocks only."""
+SHARED_CALLS, TOGETHER = 48, 8
+"""Calls of a check from which on two processes share them; calls that follow one another in one."""
+SHARED_BYTES = 2**24
+"""Larger calls are all made by the first process, so that it alone may need much memory."""
 TOO_LONG = "timeout:"
 """How a finding begins whose kernel issued more instructions than an engine affords."""
 
@@ -111,6 +115,23 @@ class Requests:
             return PATIENCE[self.device.kind] * RUN_TIMEOUT_S[batch.mode]
         short = 0 < done < len(batch.calls) and self._is_short(batch.calls[done])
         return SHORT_CALL_TIMEOUT_S if short else CALL_TIMEOUT_S
+
+    def shares(self, batch: Batch) -> list[list[int]]:
+        """Returns which calls, by their places, each process makes: on the virtual GPU two share
+        many calls of a check, on any machine, so that a seed draws the same everywhere. A call that
+        uses memory of the one before it follows that in its process."""
+        calls = batch.calls
+        if self.device.kind == "cuda" or batch.mode != "check" or len(calls) < SHARED_CALLS:
+            return [list(range(len(calls)))]
+        shares: tuple[list[int], list[int]] = ([], [])
+        fresh = which = 0
+        for place, call in enumerate(calls):
+            if call.how == "fresh":
+                small = self.task.least_bytes(call.oracle_case.case) <= SHARED_BYTES
+                which = fresh // TOGETHER % 2 if small else 0
+                fresh += 1
+            shares[which].append(place)
+        return list(shares)
 
     def _is_short(self, call: Call) -> bool:
         return self.task.least_bytes(call.oracle_case.case) <= SHORT_BYTES

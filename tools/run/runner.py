@@ -7,8 +7,8 @@ device code and launch plans.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -223,61 +223,89 @@ class Runner:
         self._plans.keep(build, plans)
 
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:
-        """The calls in one runner process; on the virtual GPU all of them again, from the first
-        that took NumPy too many instructions on, with what its C engine affords. A check should not
-        be of a sample: what no block writes would not be seen."""
-        for done, run in enumerate(self._in_one_process(batch)):
+        """The calls in runner processes; on the virtual GPU all of them again, from the first that
+        took NumPy too many instructions on, with what its C engine affords. A check should not be
+        of a sample: what no block writes would not be seen."""
+        for done, run in enumerate(self._in_processes(batch)):
             if self._requests.afford_more(batch.build, run, whole=batch.mode == "check"):
-                yield from islice(self._in_one_process(batch), done, None)
+                yield from islice(self._in_processes(batch), done, None)
                 return
             yield run
 
-    def _in_one_process(self, batch: Batch) -> Iterator[CaseRun | Failure]:
+    def _in_processes(self, batch: Batch) -> Iterator[CaseRun | Failure]:
+        """The calls in their order, by as many processes as they are shared out to."""
+        shares = self._requests.shares(batch)
+        parts = [replace(batch, calls=[batch.calls[i] for i in share]) for share in shares]
+        turns = sorted((place, part) for part, share in enumerate(shares) for place in share)
+        with ExitStack() as ended:
+            begun = [ended.enter_context(self._process_for(part)) for part in parts]
+            ended.enter_context(self.leased(batch.mode, alone=batch.mode != "check"))
+            asked = [self._asked(part, process) for part, process in zip(parts, begun, strict=True)]
+            runs = [
+                ended.enter_context(closing(self._reported(part, process, calls)))
+                for part, process, calls in zip(parts, begun, asked, strict=True)
+            ]
+            for _, part in turns:
+                found = next(runs[part], None)
+                if found is None:
+                    return
+                yield found
+                if not isinstance(found, CaseRun) and not self._requests.apart(batch):
+                    return
+
+    def _process_for(self, batch: Batch) -> AbstractContextManager[RunnerProcess]:
         sandbox = partial(self.sandbox, batch.build, batch.oracle_cases, baseline=batch.baseline)
-        with (
-            self.process(batch.mode, sandbox) as process,
-            self.leased(batch.mode, alone=batch.mode != "check"),
-        ):
-            worker, started = process.worker, 0
-            request, requests = self._request(batch, process), self._requests
-            calls, finished, limit_s = request.calls, 0, requests.limit_s(batch)
-            apart = requests.apart(batch)
-            try:
-                asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
-                worker.ask(asked, limit_s, self.stop, only_work=computes)
-                for report in map(parsed, worker.reports()):
-                    if isinstance(report, Started):
-                        started = min(report.index, len(calls) - 1)
-                        continue
-                    if report.index != finished:
-                        raise BadReport(f"call {report.index} where call {finished} was to come")
-                    finished += 1
-                    run = self._case_run(batch, calls[report.index], report)
-                    failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
-                    try:
-                        yield failure or run
-                    finally:
-                        shutil.rmtree(run.folder, ignore_errors=True)  # they can be large
-                    if failure and not apart:
-                        return
-                    if apart:
-                        limit_s = requests.limit_s(batch, finished)
-                        worker.allow(limit_s, self.stop)
-                end = worker.finish()
-            except StepTimeout:
-                yield TimedOut(step=batch.mode, limit_s=limit_s)
-                return
-            except StepMemory:
-                message = "it held more than half of this machine's memory and was killed"
-                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
-                return
-            except BadReport as error:
-                message = f"its process reports what no runner does: {error}"
-                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
-                return
-            if finished < len(calls):
-                message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
-                yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
+        return self.process(batch.mode, sandbox)
+
+    def _asked(self, batch: Batch, process: RunnerProcess) -> Sequence[CallRequest]:
+        """Ask a process for these calls; returns what it was asked."""
+        request = self._request(batch, process)
+        asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
+        limit_s = self._requests.limit_s(batch)
+        process.worker.ask(asked, limit_s, self.stop, only_work=computes)
+        return request.calls
+
+    def _reported(
+        self, batch: Batch, process: RunnerProcess, calls: Sequence[CallRequest]
+    ) -> Generator[CaseRun | Failure]:
+        """What a process reports of its calls."""
+        worker, requests = process.worker, self._requests
+        started, finished, limit_s = 0, 0, requests.limit_s(batch)
+        apart = requests.apart(batch)
+        try:
+            for report in map(parsed, worker.reports()):
+                if isinstance(report, Started):
+                    started = min(report.index, len(calls) - 1)
+                    continue
+                if report.index != finished:
+                    raise BadReport(f"call {report.index} where call {finished} was to come")
+                finished += 1
+                run = self._case_run(batch, calls[report.index], report)
+                failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
+                try:
+                    yield failure or run
+                finally:
+                    shutil.rmtree(run.folder, ignore_errors=True)  # they can be large
+                if failure and not apart:
+                    return
+                if apart:
+                    limit_s = requests.limit_s(batch, finished)
+                    worker.allow(limit_s, self.stop)
+            end = worker.finish()
+        except StepTimeout:
+            yield TimedOut(step=batch.mode, limit_s=limit_s)
+            return
+        except StepMemory:
+            message = "it held more than half of this machine's memory and was killed"
+            yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
+            return
+        except BadReport as error:
+            message = f"its process reports what no runner does: {error}"
+            yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
+            return
+        if finished < len(calls):
+            message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
+            yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
 
     @contextmanager
     def process(

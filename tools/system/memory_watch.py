@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 
 from astra_chat.tools.system.process_tree import resident_bytes
@@ -20,8 +19,8 @@ class StepMemory(Exception):
 class MemoryWatch:
     """Resident memory of a child and its children, looked at now and then."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self._child, self._next = child, 0.0
+    def __init__(self, pid: int) -> None:
+        self._pid, self._next = pid, 0.0
 
     def check(self) -> None:
         """Raises StepMemory where the child holds too much."""
@@ -29,5 +28,5 @@ class MemoryWatch:
             return
         self._next = time.monotonic() + WATCH_S
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # virtual ones can grow
-        if resident_bytes(self._child.pid) > RESIDENT_SHARE * machine:
+        if resident_bytes(self._pid) > RESIDENT_SHARE * machine:
             raise StepMemory

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.entropy import nonce
+from astra_chat.tools.sandbox.fork_server import REPORT
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.forked import Forked, ForkServer
 from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
 from astra_chat.tools.system.process_tree import kill_family, processor_s
 from astra_vgpu.ground.errors import AstraError, MissingDependency
@@ -57,6 +59,8 @@ WAITING = 10.0
 MISSING_LIBRARY = re.compile(r"^(?:ImportError|ModuleNotFoundError): (.+)$", re.MULTILINE)
 
 logger = logging.getLogger(__name__)
+
+Child = subprocess.Popen[bytes] | Forked
 
 
 class StepTimeout(Exception):
@@ -168,23 +172,37 @@ class Worker:
     runs a candidate runs in `sandbox`; None is for our own and the user's code.
     """
 
-    def __init__(self, module: str, *, sandbox: SandboxPolicy | None = None) -> None:
-        """Start it; it loads what it needs and waits until `ask` tells it what to do."""
+    def __init__(
+        self,
+        module: str,
+        *,
+        sandbox: SandboxPolicy | None = None,
+        server: ForkServer | None = None,
+    ) -> None:
+        """Start it; it loads what it needs and waits until `ask` tells it what to do. `server`
+        starts it where that has loaded it already."""
         self._module, self._stop, self._deadline = module, Stop(), time.monotonic()
         self._limit_s, self._used_s, self._only_work = 0.0, 0.0, False
         self._nonce = nonce()
-        reader, self._writer = os.pipe()
+        reader, writer = os.pipe()
+        self._child: Child
         try:
-            self._child = _start(
-                [sys.executable, "-m", module],
-                sandbox,
-                stdin=subprocess.PIPE,
-                pass_fds=(self._writer,),
-            )
+            if server and sandbox and server.serves(module):
+                environment = child_environment(sandbox.environment())
+                self._child = server.start(module, sandbox, environment, writer)
+                self._report = REPORT
+            else:
+                self._child = _start(
+                    [sys.executable, "-m", module],
+                    sandbox,
+                    stdin=subprocess.PIPE,
+                    pass_fds=(writer,),
+                )
+                self._report = writer
         finally:
-            os.close(self._writer)
+            os.close(writer)
         self._pipe, self._ready = reader, False
-        self._memory = MemoryWatch(self._child) if sandbox else None
+        self._memory = MemoryWatch(self._child.pid) if sandbox else None
         self._tail = _Tail(self._child)
 
     def ask(
@@ -197,7 +215,7 @@ class Worker:
         """
         self._only_work = only_work
         self.allow(timeout_s, stop)
-        envelope = {"fd": self._writer, "nonce": self._nonce, "request": request}
+        envelope = {"fd": self._report, "nonce": self._nonce, "request": request}
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(json.dumps(envelope).encode())
@@ -264,7 +282,7 @@ class Worker:
         self._tail.close()
         if not self._ready:
             raise self._not_started(self._tail.text())
-        return Finished(_status(self._child.returncode), self._tail.text())
+        return Finished(_status(self._child.wait()), self._tail.text())
 
     def _not_started(self, printed: str) -> AstraError:
         """In one line; all that it printed goes to the log."""
@@ -275,7 +293,7 @@ class Worker:
                 f" this environment again ({sys.prefix}), then see astra-chat doctor"
             )
         last = printed.strip().rpartition("\n")[2][:300]
-        why = last or signal_name(self._child.returncode)
+        why = last or signal_name(self._child.wait())
         return AstraError(f"{self._module} did not start: {why} (--log-level debug shows more)")
 
     def _genuine(self, line: bytes) -> dict[str, Any] | None:
@@ -315,7 +333,7 @@ def signal_name(returncode: int) -> str:
 class _Tail:
     """Drains a child's output and keeps its last bytes: a flood costs nothing."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: Child) -> None:
         self._child, self._bytes = child, b""
         self._thread = threading.Thread(target=self._drain, daemon=True)
         self._thread.start()
@@ -352,9 +370,9 @@ def _start(
     )
 
 
-def _wait(child: subprocess.Popen[bytes], timeout_s: float, stop: Stop) -> None:
+def _wait(child: Child, timeout_s: float, stop: Stop) -> None:
     deadline = time.monotonic() + timeout_s
-    memory = MemoryWatch(child)
+    memory = MemoryWatch(child.pid)
     while child.poll() is None:
         try:
             stop.check()
@@ -367,7 +385,7 @@ def _wait(child: subprocess.Popen[bytes], timeout_s: float, stop: Stop) -> None:
         time.sleep(POLL_S)
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: Child) -> None:
     if child.poll() is None:
         kill_family(child.pid)
     with suppress(ProcessLookupError):

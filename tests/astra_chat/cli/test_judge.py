@@ -95,7 +95,7 @@ def test_a_task_is_checked(
     code, out, err = command(*words)
     assert code == 3 and not out and "--trust" in err and len(err.splitlines()) == 1
     code, out, _ = command(*words, "--trust")
-    assert code == 0 and "baseline: correct on 2 of 2" in out and out.endswith("fit to judge by\n")
+    assert code == 0 and "baseline: correct on 2 of 2" in out and out.endswith("fit for judging\n")
     assert "out: all zeros: fails on 2 of 2 cases" in out
     assert "seeded bugs: the check cases detect 4 of 4" in out
 

@@ -135,7 +135,7 @@ def test_a_killed_run_is_shown_and_said_to_be_one(command, tmp_path: Path) -> No
     ("words", "said"),
     [
         (["run", "none"], "no task 'none'"),
-        (["run", "silu_and_mul", "--models", "oracle"], "backends are scripted"),
+        (["run", "silu_and_mul", "--models", "oracle"], "no backend 'oracle'"),
         (["run", "silu_and_mul", "--device", "tpu"], "no device 'tpu'"),
         (["run", "silu_and_mul", "--rounds", "0"], "--rounds 0"),
         (["run", "silu_and_mul", "--baseline", "mine"], "--baseline mine"),

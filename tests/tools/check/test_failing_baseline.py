@@ -72,7 +72,7 @@ def test_a_baseline_that_cannot_launch_the_greatest_extent_makes_a_task_unfit(
     tmp_path: Path,
 ) -> None:
     report = check_task(failing_task(tmp_path, STAGED), VIRTUAL, entropy=Entropy("08"))
-    assert not report.fit and report.lines()[-1] == "not fit to judge by"
+    assert not report.fit and report.lines()[-1] == "not fit for judging"
     assert {one.case.dims["d"] for one in report.ends.failed} == {16384}
     (line, *_) = [text for text in report.lines() if "rows=1 d=16384 float32: launch 1" in text]
     assert "65,536 bytes of dynamic shared memory: at most 49,152 bytes without" in line

@@ -93,7 +93,7 @@ def test_each_bottleneck_is_a_sentence_about_the_case_where_most_is_left() -> No
 
 def test_what_all_further_plans_can_gain_is_weighted_over_the_cases() -> None:
     both = two_cases()  # 0.5 of 1.33 us and 0.5 of 1.5 us are left
-    line = "with time_left 0 in every case: 1.549x this candidate's speed, by the model"
+    line = "with time_left 0 in every case: 1.549x this candidate's speed, according to the model"
     assert line in times_text(evaluation(VECTOR, both), both).splitlines()
     heavier = both.cases[1].model_copy(update={"weight": 3.0})
     more = both.model_copy(update={"cases": (both.cases[0], heavier)})

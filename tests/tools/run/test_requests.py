@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
@@ -20,7 +21,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 
-BUILD = Build(Path("build"), {}, cached=False, seconds=0.0)
+BUILD = Build(Path("build"), (), cached=False, seconds=0.0)
 TASK = find_task("silu_and_mul")
 REQUESTS = Requests(TASK, virtual_device("h200"), "auto", Stop(), {}, set())
 
@@ -47,3 +48,18 @@ def test_a_short_call_that_is_apart_gets_little_time() -> None:
 def test_calls_whose_results_stay_there_have_no_folder(tmp_path: Path) -> None:
     kept, there = (Batch(BUILD, [], "check", compared_there=stays) for stays in (False, True))
     assert kept.folder(tmp_path, 0).is_dir() and not there.folder(tmp_path, 1).exists()
+
+
+def test_two_processes_share_many_calls_and_keep_together_what_uses_the_same_memory() -> None:
+    """In parts of eight; every third call is in the buffers of the one before, and the first of
+    the second part is large, so that it stays with the first process."""
+    calls = [replace(call(1), how="same_buffers" if n % 3 == 2 else "fresh") for n in range(60)]
+    calls[12] = call(2**16)
+    first, second = REQUESTS.shares(Batch(BUILD, calls, "check"))
+    assert sorted([*first, *second]) == list(range(60)) and len(second) > 20
+    assert {12} <= set(first) and {13, 14, 15} <= set(second)
+    for place, one in enumerate(calls):
+        if one.how == "same_buffers":
+            assert {place - 1, place} <= set(first) or {place - 1, place} <= set(second)
+    assert REQUESTS.shares(Batch(BUILD, calls[:20], "check")) == [list(range(20))]
+    assert REQUESTS.shares(Batch(BUILD, calls, "time")) == [list(range(60))]

@@ -25,8 +25,8 @@ def test_what_a_child_and_its_children_hold_counts(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None and child.stdout is not None
         assert child.stdout.readline() == b"held\n"
-        MemoryWatch(child).check()
+        MemoryWatch(child.pid).check()
         monkeypatch.setattr(memory_watch, "RESIDENT_SHARE", share)
         with pytest.raises(StepMemory):
-            MemoryWatch(child).check()
+            MemoryWatch(child.pid).check()
         child.communicate(b"\n")

@@ -13,7 +13,6 @@ from astra_vgpu.model.launch_price import second_launch_us
 ROOT = Path(__file__).resolve().parents[4]
 TEXTS = (
     "tools/report/metrics.md",
-    "tools/report/metrics_measured.md",
     "tools/virtual_gpu/docs/reference.md",
 )
 
