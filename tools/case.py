@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
@@ -64,6 +65,14 @@ def is_empty(value: object) -> bool:
 SEED_BITS, USUAL_SEED_BITS = 48, 45
 """Bits of a drawn seed; bits of a seed of cases whose indices are as they usually are: timed ones,
 and a task's own."""
+LARGE_ROWS = 2**49
+"""Bit of a seed, above those of a drawn one: some rows of special values hold one largest number or
+one infinity, and no NaN, which would hide what becomes of it."""
+
+
+def large_sign(seed: int) -> float:
+    """Sign of the large numbers of a case with this seed: 1.0 or -1.0."""
+    return random.Random(seed).choice((1.0, -1.0))
 
 
 Planted = Annotated[float, Field(allow_inf_nan=False)]

@@ -46,14 +46,9 @@ class SourceFiles:
         return {self._name(number): self._paths[number] for number in sorted(self._own)}
 
     def describe(self, chain: Sequence[Place]) -> str:
-        """chain: a line, the line of the call that it is inlined at, and so on. The first of them
-        that is the program's own, with the calls that led there where it is in a header."""
-        own = [place for place in chain if place[0] in self._own]
-        if not own:
-            return self._at(chain[-1])
-        in_header = not self._paths[own[0][0]].endswith(".cu")
-        calls = list(dict.fromkeys(map(self._at, own))) if in_header else [self._at(own[0])]
-        return INLINED.join(calls)
+        """chain: a line, the line of the call that it is inlined at, and so on. Those of them that
+        are the program's own; where none is, the last."""
+        return self.own_lines(chain) or self._at(chain[-1])
 
     def own_lines(self, chain: Sequence[Place]) -> str:
         """All lines of such a chain that are the program's own: "silu.cu:4, inlined at
