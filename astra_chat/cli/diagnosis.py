@@ -168,12 +168,12 @@ def _trial_build() -> str:
                 timeout=TRIAL_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired:
-            raise MissingDependency(f"nvcc did not end within {TRIAL_TIMEOUT_S} s") from None
+            raise MissingDependency(f"nvcc did not finish within {TRIAL_TIMEOUT_S} s") from None
     if done.returncode:
         first = (done.stderr or done.stdout).strip().splitlines()[:1]
         raise MissingDependency(
-            f"nvcc fails ({''.join(first)[:200]}): use a host compiler that this nvcc supports,"
-            " named in CXX"
+            f"nvcc fails ({''.join(first)[:200]}): set CXX to a host compiler that this"
+            " nvcc supports"
         )
     return "nvcc and the host compiler work together"
 
@@ -237,7 +237,7 @@ def _gpu() -> list[Point]:
         advice = "the virtual GPU is used, with estimated times; for a real GPU install its driver"
         none = Point(name="GPU", serves="cuda", ok=False, found=f"none ({error})", advice=advice)
         return [none, _package("cuda-bindings", "cuda")]
-    advice = "" if names else "the driver shows no GPU: see CUDA_VISIBLE_DEVICES"
+    advice = "" if names else "the driver reports no GPU: check CUDA_VISIBLE_DEVICES"
     found = ", ".join(names) or "none"
     points = [Point(name="GPU", serves="cuda", ok=bool(names), found=found, advice=advice)]
     points.append(driver_point(driver, newest, _nvcc_release()))
@@ -270,10 +270,11 @@ def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Poin
         return Point(name="driver", serves="cuda", ok=True, found=said)
     wanted = f"nvcc is of CUDA {nvcc[0]}.{nvcc[1]}"
     if nvcc[0] == runs[0]:
-        advice = f"{wanted}: machine code runs, its PTX does not; a newer driver takes both"
+        advice = f"{wanted}: machine code runs, but its PTX does not; a newer driver supports both"
         return Point(name="driver", serves="cuda", ok=True, found=said, advice=advice)
     advice = (
-        f"{wanted}, which this driver does not run: install a driver for CUDA {nvcc[0]}, or an nvcc"
+        f"{wanted}, which this driver does not support: install a driver for CUDA"
+        f" {nvcc[0]}, or an nvcc"
         f" of CUDA {runs[0]} and set CUDA_HOME"
     )
     return Point(name="driver", serves="cuda", ok=False, found=said, advice=advice)
@@ -299,7 +300,7 @@ def _ncu() -> Point:
     if not point.ok or counters_permitted(os.geteuid(), DRIVER_PARAMETERS):
         return point
     advice = (
-        "the driver lets only root read counters: run as root, or load it with"
+        "only root may read the GPU's counters: run as root, or load the driver with"
         " NVreg_RestrictProfilingToAdminUsers=0"
     )
     return replace(point, ok=False, advice=advice)

@@ -62,7 +62,7 @@ def work(
     from astra_vgpu.ground.errors import BadInput
 
     if as_json and not once:
-        raise BadInput("--json goes with --once: without it the command does not end")
+        raise BadInput("--json requires --once: without it the command never ends")
     chosen, lines = pick_device(device), list[str]()
     say = lines.append if as_json else _say
     with work_progress(quiet=as_json) as tell:
@@ -71,7 +71,7 @@ def work(
         )
         places = ", ".join(map(str, folders))
         if not once:
-            note(f"judging on {chosen.name} what comes in {places}; Ctrl-C ends")
+            note(f"judging the jobs that arrive in {places} on {chosen.name}; press Ctrl-C to stop")
             work_on(worker, folders, threading.Event())
         count = worker.work(folders)
     if as_json:

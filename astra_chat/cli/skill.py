@@ -42,7 +42,7 @@ def skill(
     written = {home / name: text_of(name) for name in (SKILL, SNIPPET)}
     different = [path for path, text in written.items() if _differs(path, text)]
     if different and not force:
-        raise BadInput(f"{different[0]} exists and differs: --force replaces it")
+        raise BadInput(f"{different[0]} already exists and differs: use --force to replace it")
     for path, text in written.items():
         _write(path, text)
         print(path)

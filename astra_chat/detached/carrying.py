@@ -184,7 +184,7 @@ class Carrier:
                     raise NotJudged(f"{self.place} sent no results within {self.limit_s:.0f} s")
                 heard = _tell_new(told, heard, tell)
                 if file.stat().st_size > MAX_ZIP_BYTES:
-                    raise NotJudged(f"{self.place} sends more than {MAX_ZIP_BYTES:,} bytes")
+                    raise NotJudged(f"{self.place} sent more than {MAX_ZIP_BYTES:,} bytes")
                 time.sleep(POLL_S)
             _tell_new(told, heard, tell)
         finally:
@@ -237,7 +237,9 @@ def why_failed(place: Destination, told: str, code: int) -> str:
     """Returns in one line why a command failed: our own note where there is one, else the command's
     last line. Ray ends a client whose cluster is gone, with many."""
     if place.kind == "ray" and code not in (2, 3):
-        return f"the cluster is gone, or its client was killed (exit code {code})"
+        return (
+            f"the connection to the cluster was lost, or its client was killed (exit code {code})"
+        )
     lines = [line for line in told.splitlines() if line.strip()]
     notes = [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
     if notes or lines:

@@ -118,9 +118,11 @@ def job_in(text: str | None, name: str) -> Job:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise Unreadable(f"{JOB} is no job{f': {field}' * bool(field)}: {first['msg']}") from None
+        raise Unreadable(
+            f"{JOB} is not a job{f': {field}' * bool(field)}: {first['msg']}"
+        ) from None
     if job.sha256 != name:
-        raise Unreadable(f"{JOB} was changed: its hash is not the name of its folder")
+        raise Unreadable(f"{JOB} was changed: its hash does not match the name of its folder")
     return job
 
 
@@ -132,7 +134,7 @@ def read_texts(folder: Path, job: Job) -> dict[str, str]:
         if text is None:
             raise Unreadable(f"{TEXTS}/{sha}.txt, which it names, is missing")
         if sha256_of(text) != sha:
-            raise Unreadable(f"{TEXTS}/{sha}.txt was changed: its hash is not its name")
+            raise Unreadable(f"{TEXTS}/{sha}.txt was changed: its hash does not match its name")
         found[sha] = text
     return found
 
@@ -188,7 +190,7 @@ def folders_under(roots: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for root in roots:
         if not root.is_dir():
-            raise BadInput(f"{root} is no folder: name one that runs lie in")
+            raise BadInput(f"{root} is not a folder: name one that contains runs")
         for place, folders, _ in os.walk(root):
             if Path(place).resolve().name != JOBS:
                 folders.sort()

@@ -148,7 +148,9 @@ class Worker:
         texts = read_texts(folder, job)
         source = texts[job.source]
         if len(source) > MAX_SOURCE:
-            raise BadInput(f"its source has {len(source):,} characters: at most {MAX_SOURCE:,}")
+            raise BadInput(
+                f"its source has {len(source):,} characters; at most {MAX_SOURCE:,} are allowed"
+            )
         with self._task(folder, job, texts) as task:
             _require_bounded(job, task, self.trust)
             judge = TuningJudge(
@@ -176,7 +178,7 @@ class Worker:
         try:
             return result_of(folder, job) is not None
         except Unreadable as error:
-            self._tell(f"job {folder.name[:12]}: {error}; it is judged again")
+            self._tell(f"job {folder.name[:12]}: {error}; judging it again")
             return False
 
     def _refuse(self, folder: Path, why: str) -> Came:
@@ -197,7 +199,9 @@ def _require_bounded(job: Job, task: Task, trust: bool) -> None:
     """Raises BadInput for cases that no tester may ask for, and for those of the task itself that
     are too large, unless the user trusts it."""
     if len(job.extra_cases) > MAX_TESTER_CASES:
-        raise BadInput(f"{len(job.extra_cases):,} cases are too many")
+        raise BadInput(
+            f"it has {len(job.extra_cases):,} cases; at most {MAX_TESTER_CASES} are allowed"
+        )
     for case in job.extra_cases:
         try:
             require_bounded(task, case)

@@ -70,7 +70,7 @@ def _print(rows: list[RunRow], folder: Path) -> None:
     from astra_chat.display.tables import print_rows
 
     if not rows:
-        print(f"no run lies in {folder}")
+        print(f"there are no runs in {folder}")
         return
     headings = ("task", "started (UTC)", "state", "best", "basis", "rounds", "transcript")
     cells = [

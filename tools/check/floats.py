@@ -52,8 +52,7 @@ MIN_EXPONENT: dict[DTypeName, int] = {
 }
 """Least binary exponent of a dtype's normal numbers."""
 DOUBLE_FRACTION, DOUBLE_BIAS, DOUBLE_SPECIAL = 52, 1023, 2047
-"""Of a float64: bits of the fraction, bias of the exponent, and the exponent of infinity and
-NaN."""
+"""Bits of a float64's fraction, bias of its exponent, and the exponent of infinity and NaN."""
 STORED: dict[DTypeName, Any] = {
     "float16": np.float16,
     "float32": np.float32,

@@ -41,7 +41,7 @@ def test_work_ends_with_a_count_and_a_code(
     assert (code, document["schema"]) == (2, "astra-chat/worked/1")
     assert document["count"] == {"judged": 0, "refused": 1, "claimed": 0, "failed": 0}
     assert command("judge", "work", runs, "--json")[0] == 2
-    assert "--json goes with --once" in capsys.readouterr().err
+    assert "--json requires --once" in capsys.readouterr().err
     assert work(tmp_path / "nowhere")[0] == 2
     assert "cannot read" in capsys.readouterr().err
 

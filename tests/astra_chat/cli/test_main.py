@@ -128,7 +128,7 @@ def test_a_killed_run_is_shown_and_said_to_be_one(command, tmp_path: Path) -> No
     path = write_transcript(tmp_path / "t.jsonl")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     said = command("replay", path)
-    assert said.code == 0 and "killed before its end" in said.lines[0]
+    assert said.code == 0 and "killed before it ended" in said.lines[0]
 
 
 @pytest.mark.parametrize(

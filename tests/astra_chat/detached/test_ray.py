@@ -113,7 +113,7 @@ def raylets() -> Iterator[Raylets]:
 
 
 def test_a_kind_that_nobody_has_is_an_error_at_once(raylets: Raylets) -> None:
-    words = r"^--judge ray:\S+: no machine .* of kind h200; there are: 1 h100, 2 virtual"
+    words = r"^--judge ray:\S+: no machine .* of kind h200; the cluster has: 1 h100, 2 virtual"
     with pytest.raises(BadInput, match=words):
         Carrier(Destination("ray", raylets.address), "h200").require(WANTED)
     Carrier(Destination("ray", raylets.address), "virtual").require(WANTED)

@@ -312,4 +312,4 @@ def test_a_reference_for_its_own_dtypes_alone_is_told(
         (found,) = oracle.oracle_cases([case()], Stop())
     assert not list(found.folder.glob("*.derived"))
     oracle.close()
-    assert "takes no float64: AssertionError" in caplog.text
+    assert "does not accept float64: AssertionError" in caplog.text
