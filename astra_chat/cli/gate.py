@@ -13,17 +13,12 @@ from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.options import JsonOption, TaskArgument, options
 from astra_chat.options import JudgeOptions
 
-<<<<<<< HEAD
 OldArgument = Annotated[
-    Path, typer.Argument(metavar="OLD", help="The kernel as it was.", callback=present)
+    Path, typer.Argument(metavar="OLD", help="The kernel before the change.", callback=present)
 ]
 NewArgument = Annotated[
     Path, typer.Argument(metavar="NEW", help="The changed kernel.", callback=present)
 ]
-=======
-OldArgument = Annotated[Path, typer.Argument(metavar="OLD", help="The kernel before the change.")]
-NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="The changed kernel.")]
->>>>>>> main
 JunitOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")
 ]

@@ -33,12 +33,8 @@ def memory() -> None:
 @app.command(short_help="Add the plans of runs with a confirmed winner.")
 def add(
     runs: Annotated[
-<<<<<<< HEAD
         list[Path],
-        typer.Argument(metavar="RUN...", help="Transcripts, or folders of runs.", callback=present),
-=======
-        list[Path], typer.Argument(metavar="RUN...", help="Transcripts or run folders.")
->>>>>>> main
+        typer.Argument(metavar="RUN...", help="Transcripts or run folders.", callback=present),
     ],
     memory: FileOption = None,
 ) -> None:

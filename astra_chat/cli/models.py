@@ -38,13 +38,9 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-<<<<<<< HEAD
-    """Send one small request to the model of every role."""
+    """Send one small request to each role's model."""
     import asyncio
 
-=======
-    """Send one small request to each role's model."""
->>>>>>> main
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))

@@ -35,13 +35,9 @@ def package(
         list[Path],
         typer.Argument(
             metavar="RUN",
-<<<<<<< HEAD
-            help="Runs' folders, transcripts, evaluations of --json; with --check the package.",
-            callback=present,
-=======
             help="Run folders, transcripts, or evaluations saved by --json; with --check, the"
             " package.",
->>>>>>> main
+            callback=present,
         ),
     ],
     target: Annotated[

@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "astra-chat/runs/1"
 DEFAULT = Path("transcripts")
-<<<<<<< HEAD
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder with runs.", callback=require_folder)
+    Path,
+    typer.Argument(metavar="DIR", help="Folder that contains runs.", callback=require_folder),
 ]
-=======
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that contains runs.")]
->>>>>>> main
 
 runs_app = typer.Typer(help="List the runs in a folder.", no_args_is_help=True)
 
@@ -57,13 +54,8 @@ def list_runs(
         bool, typer.Option("--json", help="Print one JSON document to stdout.")
     ] = False,
 ) -> None:
-<<<<<<< HEAD
-    """List the runs in a folder, the newest first: results, and what waits."""
-    from astra_chat.viewer.runs import Runs
-=======
     """List the runs in a folder, newest first: their results, and what is waiting."""
-    from astra_chat.viewer.runs import Runs, require_folder
->>>>>>> main
+    from astra_chat.viewer.runs import Runs
 
     rows = Runs(folder).list()
     if as_json:
