@@ -117,6 +117,11 @@ class Judge:
         """Begin what the first evaluation needs besides its own candidate."""
         self._bench.prefetch.background.start()
 
+    def time_only(self, cases: Sequence[Case]) -> None:
+        """Time these from now on, each of the same weight, instead of the task's."""
+        self.weighted = tuple((case, 1.0) for case in cases)
+        self._bench.prefetch.weighted = self.weighted
+
     def cancel(self) -> None:
         """Stop the running step from another thread."""
         self.stop.set()

@@ -17,7 +17,7 @@ REFUSED_SOURCE = "refused-{}.cu"
 PART_OF_SOURCE = ".best.cu.part"
 """While it is being written."""
 BEST_MODULE = "best"
-"""The winner as a tvm-ffi module: a folder."""
+"""The winner as a tvm-ffi module, with its source once more: a folder to copy."""
 README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
 TORCH_OPERATOR = "torch_op.py"
 """In BEST_MODULE, beside the module itself."""
@@ -63,9 +63,10 @@ def _has_content(path: Path) -> bool:
 def require_no_links(folder: Path, entry: str) -> None:
     """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
     folder may come from anybody, and what it leads to would be overwritten."""
-    made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR)
+    sources = (BEST_SOURCE, BUILT_SOURCE, PART_OF_SOURCE)
+    made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR, *sources)
     best = [folder / BEST_MODULE / name for name in made]
-    names = (TRANSCRIPT, BEST_SOURCE, BUILT_SOURCE, PART_OF_SOURCE, BEST_MODULE, JOBS)
+    names = (TRANSCRIPT, *sources, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():
             raise BadInput(f"{path} is a link, which a run does not write through: delete it")

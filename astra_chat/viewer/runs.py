@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_chat.display.results_table import where
-from astra_chat.tools.recordings.reading import UNPACKERS
+from astra_chat.tools.recordings.reading import UNPACKERS, expanded
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import Basis, Value
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
@@ -38,6 +39,8 @@ class RunRow(Value):
     """What it does or waits for, or how it ended."""
     run: str = ""
     task: str = ""
+    baseline: str = ""
+    """What `best` is compared with: sglang, paper, or the file of an own task."""
     started: str = ""
     """UTC, ISO 8601."""
     basis: Basis = "estimated"
@@ -94,6 +97,14 @@ class Runs:
         return known[1]
 
 
+def runs_of_archive(archive: Path) -> list[RunRow]:
+    """Returns the runs recorded in an archive, or in a folder of one, the newest first. Their paths
+    are whole: every command takes them. Raises BadInput."""
+    paths = [path for path in expanded([archive]) if path.name.endswith(".jsonl")]
+    rows = [_read_row(path, "", str(path), running=False) for path in paths]
+    return sorted(rows, key=lambda row: (row.started, row.path), reverse=True)
+
+
 def transcripts_in(root: Path) -> Iterator[Path]:
     """Transcripts in a folder and in its folders; no link is followed."""
     seen = 0
@@ -143,6 +154,7 @@ def row_of(transcript: Transcript, key: str, relative: str, running: bool) -> Ru
         words=words,
         run=summary.run,
         task=summary.task,
+        baseline=baseline_name(summary.task, summary.options.tier),
         started=summary.started,
         basis=basis,
         where=where(basis, summary.device),

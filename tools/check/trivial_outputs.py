@@ -194,7 +194,7 @@ class _Trials:
             usual = expected[np.isfinite(expected) & (np.abs(expected) < HALF)]
             if len(expected) > 1:
                 yield (
-                    "a constant, the mean",
+                    "the mean everywhere",
                     np.full(len(expected), usual.mean() if len(usual) else 1.0),
                 )
             with np.errstate(over="ignore"):
@@ -212,7 +212,7 @@ class _Trials:
         if len(expected) == 1:
             return
         values, counts = np.unique(expected, return_counts=True)
-        yield "a constant, the most frequent", np.full(len(expected), values[counts.argmax()])
+        yield "the most frequent value everywhere", np.full(len(expected), values[counts.argmax()])
         if self.arg.dtype_of(self.case) == "bool":
             return
         yield "its own places, 0, 1, 2, ...", np.arange(len(expected))

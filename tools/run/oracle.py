@@ -184,7 +184,8 @@ class Oracle:
         stop: Stop,
         on_case: Callable[[int], None] = lambda _: None,
     ) -> list[OracleCase]:
-        """Inputs and results of these cases. Raises BadInput where reference.py fails."""
+        """Inputs and results of these cases. `on_case` gets how many of them there are. Raises
+        BadInput where reference.py fails."""
         ask = partial(self._answer, stop)
         found = [OracleCase(case, *self._folders(case), ask) for case in cases]
         self._asking += 1
@@ -273,8 +274,9 @@ class Oracle:
             missing = [
                 oracle_case for folder, oracle_case in distinct.items() if not folder.is_dir()
             ]
+            there = len(distinct) - len(missing)
             if missing:
-                self._make(missing, stop, on_case)
+                self._make(missing, stop, lambda made: on_case(there + made))
 
     def _folders(self, case: Case) -> tuple[Path, Path]:
         """Returns the folder of a case's expected outputs and that of its inputs."""

@@ -50,6 +50,20 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
 
 
 @pytest.mark.second_tier
+def test_time_says_that_the_demo_cases_alone_were_timed(
+    command: Command, task_folder: Path
+) -> None:
+    """And a case that the caller states is timed instead of them."""
+    words = ("time", task_folder, task_folder / "baseline.cu", "--device", "virtual", "--trust")
+    code, _, err = command(*words)
+    assert code == 0 and "timed: 1 demo case only; --cases bench times the 1 bench case, of" in err
+    code, out, err = command(*words, "--case", '{ rows = 3, d = 264, dtype = "float32" }')
+    assert code == 0 and "3x264 float32" in out and "demo case" not in err
+    code, _, err = command(*words, "--case", "{}", "--cases", "demo")
+    assert code == 2 and "give --case or --cases, not both" in err
+
+
+@pytest.mark.second_tier
 def test_explained_failures_end_where_they_failed(command: Command, tmp_path: Path) -> None:
     broken = tmp_path / "broken.cu"
     broken.write_text(SCALAR.read_text().replace("return", "retrun"))
