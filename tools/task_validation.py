@@ -77,7 +77,8 @@ class TaskReport:
     def fit(self) -> bool:
         not_tried = self.not_tried + self.hidden_not_tried
         wrong = self.failed or self.hidden_failed or self.ends.failed
-        return not (self.disagreement or wrong or self.undetected or not_tried)
+        unscored = self.bugs is not None and not self.bugs.tells
+        return not (self.disagreement or wrong or self.undetected or not_tried or unscored)
 
     def lines(self) -> list[str]:
         """The report as text."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
+from astra_chat.arguments import STDIN
 from astra_chat.cli.evaluation_output import show_evaluation, show_profile
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.kernel_text import text_of
@@ -93,7 +95,8 @@ def check(
     again = reproduce_command(
         evaluation, task, str(kernel), _typed(judging), scalars=judge.task.scalars
     )
-    end(show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again))
+    explained = judge.task if explain else None
+    end(show_evaluation(evaluation, as_json, quiet, explained, again, _file(kernel)))
 
 
 @options(
@@ -132,7 +135,8 @@ def time(
     again = reproduce_command(
         evaluation, task, str(kernel), _typed(judging), how, judge.task.scalars
     )
-    passed = show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again)
+    explained = judge.task if explain else None
+    passed = show_evaluation(evaluation, as_json, quiet, explained, again, _file(kernel))
     if passed and judge.weighted == judge.task.demo and not quiet:
         note(_only_demo(judge.task))
     end(passed and fast_enough(evaluation, loss, min_ratio))
@@ -194,6 +198,11 @@ def evaluate(
 
     loss = _loss(found.evaluation, again, fail_if)
     end(found.passed and fast_enough(found.evaluation, loss, min_ratio))
+
+
+def _file(kernel: Path) -> str:
+    """The name of the user's file; of stdin none."""
+    return "" if str(kernel) == STDIN else kernel.name
 
 
 def _typed(judging: JudgeOptions, *names: str) -> list[str]:

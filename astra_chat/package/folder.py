@@ -119,7 +119,7 @@ def build_wheel(folder: Path) -> Path:
     wheels = sorted((folder / "dist").glob("*.whl"))
     if done.returncode or not wheels:
         last = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
-        raise MissingDependency(f"setuptools does not build the wheel: {last}")
+        raise MissingDependency(f"setuptools cannot build the wheel: {last}")
     shutil.rmtree(folder / "build", ignore_errors=True)
     shutil.rmtree(folder / f"{MODULE}.egg-info", ignore_errors=True)
     return wheels[0]

@@ -47,7 +47,7 @@ def require_room(folder: Path) -> None:
     for name in (BEST_SOURCE, BUILT_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
-                f"{folder / name} exists already and is not overwritten: name another folder"
+                f"{folder / name} already exists and is not overwritten: name another folder"
             )
     others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     ours = (TRANSCRIPT, LOG, PROGRESS)
@@ -69,4 +69,4 @@ def require_no_links(folder: Path, entry: str) -> None:
     names = (TRANSCRIPT, *sources, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():
-            raise BadInput(f"{path} is a link, and a run would write through it: delete it")
+            raise BadInput(f"{path} is a link, which a run does not write through: delete it")

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import require_folder
+
 if TYPE_CHECKING:
     from astra_chat.viewer.runs import RunRow
 
 SCHEMA = "astra-chat/runs/1"
 DEFAULT = Path("transcripts")
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that contains runs.")]
+FolderArgument = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder that contains runs.", callback=require_folder),
+]
 
 ListedArgument = Annotated[
     Path,
@@ -39,10 +44,8 @@ def view(
 
     The address contains a random token: anyone on this machine who has it can read the runs.
     """
-    from astra_chat.viewer.runs import require_folder
     from astra_chat.viewer.server import Server, Viewer
 
-    require_folder(folder)
     with Server(Viewer(folder), port) as server:
         print(server.url, flush=True)
         with suppress(KeyboardInterrupt):
@@ -58,7 +61,7 @@ def list_runs(
 ) -> None:
     """List the runs in a folder, newest first: their results, and what is waiting."""
     from astra_chat.tools.recordings.reading import in_archive
-    from astra_chat.viewer.runs import Runs, require_folder, runs_of_archive
+    from astra_chat.viewer.runs import Runs, runs_of_archive
 
     if in_archive(folder):
         rows = runs_of_archive(folder)
@@ -78,7 +81,7 @@ def _print(rows: list[RunRow], folder: Path) -> None:
     from astra_chat.tools.recordings.reading import in_archive
 
     if not rows:
-        print(f"no run lies in {folder}")
+        print(f"there are no runs in {folder}")
         return
     headings = ("task", "started (UTC)", "state", "best", "over", "basis", "rounds", "transcript")
     cells = [

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_chat.display.results_table import where
-from astra_chat.tools.recordings.reading import expanded
+from astra_chat.tools.recordings.reading import UNPACKERS, expanded
 from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import Basis, Value
 from astra_chat.transcript.reader import Transcript, read
@@ -22,6 +24,7 @@ MOST_FILES = 20_000
 """Files of a folder that are looked at, at most; a folder named by mistake may hold millions."""
 DEEPEST = 6
 HEAD_BYTES = 4096
+ENDINGS = (".jsonl", ".jsonl.xz", ".jsonl.gz")
 
 
 class RunRow(Value):
@@ -102,12 +105,6 @@ def runs_of_archive(archive: Path) -> list[RunRow]:
     return sorted(rows, key=lambda row: (row.started, row.path), reverse=True)
 
 
-def require_folder(folder: Path) -> None:
-    """Raise BadInput unless there is a folder in which runs may lie."""
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder: name a folder of runs")
-
-
 def transcripts_in(root: Path) -> Iterator[Path]:
     """Transcripts in a folder and in its folders; no link is followed."""
     seen = 0
@@ -121,7 +118,7 @@ def transcripts_in(root: Path) -> Iterator[Path]:
             if seen > MOST_FILES:
                 return
             path = here / name
-            if name.endswith(".jsonl") and not path.is_symlink() and _begins_well(path):
+            if name.endswith(ENDINGS) and not path.is_symlink() and _begins_well(path):
                 yield path
 
 
@@ -131,7 +128,9 @@ def _begins_well(path: Path) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             head = file.read(HEAD_BYTES)
-    except OSError:
+        if unpacker := UNPACKERS.get(path.suffix):
+            head = unpacker().decompress(head, HEAD_BYTES)
+    except (OSError, lzma.LZMAError, zlib.error):
         return False
     return head is not None and b'"event":{"kind":"header"' in head.replace(b" ", b"")
 

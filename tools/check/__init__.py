@@ -29,6 +29,7 @@ drawn_dims             extents of drawn cases: boundaries, even distances, many 
 drawn_together         several large dims at once, and extents near those of timed calls
 drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
 drawn_values           value families of arguments: each its own, or small ones together
+drawn_large            large numbers that every check has
 drawn_layouts          paddings and addresses of drawn cases
 drawn_placements       how arguments of drawn cases lie to each other: packed, neighbours, apart
 known_numbers          numbers that a candidate's code compares with

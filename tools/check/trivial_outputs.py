@@ -85,7 +85,7 @@ def undetected(trials: Sequence[Trial]) -> list[str]:
         for (argument, output, dtype, family), group in groups.items()
         if all(t.passed for t in group) and not all(t.right for t in group)
     ] + [
-        f"{argument}: {output} is right on all cases: add a check case on which it is wrong"
+        f"{argument}: {output} is correct on all cases: add a check case on which it is wrong"
         for (argument, output), group in always.items()
         if all(t.passed and t.right for t in group) and len(group) >= len(cases[argument])
     ]
@@ -105,11 +105,11 @@ def require_telling(
     if failed:
         raise BadInput(
             f"{task.folder}: the baseline fails {len(failed)} of {len(task.check)} check cases, the"
-            f" first {failed[0]}; the others pass a trivial output: {weak[0]}; astra-chat"
-            " tasks check says more"
+            f" first {failed[0]}; the others accept a trivial output: {weak[0]}; see"
+            " astra-chat tasks check for details"
         )
     raise BadInput(
-        f"{task.folder / 'task.toml'}: the check cases of {task.name} pass a trivial"
+        f"{task.folder / 'task.toml'}: the check cases of {task.name} accept a trivial"
         f" output: {weak[0]}; tighten the tolerance or change the cases"
     )
 

@@ -47,7 +47,7 @@ def files(name: str, draft: Draft, origin: str, project: Project | None = None) 
 def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
-        f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
+        f"# Contract of {name}. Each comment that starts with {MARK} is for you: correct what it",
         "# names, then delete it. `astra-chat tasks check` of this folder lists what is left.",
         "schema = 2",
         f'name = "{name}"',
@@ -213,7 +213,7 @@ def _scalar(scalar: DraftScalar) -> str:
 
 def _require(draft: Draft) -> list[str]:
     met, unmet = relations(draft)
-    left = [f"# {MARK}: the source demands {text}" for text in unmet]
+    left = [f"# {MARK}: the source requires {text}" for text in unmet]
     return [*left, *([f"require = {json.dumps(met)}"] if met else [])]
 
 

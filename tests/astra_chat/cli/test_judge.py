@@ -44,7 +44,9 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
     assert code == 0
     for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
         assert words in out, words
-    assert "correct on" in out and f"built and run behind {WORDS[isolation()]}" in out
+    assert (
+        "correct on" in out and f"isolation while building and running: {WORDS[isolation()]}" in out
+    )
 
 
 @pytest.mark.second_tier

@@ -55,7 +55,7 @@ def test_the_list_of_an_archive_names_paths_that_commands_take(folder: Path) -> 
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    assert run("runs", "list", tmp_path).stdout == f"no run lies in {tmp_path}\n"
+    assert run("runs", "list", tmp_path).stdout == f"there are no runs in {tmp_path}\n"
     for words in (("runs", "list"), ("view",)):
         said = run(*words, tmp_path / "none")
         assert isinstance(said.exception, BadInput) and "is not a folder" in str(said.exception)
