@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 
 from astra_chat.tools.dtypes import DTypeName
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 ValueFamily = Literal[
     "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
@@ -20,9 +24,21 @@ how large an argument may be (tools/runners/values.py)."""
 class Value(BaseModel):
     """A frozen value; non-finite floats are written as the strings "NaN", "Infinity"."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Returns pydantic's schema, and in it the text below each field."""
+        from astra_chat.tools.field_notes import field_notes
+
+        found = handler(schema)
+        fields = handler.resolve_ref_schema(found).get("properties", {})
+        for name, note in field_notes(cls).items():
+            if name in fields:
+                fields[name].setdefault("description", note)
+        return found
 
 
 Packed = Literal["", "apart", "rows", "tensors", "neighbours", "same"]

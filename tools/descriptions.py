@@ -68,7 +68,7 @@ def describe(outcome: Outcome) -> str:
         case Implausible(case=case, why=why):
             return f"implausible on {case.named}: {why}"
         case TimedOut(step=step, limit_s=limit_s):
-            return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
+            return f"stopped: the step '{step}' exceeded its limit of {number(limit_s)} s"
         case Correct() | Timed():
             return _passed(outcome)
 

@@ -81,7 +81,9 @@ def _explanation(evaluation: Evaluation, task: Task) -> RenderableType:
     from astra_chat.tools.explain import explain, not_ruled_out
     from astra_chat.tools.sandbox.isolation import WORDS, isolation
 
-    parts: list[RenderableType] = [Text(f"built and run behind {WORDS[isolation()]}")]
+    parts: list[RenderableType] = [
+        Text(f"isolation while building and running: {WORDS[isolation()]}")
+    ]
     for story in explain(evaluation, task):
         style = {"passed": "green", "failed": "bold red"}.get(story.state, "dim")
         parts += [Text(f"{story.gate}: {story.state}", style), *map(_indented, story.saw)]

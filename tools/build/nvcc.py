@@ -106,7 +106,9 @@ class Build:
         """
         path = self.folder / f"kernel.{side}.i"
         if not path.is_file():
-            raise MissingDependency("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
+            raise MissingDependency(
+                "nvcc did not keep the preprocessed source: use CUDA 12.0 or newer"
+            )
         return path.read_text()
 
 
@@ -189,7 +191,7 @@ class _Written:
 
 def _written(task: Task, source: str, launchers: bool) -> _Written:
     try:
-        own = launcher_text(task) if launchers and needs_launcher(task, source) else ""
+        own = launcher_text(task, source) if launchers and needs_launcher(task, source) else ""
         trusted = task.binding and source == task.baseline
         return _Written(source, (source if trusted else built_text(source)) + own)
     except Unreadable as why:

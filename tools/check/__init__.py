@@ -42,6 +42,7 @@ planted_numbers        cases whose arguments hold these numbers
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls too large for an oracle: their addresses, how much they write
 trivial_outputs        outputs that cost nothing must fail a task's own cases
+large_atol             tolerances whose atol is large beside the results
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans
 sanitizer_cases        small cases that reach every kernel of the timed plans

@@ -194,7 +194,7 @@ def _wrong(
 def _note(piece: MeasuredPiece, distance: float, band: float) -> str:
     dtype = piece.arg.dtype_of(piece.case)
     if not is_narrow(piece):
-        return f"at most {band + 0.5:.3g} ulp away is right here: float32's own roundings"
+        return f"at most {band + 0.5:.3g} ulp away is correct here: float32's own roundings"
     what = "for the scale that the kernel wrote, it" if coded(piece.arg) else "it"
     return (
         f"{what} is not the nearest {dtype}, and the exact value lies {distance:.3g} ulp from the"

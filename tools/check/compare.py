@@ -135,7 +135,7 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
         got=float(as_float(content, dtype)[flat]),
         bad=len(changed),
         total=len(before),
-        note="an argument that may only be read changed",
+        note="a read-only argument changed",
     )
 
 
@@ -223,7 +223,7 @@ def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) ->
         return None
     off = comparison(task, arg, case)(content, expected).off
     assert off is not None, "some are"
-    note = f"{count / of:.1%} of the codes are one step off, at most {share:.1%} may be"
+    note = f"{count / of:.1%} of the codes are one step off; at most {share:.1%} may be"
     return _bad_elements(task, arg, run, content, np.flatnonzero(off), note)
 
 

@@ -156,7 +156,7 @@ def _with_launcher(task: Task, index: int, source: str) -> str:
     """A source, and after it the launcher that a [binding] says, unless it has one."""
     if not needs_launcher(task, source):
         return source
-    return source + launcher_within(task, _space(index), _table(index))
+    return source + launcher_within(task, source, _space(index), _table(index))
 
 
 def _wrapped(task: Task, index: int, source: str) -> str:

@@ -112,7 +112,7 @@ def _write_case(
         try:
             write_bands(task, reference, case, named, expected, folder)
         except NoFloat64 as fault:
-            return f"reference.py takes no float64: {fault}"
+            return f"reference.py does not accept float64: {fault}"
     else:
         (folder / CANONICAL).touch()
     return ""

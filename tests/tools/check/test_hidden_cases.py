@@ -229,7 +229,7 @@ def test_rows_lie_apart_by_up_to_several_rows() -> None:
     apart = next(c for c in cases if c.pads["input"] != c.pads["residual"])
     by_name = {arg.name: arg.stride_of(apart) - apart.dims["h"] for arg in FUSED.args}
     assert by_name == {**apart.pads, "weight": 0}
-    with pytest.raises(ValueError, match="pads are 0 or more"):
+    with pytest.raises(ValueError, match="pads must be 0 or more"):
         FUSED.require_legal(apart.model_copy(update={"pads": {"weight": 8}}))
 
 

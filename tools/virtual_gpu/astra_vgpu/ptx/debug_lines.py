@@ -87,7 +87,7 @@ def file_entry(cursor: Cursor, known: set[int]) -> None:
     token = cursor.peek
     number = cursor.natural()
     if number in known or number >= _MAX_FILES:
-        raise cursor.error(f"file number {number}", token)
+        raise cursor.error(f"file number {number} is not valid", token)
     known.add(number)
     cursor.string()
     for _ in range(2):
@@ -102,7 +102,7 @@ def section(cursor: Cursor) -> tuple[str, Section]:
     """
     name = cursor.next()
     if name.kind not in ("directive", "name"):
-        raise cursor.error(f"{name.text!r} as a section", name)
+        raise cursor.error(f"unexpected section {name.text!r}", name)
     labels: set[str] = set()
     cursor.expect("{")
     while not cursor.accept("}"):
@@ -123,7 +123,7 @@ def _data(cursor: Cursor) -> None:
     token = cursor.next()
     width = _WIDTHS.get(token.text)
     if width is None:
-        raise cursor.error(f"{token.text!r} in a section", token)
+        raise cursor.error(f"unexpected {token.text!r} in a section", token)
     _value(cursor, width)
     while cursor.accept(","):
         _value(cursor, width)
@@ -134,10 +134,10 @@ def _value(cursor: Cursor, width: int) -> None:
     if starts(token):
         value = literal(cursor).value
         if not -(1 << width - 1) <= value < 1 << width:
-            raise cursor.error(f"{value} in {width} bits", token)
+            raise cursor.error(f"{value} does not fit in {width} bits", token)
         return
     if width < 32:
-        raise cursor.error(f"{token.text!r} in {width} bits", token)
+        raise cursor.error(f"{token.text!r} is not a value of {width} bits", token)
     _place(cursor)
     while cursor.accept("-") or cursor.accept("+"):
         _place(cursor)
@@ -146,4 +146,4 @@ def _value(cursor: Cursor, width: int) -> None:
 def _place(cursor: Cursor) -> None:
     token = cursor.next()
     if token.kind not in ("directive", "name", "number"):
-        raise cursor.error(f"{token.text!r} in a section", token)
+        raise cursor.error(f"unexpected {token.text!r} in a section", token)
