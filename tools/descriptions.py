@@ -30,7 +30,7 @@ LOG_LINES = 12
 COLUMNS = 300
 MOST_KERNELS = 8
 TIMES = 10
-"""A result that is off by more is said to be so many times too large, not by so many per cent."""
+"""A result that is off by a larger factor is so many times too large, not by so many per cent."""
 
 
 def verdict(outcome: Outcome | Built) -> str:
@@ -217,13 +217,13 @@ def _off(wrong: Wrong) -> str:
     if not (math.isfinite(expected) and math.isfinite(got)) or expected == 0:
         return ""
     ratio = got / expected
-    if ratio <= 0:
+    if ratio <= 0 or ratio == 1:
         return ""
+    way = "large" if ratio > 1 else "small"
     if ratio > TIMES or ratio < 1 / TIMES:
-        return f" is {number(max(ratio, 1 / ratio))} times too {'large' if ratio > 1 else 'small'}:"
-    return (
-        f" is {abs(ratio - 1):.2%} too {'large' if ratio > 1 else 'small'}:" if ratio != 1 else ""
-    )
+        return f" is {number(max(ratio, 1 / ratio))} times too {way}:"
+    percent = 100 * abs(ratio - 1)
+    return f" is {f'{percent:.0f}' if percent >= TIMES else f'{percent:.2g}'}% too {way}:"
 
 
 def told_apart(one: float, other: float) -> tuple[str, str]:
