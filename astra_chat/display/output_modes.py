@@ -94,7 +94,7 @@ def next_steps(summary: RunSummary, transcript: Path) -> list[str]:
     run = str(transcript.parent if transcript.name == TRANSCRIPT else transcript)
     best = summary.best
     changes = ["--diff", "baseline", best.candidate] if best else []
-    what = "what the winner changes" if best else "all that was said"
+    what = "what the winner changes" if best else "everything that was said"
     commands = (["report", run], ["replay", run, *changes], ["optimize", "YOUR.cu"])
     return [
         f"next: the run as a page; {what}; a patch for a kernel of your own",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.display.notes import note
 
@@ -36,6 +37,7 @@ def package(
             metavar="RUN",
             help="Run folders, transcripts, or evaluations saved by --json; with --check, the"
             " package.",
+            callback=present,
         ),
     ],
     target: Annotated[
@@ -106,7 +108,7 @@ def package(
         from astra_chat.package.checking import check_installed
 
         if len(runs) != 1 or target or out:
-            raise BadInput("--check takes the folder or wheel of one package, and no --for and -o")
+            raise BadInput("--check takes the folder or wheel of one package, without --for and -o")
         if code := check_installed(runs[0], python):
             raise typer.Exit(code)
         return
@@ -136,7 +138,9 @@ def _package(
 
     plugin = target in (Target.SGLANG, Target.VLLM)
     if (prove or proofs or engine_command) and not plugin:
-        raise BadInput(f"--prove, --proof and --engine-command are not for {target.value}")
+        raise BadInput(
+            f"--prove, --proof and --engine-command cannot be used with --for {target.value}"
+        )
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
         found = with_engine_files(winners(runs, stack), tasks)

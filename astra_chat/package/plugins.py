@@ -34,7 +34,7 @@ def write_proof(
             f"--prove needs the command that starts the engine: --engine-command '{EXAMPLE}'"
         )
     if out.exists():
-        raise BadInput(f"{out} exists already and is not overwritten: name another")
+        raise BadInput(f"{out} already exists and is not overwritten: name another")
     winners = {one.task.name: one for one in found}
     hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
     contents = Contents(engine, _arch(found, arch), _only(winners, hooks), hooks)
@@ -53,8 +53,9 @@ def proved_plugin(
     """Write a plugin of what proofs show. Raises NotProved where they show nothing of it."""
     if not paths:
         raise NotProved(
-            f"{engine} ships only operators that were seen in its CUDA graphs, and there is no"
-            f" --proof. Make one where {engine} and a GPU are: astra-chat package RUN... --for"
+            f"{engine} gets only operators that were seen in its CUDA graphs, and no"
+            f" --proof was given. Make one where {engine} and a GPU are: astra-chat"
+            " package RUN... --for"
             f" {engine} --prove proof.json --engine-command '...'"
         )
     proofs = [read_proof(path) for path in paths]
@@ -73,7 +74,7 @@ def proved_plugin(
             if not winners[name].measured:
                 note(f"{name}: not timed on {', '.join(gpus)}: it takes every call it can")
     if not winners:
-        raise NotProved(f"no winner of these runs was seen in {engine} by these proofs")
+        raise NotProved(f"no winner of these runs was seen in {engine} according to these proofs")
     contents = Contents(
         engine,
         proofs[0].arch,
@@ -118,6 +119,8 @@ def _arch(found: Sequence[Winner], given: str | None) -> str:
 def _require_one_kind(proofs: Sequence[Proof], engine: Engine) -> None:
     for proof in proofs:
         if proof.engine != engine:
-            raise BadInput(f"a proof of {proof.engine} says nothing about {engine}")
+            raise BadInput(f"a proof for {proof.engine} says nothing about {engine}")
         if proof.arch != proofs[0].arch:
-            raise BadInput(f"the proofs are of {proofs[0].arch} and {proof.arch}: package each")
+            raise BadInput(
+                f"the proofs are for {proofs[0].arch} and {proof.arch}: package each one separately"
+            )

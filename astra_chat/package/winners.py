@@ -74,16 +74,24 @@ def winners(paths: Sequence[Path], stack: ExitStack) -> list[Winner]:
     stay until `stack` is left."""
     runs: list[Transcript] = []
     evaluations: list[Evaluation] = []
+    others, slower = list[Path](), list[Path]()
     for path in expanded(paths):
-        if path.name.endswith((".json", ".json.gz")):
-            evaluation = read_evaluation(path)
-            evaluations += [evaluation] if evaluation else []
-        else:
+        if not path.name.endswith((".json", ".json.gz")):
             runs.append(read(path))
+        elif evaluation := read_evaluation(path):
+            evaluations.append(evaluation)
+        else:
+            others.append(path)
+    _note_left_out(
+        others, "not an evaluation that --json saved", "not evaluations that --json saved"
+    )
     found: dict[str, list[Winner]] = {}
     for transcript in runs:
         if one := _winner(transcript, evaluations, stack):
             found.setdefault(one.task.name, []).append(one)
+        else:
+            slower.append(transcript.path)
+    _note_left_out(slower, "no kernel was faster in this run", "no kernel was faster in these runs")
     if not found:
         raise BadInput("none of these runs has a winner: there is nothing to package")
     return [_fastest(found[name]) for name in sorted(found)]
@@ -105,6 +113,14 @@ def with_engine_files(found: Sequence[Winner], folders: Sequence[Path]) -> list[
     return [replace(one, engine_task=tasks.get(one.task.name)) for one in found]
 
 
+def _note_left_out(paths: Sequence[Path], one: str, several: str) -> None:
+    """A line for all of them, with the reason."""
+    if len(paths) == 1:
+        note(f"left out: {paths[0]}: {one}")
+    elif paths:
+        note(f"left out: {len(paths)} files, such as {paths[0]}: {several}")
+
+
 def _winner(
     transcript: Transcript, evaluations: Sequence[Evaluation], stack: ExitStack
 ) -> Winner | None:
@@ -118,7 +134,6 @@ def _winner(
     measured = _measured(own)
     accepted = any(timed.verdict == "accepted" for timed in measured.values())
     if speed is None or not (summary.best or accepted):
-        note(f"{transcript.path}: nothing was faster in this run of {summary.task}")
         return None
     sure = any(
         e.confirms and isinstance(e.outcome, Timed) and e.outcome.verdict == "accepted" for e in own
@@ -143,12 +158,11 @@ def read_evaluation(path: Path) -> Evaluation | None:
     except (ValueError, RecursionError):
         raise BadInput(f"{path} is not JSON") from None
     if not isinstance(found, dict) or found.get("schema") != EVALUATION_SCHEMA:
-        note(f"{path} is no evaluation of --json, and is left out")
         return None
     try:
         return Evaluation.model_validate(found.get("evaluation"))
     except ValidationError:
-        raise BadInput(f"{path} is not an evaluation that this version reads") from None
+        raise BadInput(f"{path} is not an evaluation that this version can read") from None
 
 
 def without(winner: Winner, gpus: Sequence[str]) -> Winner:

@@ -81,6 +81,22 @@ def _included(macros: Iterable[str], binding: Binding) -> Iterator[str]:
     yield from (f'#pragma pop_macro("{name}")' for name in meant)
 
 
+def launcher_within(task: Task, source: str, space: str, table: str) -> str:
+    """The launcher for a file whose text lies in a namespace and registers its operators in a table
+    of its own; its lines are counted with those of the file."""
+    lines = launcher_text(task, source).split("\n")
+    text = "\n".join("" if line.startswith("#line ") else line for line in lines)
+    text = text.replace("&::", f"&::{space}::")
+    if task.binding is None or not task.binding.operator:
+        return text
+    ends = [f"__{end}_{table}" for end in ("start", "stop")]
+    attributes = '__attribute__((weak, visibility("hidden")))'
+    declared = (f'extern "C" {attributes} const ::astra::Registration {e}[];' for e in ends)
+    return "\n".join(
+        ["", *declared, text.replace('", astra_values)', f'", astra_values, {", ".join(ends)})')]
+    )
+
+
 def _calls(task: Task, binding: Binding, results: str) -> Iterator[str]:
     """The call; of a template that has type variables one for each of their combinations."""
     if not (chosen := binding.template_variables):
@@ -93,7 +109,7 @@ def _calls(task: Task, binding: Binding, results: str) -> Iterator[str]:
         test = " && ".join(f"{dtype_parameter(v)} == {DTYPE_CODES[d]}" for v, d in pairs)
         call = _call(binding, pairs)
         yield f"    if ({test}) return ::astra::require_returned({call}, {results});"
-    yield '    ::astra::fail("", "no type of the file stands for this dtype");'
+    yield '    ::astra::fail("", "no type in the file corresponds to this dtype");'
 
 
 def _call(binding: Binding, types: Sequence[tuple[str, DTypeName]] = ()) -> str:

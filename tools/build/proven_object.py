@@ -48,8 +48,9 @@ def proven_object(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
     objects = both_objects(task, source, toolkit, arch)
     if not objects.equal:
         raise BadInput(
-            f"candidate {candidate_id(source)} is not exported: its source as the author wrote it"
-            " compiles to other code than the tokens that were judged, with the same nvcc and flags"
+            f"candidate {candidate_id(source)} is not exported: with the same nvcc and"
+            " flags, the source as its author wrote it compiles to code that differs from"
+            " the code that was judged"
         )
     return objects.built
 

@@ -52,8 +52,7 @@ MIN_EXPONENT: dict[DTypeName, int] = {
 }
 """Least binary exponent of a dtype's normal numbers."""
 DOUBLE_FRACTION, DOUBLE_BIAS, DOUBLE_SPECIAL = 52, 1023, 2047
-"""Of a float64: bits of the fraction, bias of the exponent, and the exponent of infinity and
-NaN."""
+"""Bits of a float64's fraction, bias of its exponent, and the exponent of infinity and NaN."""
 STORED: dict[DTypeName, Any] = {
     "float16": np.float16,
     "float32": np.float32,
@@ -190,3 +189,14 @@ def as_bytes(values: Array, dtype: DTypeName) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             stored = values.astype(STORED[dtype])
     return stored.view(np.uint8)
+
+
+FAR_ULPS, FAR_SHARE = 8, 0.01
+"""A result that is further off, in units in the last place and in its share, is wrong rather than
+imprecise."""
+FAR_NOTE = "within the tolerance, but no rounding explains it"
+
+
+def is_far(got: float, exact: float, unit: float) -> bool:
+    """Whether a result is off by more than rounding explains. `unit`: of the last place."""
+    return abs(got - exact) > max(FAR_ULPS * unit, FAR_SHARE * abs(exact))

@@ -132,7 +132,7 @@ def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
     """Why this GPU cannot run the cubin; "" where it can."""
     if not cubin.runs_on(gpu.compute):
         made, wanted = (f"sm_{major}{minor}" for major, minor in (cubin.compute, gpu.compute))
-        return f"the cubin is for {made}, and the GPU is {wanted}"
+        return f"the cubin is for {made}, but the GPU is {wanted}"
     for kernel in cubin.kernels.values():
         if kernel.parameter_bytes > MAX_PARAMETER_BYTES:
             size = f"{kernel.parameter_bytes:,} parameter bytes"
@@ -241,7 +241,10 @@ class _Session:
         as its case's. Raises _Stopped."""
         case = self.cases[index]
         if called.refused:
-            what = f"{called.refused}: a launch plan holds kernels, memsets and device copies"
+            what = (
+                f"{called.refused}: a launch plan may contain only kernels, memsets and device"
+                " copies"
+            )
             raise _Stopped(self._refused(case, f"{what} on the caller's stream, nothing else"))
         if called.strayed:
             binding = self.recorder.task.binding

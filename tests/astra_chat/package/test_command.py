@@ -45,10 +45,10 @@ def package(*words: object) -> Result:
         (["--for", "files"], "-o DIR", 2),
         (["--for", "files", "-o", "out", "--proof", "p.json"], "not for files", 2),
         (["--for", "sglang", "-o", "out"], "--prove proof.json", 1),
-        (["--for", "vllm", "-o", "out"], "ships only operators that were seen", 1),
+        (["--for", "vllm", "-o", "out"], "gets only operators that were seen", 1),
         (["--for", "sglang", "--prove", "p.json"], "--engine-command", 2),
         (["--for", "sglang", "-o", "out", "--proof", "none.json"], "cannot read none.json", 2),
-        (["--check"], "is no package of a plugin", 2),
+        (["--check"], "is not a plugin package", 2),
     ],
 )
 def test_what_is_refused_says_what_to_do(
@@ -98,7 +98,7 @@ def test_a_proof_counts_graphs_calls_and_reasons(tmp_path: Path) -> None:
     ("candidate", "changes", "error", "said"),
     [
         ("ffffffffffff", {}, NotProved, "no winner of these runs was seen"),
-        ("", {"engine": "vllm"}, BadInput, "a proof of vllm says nothing about sglang"),
+        ("", {"engine": "vllm"}, BadInput, "a proof for vllm says nothing about sglang"),
     ],
 )
 def test_a_plugin_ships_what_was_seen_in_that_engine(

@@ -90,7 +90,9 @@ def test_what_does_not_fit_is_said(changed: Changed, old: str, new: str, words: 
 
 
 def test_names_that_the_contract_lacks_are_refused(changed: Changed) -> None:
-    with pytest.raises(BadInput, match="'absent' is no argument, dim or scalar of the contract"):
+    with pytest.raises(
+        BadInput, match="'absent' is not an argument, dim or scalar of the contract"
+    ):
         changed('args = ["x"', 'args = ["absent"')
 
 

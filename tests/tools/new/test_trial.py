@@ -90,7 +90,7 @@ def test_a_file_that_nvcc_takes_long_over_gets_a_longer_limit(
     limit_s = contract(folder)["build_timeout_s"]
     assert limit_s > 0 and limit_s % 60 == 0
     (note,) = notes
-    assert f"build_timeout_s is {limit_s} in task.toml" in note
+    assert f"build_timeout_s in task.toml is {limit_s}" in note
 
 
 def test_changed_cases_are_tried_again() -> None:

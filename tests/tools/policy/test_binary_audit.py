@@ -112,7 +112,7 @@ HIDDEN = {
     ),
     "a second exported function": (kernel("", "", 'extern "C" int main() { return 0; }'), "main"),
     "a raw system call": (kernel("", 'asm volatile("syscall");'), ".text"),
-    "a section of its own": (
+    "a custom section": (
         kernel(
             '__attribute__((section("hidden"))) static const volatile int x = 3;',
             "volatile int y = x; (void)y;",

@@ -19,9 +19,11 @@ inline Memory memory(const at::Tensor& tensor, bool taken = false) {
   return {tensor.data_ptr(), tensor.nbytes(), tensor.scalar_type(), tensor.sizes().vec(), taken};
 }
 
-inline std::vector<at::Tensor> operators(const char* name, const Values& values) {
+inline std::vector<at::Tensor> operators(const char* name, const Values& values,
+                                         const Registration* first = __start_astra_operators,
+                                         const Registration* end = __stop_astra_operators) {
   Search search{name, &values, {}};
-  for (const Registration* one = __start_astra_operators; one != __stop_astra_operators; ++one) (*one)(search);
+  for (const Registration* one = first; one != end; ++one) (*one)(search);
   if (!search.found) fail("", "the file registers no operator ", name, ", which [binding] in task.toml calls");
   return search.returned;
 }
