@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from astra_chat.tools.evaluation import BuildReport, Built, CheckRecord, Evaluation
 from astra_chat.tools.mangled import kernel_name
@@ -127,14 +128,18 @@ def ratio_text(ratio: float) -> str:
 
 
 def never_launched(record: CheckRecord) -> list[str]:
-    """What is said of a candidate's kernels that no call of its check launched, in one line or
-    none."""
-    names = record.never_launched
-    if not names:
-        return []
-    shown = ", ".join(names[:MOST_KERNELS])
+    """What is said of a candidate's kernels that no call of its check launched: a line of those
+    that nothing was judged of, and one of those that are the baseline's."""
+    said = {
+        "never launched by any call, so nothing was judged of it": record.never_launched,
+        "left as the baseline has it, launched by no call, not judged": record.left_as_is,
+    }
+    return [f"{what}: {_some(names)}" for what, names in said.items() if names]
+
+
+def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_KERNELS} more" if len(names) > MOST_KERNELS else ""
-    return [f"never launched by any call, so nothing was judged of it: {shown}{more}"]
+    return ", ".join(names[:MOST_KERNELS]) + more
 
 
 def number(value: float) -> str:
