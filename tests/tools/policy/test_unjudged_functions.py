@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.build.same_code import same_code
 from astra_chat.tools.mangled import kernel_name
+from astra_chat.tools.new.callable import HostText, other_functions
 from astra_chat.tools.policy.beside_baseline import audit
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
-from tests.two_operators import SECOND, SILU, sample
+from tests.two_operators import SILU, sample
 
 BASELINE, WINNER = sample("activation.cu"), sample("vectors.cu")
-CHANGES = {
-    "its launch": ("limit_kernel<<<1", "limit_kernel<<<2", "not what the baseline has, and"),
-    "a function that it calls": ("{ return kThreads; }", "{ return 96; }", "it runs `threads`"),
-    "a constant": ("kThreads = 64", "kThreads = 96", "it runs `kThreads`"),
-    "a macro": ("void limit(", "#define numel() size(0)\nvoid limit(", "not what the baseline"),
-    "its kernel": ("limited(x[i]);", "limited(x[i]) * 2.0f;", "it runs `limit_kernel`"),
-    "a device function": ("? kLimits[0] :", "? 0.0f :", "it runs `limit_kernel`"),
-    "a device constant": ("{-6.0f, 6.0f}", "{-5.0f, 6.0f}", "it runs `limit_kernel`"),
-    "what a name registers": ("&limit)", "&silu_and_mul)", "it runs `silu_and_mul`"),
+HOST = {
+    "its launch": ("limit_kernel<<<1", "limit_kernel<<<2", "limit"),
+    "a function that it calls": ("{ return kThreads; }", "{ return 96; }", "threads"),
+    "a constant": ("kThreads = 64", "kThreads = 96", "kThreads"),
 }
-DEAD = "__global__ void limit_kernel(double* x) { *x = 0; }\n"
+MACRO = "#define numel() size(0)\nvoid limit("
 
 
 @pytest.fixture(scope="module")
@@ -37,29 +32,32 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(folder)
 
 
-def built(task: Task, *sources: str) -> list[Build]:
-    made = build_all(task, [BASELINE, *sources], pick_device("virtual"))
-    return [one for one in made if isinstance(one, Build)]
+@pytest.mark.parametrize(("old", "new", "name"), HOST.values(), ids=HOST)
+def test_host_code_is_followed_to_what_differs(old: str, new: str, name: str) -> None:
+    before = HostText(BASELINE).reached("limit")
+    assert before == HostText(WINNER).reached("limit")
+    after = HostText(WINNER.replace(old, new)).reached("limit")
+    assert [one for one in before if after[one] != before[one]] == [name]
 
 
-def test_a_winner_that_leaves_it_keeps_its_machine_code(task: Task) -> None:
-    baseline, winner = built(task, WINNER)
-    assert audit(winner, task, WINNER, baseline) == ()
-    assert {kernel_name(name) for name in same_code(winner, baseline)} == {"limit_kernel"}
+def test_the_other_operator_is_found(task: Task) -> None:
+    assert list(other_functions(task, BASELINE)) == ["limit"]
 
 
 @pytest.mark.second_tier
-def test_what_changes_it_is_refused(task: Task) -> None:
-    changed = {name: WINNER.replace(old, new) for name, (old, new, _) in CHANGES.items()}
-    without, dead = WINNER.replace(SECOND, "").replace('m.def("limit", &limit);', ""), WINNER + DEAD
-    baseline, *builds = built(task, *changed.values(), without, dead)
-    for build, (name, source) in zip(builds, changed.items(), strict=False):
-        (finding,) = audit(build, task, source, baseline)
-        assert finding.what.startswith("function limit is not what"), name
-        assert CHANGES[name][2] in finding.what, (name, finding.what)
-        on_device = CHANGES[name][2].endswith("`limit_kernel`")
-        assert bool(same_code(build, baseline)) is not on_device, name
-    assert audit(builds[-2], task, without, baseline) == ()
-    assert not same_code(builds[-2], baseline)
-    (one,) = same_code(builds[-1], baseline)
-    assert kernel_name(one) == "limit_kernel" and "double" not in one and "Pd" not in one
+def test_a_build_is_refused_that_changes_what_the_other_operator_runs(task: Task) -> None:
+    """Builds of four files: by macros alone, and by device code alone."""
+    sources = [
+        WINNER,
+        WINNER.replace("void limit(", MACRO),
+        WINNER.replace("{-6.0f, 6.0f}", "{-5.0f, 6.0f}"),
+    ]
+    made = build_all(task, [BASELINE, *sources], pick_device("virtual"))
+    baseline, *builds = (one for one in made if isinstance(one, Build))
+    found = [audit(build, task, build.source, baseline) for build in builds]
+    same = [{kernel_name(name) for name in same_code(build, baseline)} for build in builds]
+    assert found[0] == () and same == [{"limit_kernel"}, {"limit_kernel"}, set()]
+    assert [one.what.partition(" and no call")[0] for (one,) in found[1:]] == [
+        "function limit is not what the baseline has,",
+        "function limit is not what the baseline has: it runs `limit_kernel`,",
+    ]
