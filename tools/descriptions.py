@@ -30,6 +30,8 @@ from astra_chat.tools.wording import counted
 LOG_LINES = 12
 COLUMNS = 300
 MOST_KERNELS = 8
+NEAR = 0.05
+"""A predicted ratio that is nearer to 1 is shown with three decimals."""
 
 
 def verdict(outcome: Outcome | Built) -> str:
@@ -90,7 +92,7 @@ def prediction(predicted_ratio: float, timed: Timed, parent_ratio: float) -> str
     """The plan's prediction beside the result, both over the plan's parent."""
     came = timed.ratio / parent_ratio
     return (
-        f"the plan predicted {ratio_text(predicted_ratio)} over its parent,"
+        f"the plan predicted {predicted_text(predicted_ratio)} over its parent,"
         f" {timed.basis} {ratio_text(came)}"
     )
 
@@ -125,6 +127,11 @@ def launches(evaluation: Evaluation, case: Case) -> str:
 
 def ratio_text(ratio: float) -> str:
     return f"{ratio:.2f}x"
+
+
+def predicted_text(ratio: float) -> str:
+    """A predicted ratio: one near 1 with a digit more, which is what it says."""
+    return f"{ratio:.3f}x" if 0 < abs(ratio - 1) < NEAR else ratio_text(ratio)
 
 
 def never_launched(record: CheckRecord) -> list[str]:
