@@ -43,7 +43,8 @@ TOOLS = {
     "astra-vgpu-nvcc": "-m astra_vgpu nvcc",
     "python": "",
 }
-LATER = "new since the walk"
+LATER = "not run in this form yet"
+SLOW = "takes longer than"
 PAGE = re.compile(r"^## (\S+), ([^\n]*)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINE = re.compile(r"(ok|failed|not walked)(?: (\d+) s)? +(.+?)(?: {3}\[(.*)\])?")
 MOST_CHARACTERS = 400
@@ -140,7 +141,7 @@ class Walk:
         limit_s = max(self.limit_s, rule.limit_s)
         code, seconds, said = self._run(text, one.language, limit_s)
         if code is None:
-            note = f"takes longer than {limit_s:g} s"
+            note = f"{SLOW} {limit_s:g} s"
             return Walked(command=one.title, state="not walked", seconds=seconds, note=note)
         as_this = "" if text == one.text else rule.note or f"as: {' '.join(text.split())}"
         if code != rule.exit:
@@ -251,7 +252,8 @@ def walked_before(path: Path) -> dict[str, WalkedPage]:
 def as_it_is_now(found: Sequence[DocCommand], old: WalkedPage, *rules: PageRules) -> WalkedPage:
     """A page's commands with what came of them; those that the walk did not have, or in other
     words, are named as such."""
-    known, now = {one.command: one for one in old.commands}, list[Walked]()
+    tried = (one for one in old.commands if one.state != "not walked" or one.note.startswith(SLOW))
+    known, now = {one.command: one for one in tried}, list[Walked]()
     for one in found:
         skip = rule_for(one, *rules).skip
         new = Walked(command=one.title, state="not walked", note=skip or LATER)

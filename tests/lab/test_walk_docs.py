@@ -120,5 +120,5 @@ def test_commands_that_changed_after_the_walk_are_named() -> None:
     assert [(one.state, one.note) for one in found] == [
         ("ok", ""),
         ("not walked", "needs a GPU"),
-        ("not walked", "new since the walk"),
+        ("not walked", "not run in this form yet"),
     ]
