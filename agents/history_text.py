@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from astra_chat.agents.plan_predictions import Prediction
 from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.agents.standing import Standing, standings
-from astra_chat.tools.descriptions import describe, number, ratio_text, verdict
+from astra_chat.tools.descriptions import describe, number, predicted_text, ratio_text, verdict
 from astra_chat.tools.text import one_line
 
 
@@ -27,7 +27,7 @@ def round_lines(rounds: Sequence[Round]) -> list[str]:
 def prediction_line(one: Prediction) -> str:
     """A plan's prediction beside the result."""
     actual = "no correct kernel" if one.actual_ratio is None else ratio_text(one.actual_ratio)
-    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, actual {actual}"
+    line = f"round {one.round}: predicted {predicted_text(one.predicted_ratio)}, actual {actual}"
     if one.before is None or one.after is None:
         return line
     case = f" on {one_line(one.case)}" if one.case else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_chat.agents.edits import lines_of
 from astra_chat.agents.turns import Plan
-from astra_chat.tools.descriptions import ratio_text
+from astra_chat.tools.descriptions import predicted_text
 from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.comparison import ESTIMATES
 from astra_chat.tools.types import Basis
@@ -24,7 +24,7 @@ def plan_text(plan: Plan, source: str, basis: Basis | None) -> str:
 
 def plan_in_short(plan: Plan) -> str:
     """What was changed, and what should have come of it."""
-    predicted = f"{ratio_text(plan.predicted_ratio)} over its parent; {_metric(plan)}"
+    predicted = f"{predicted_text(plan.predicted_ratio)} over its parent; {_metric(plan)}"
     return f"Change: {one_line(plan.change)}\nPredicted: {predicted}"
 
 
@@ -40,6 +40,7 @@ def _small_gain(plan: Plan, basis: Basis | None) -> str:
     if basis != "estimated" or not 1 / ESTIMATES < plan.predicted_ratio < ESTIMATES:
         return ""
     return (
-        f"\nIts predicted {ratio_text(plan.predicted_ratio)} is within the resolution of estimates"
+        f"\nIts predicted {predicted_text(plan.predicted_ratio)} is within the resolution of"
+        " estimates"
         f" ({ESTIMATES - 1:.0%}): if it comes true, the result is a tie."
     )

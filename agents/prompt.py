@@ -38,6 +38,7 @@ from astra_chat.agents.standing import rounds_without_gain, standings
 from astra_chat.agents.task_text import (
     accept_text,
     comparison_text,
+    headers_text,
     inputs_text,
     launcher_text,
     task_text,
@@ -50,7 +51,7 @@ from astra_chat.tools.descriptions import (
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScore
 from astra_chat.tools.report.results_text import cases_list, judge_report, times_text
-from astra_chat.tools.text import fenced, one_line
+from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Basis, Case, Timed
 from astra_chat.tools.wording import counted
 
@@ -119,11 +120,8 @@ def _accept(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _headers(context: ChatContext, state: RunState) -> Section | None:
-    texts = context.task.header_texts()
-    if not texts:
-        return None
-    blocks = [f'#include "{name}":\n{fenced(text)}' for name, text in texts.items()]
-    return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
+    text = headers_text(context.task)
+    return Section("Headers of the task that a candidate may include", text, 4) if text else None
 
 
 def _tests(context: ChatContext, state: RunState) -> Section | None:

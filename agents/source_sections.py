@@ -30,7 +30,8 @@ def tested(context: ChatContext, state: RunState) -> Section:
 
 
 def parent(context: ChatContext, state: RunState) -> Section:
-    return Section(_parent_title(state), listing(_parent_now(context, state)))
+    source = _parent_now(context, state)
+    return Section(_parent_title(state), listing(source, comments=_users_file(context)))
 
 
 def parent_that_runs(context: ChatContext, state: RunState) -> Section:
@@ -60,7 +61,13 @@ def failing(context: ChatContext, state: RunState) -> Section | None:
         told = f"The judge's report: {report(result)}"
     else:
         told = CONFIRMED.format(before=report(result), now=report(describe_evaluation(refused)))
-    return Section("The candidate to fix", f"{listing(attempt.kernel.source)}\n{told}")
+    shown = listing(attempt.kernel.source, comments=_users_file(context))
+    return Section("The candidate to fix", f"{shown}\n{told}")
+
+
+def _users_file(context: ChatContext) -> bool:
+    """Whether the source goes back into the file that it came from, comments and all."""
+    return context.task.binding is not None
 
 
 def source_to_edit(role: RoleName, context: ChatContext, state: RunState) -> str:

@@ -1,7 +1,8 @@
 """A source as every role sees it: the same lines under the same numbers.
 
-A line that is a comment alone is shown as a blank one, and one that is indented far a little less
-so. Every tenth line ends with its number, as a comment: what is copied with it is still C++.
+A line that is a comment alone is shown as a blank one, except to whoever edits a user's file, and
+one that is indented far a little less so. Every tenth line ends with its number, as a comment: what
+is copied with it is still C++.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _COMMENT = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
 _NUMBER = re.compile(r"[ \t]*//\d+$", re.MULTILINE)
 
 
-def listing(source: str, idle: Sequence[Idle] = ()) -> str:
+def listing(source: str, idle: Sequence[Idle] = (), *, comments: bool = False) -> str:
     """A fenced source with line numbers; in the place of `idle` lines one that names them."""
-    lines: list[str | None] = [*_shown(source.rstrip("\n")).split("\n")]
+    lines: list[str | None] = [*_shown(source.rstrip("\n"), comments).split("\n")]
     for number in range(STEP, len(lines) + 1, STEP):
         lines[number - 1] = f"{lines[number - 1]} //{number}"
     for one in idle:
@@ -40,17 +41,18 @@ def spans(text: str, source: str) -> list[tuple[int, int]]:
     """Where a text stands in a source: as it is, or else as a listing shows it."""
     if text in source or not text.strip():
         return [match.span() for match in re.finditer(re.escape(text), source)] if text else []
-    shown = _shown(source)
-    wanted = re.escape(without_numbers(text))
-    return [
-        (_in_source(match.start(), shown, source), _in_source(match.end(), shown, source))
-        for match in re.finditer(wanted, shown)
-    ]
+    wanted, found = re.escape(without_numbers(text)), list[tuple[int, int]]()
+    for shown in (_shown(source, comments) for comments in (True, False)):
+        found = found or [
+            (_in_source(match.start(), shown, source), _in_source(match.end(), shown, source))
+            for match in re.finditer(wanted, shown)
+        ]
+    return found
 
 
-def _shown(source: str) -> str:
+def _shown(source: str, comments: bool) -> str:
     """Returns a source with the same lines, without what listings leave out."""
-    return _FAR.sub(r"\1", _COMMENT.sub("", source))
+    return _FAR.sub(r"\1", source if comments else _COMMENT.sub("", source))
 
 
 def _in_source(at: int, shown: str, source: str) -> int:

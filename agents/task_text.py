@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import posixpath
+import re
 from collections.abc import Sequence
 
+from astra_chat.tools.new.callable import other_functions
 from astra_chat.tools.task.contract_text import (
     argument_text,
     codes_text,
@@ -19,8 +22,10 @@ from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
 from astra_chat.tools.types import Basis, Device
+from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import SPECS
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 MOST_INPUTS = 4000
 """Characters of code that say how inputs are drawn."""
 
@@ -48,18 +53,50 @@ def launcher_text(task: Task) -> str:
     text = f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
     if task.binding is None:
         return text
-    kept = "Unlike the rules above, the file keeps the form that the baseline has, its framework's"
+    kept = (
+        "The file keeps the form that the baseline has; where that contradicts the rules of a"
+        " kernel file, this section applies. Include the framework's headers as the baseline does."
+    )
     if task.binding.launcher:
         return (
-            f"{kept} headers included. `{task.binding.launcher}` follows it; keep what that calls,"
-            f" with the same parameters, and define nothing of it:\n{fenced(task.launcher_file)}\n"
+            f"{kept} `{task.binding.launcher}` follows the file; keep what that calls, with the"
+            f" same parameters, and define nothing of it:\n{fenced(task.launcher_file)}\n"
             f"The launcher is made from it; do not define it:\n{text}"
         )
     kind = "operator" if task.binding.operator else "function"
     return (
-        f"{kept} headers included: the {kind} `{task.binding.called}` with the same parameters,"
-        " defined and registered as there. The launcher is made from that; do not define it:\n"
-        + text
+        f"{kept} Keep the {kind} `{task.binding.called}` with the same parameters, defined and"
+        f" registered as there.{_others_text(task)} The launcher is made from"
+        f" `{task.binding.called}`; do not define it:\n{text}"
+    )
+
+
+def _others_text(task: Task) -> str:
+    """What else callers use of the user's file, as a sentence; "" for nothing."""
+    try:
+        others = ", ".join(f"`{name}`" for name in other_functions(task, task.baseline))
+    except BadInput:  # a file that is only compiled
+        return ""
+    return others and (
+        f" The file also exports {others}: keep that as it is, with every function, constant and"
+        " kernel that it uses. No call of the task runs it, so a candidate that changes any of it"
+        " is refused; its kernels need not be launched. Where both share code, add your own beside"
+        " it."
+    )
+
+
+def headers_text(task: Task) -> str:
+    """The task's headers, each under the name by which a candidate includes it: as the baseline
+    does, else from the folder that the baseline was in."""
+    spelled = {
+        posixpath.normpath(posixpath.join(folder, name)): name
+        for folder in (*task.include, "")
+        for name in _INCLUDE.findall(task.baseline)
+    }
+    folder = task.include[0] if task.include else "."
+    return "\n".join(
+        f'#include "{spelled.get(name) or posixpath.relpath(name, folder)}":\n{fenced(text)}'
+        for name, text in task.header_texts().items()
     )
 
 

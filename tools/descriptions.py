@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from astra_chat.tools.evaluation import BuildReport, Built, CheckRecord, Evaluation
 from astra_chat.tools.mangled import kernel_name
@@ -30,7 +31,9 @@ LOG_LINES = 12
 COLUMNS = 300
 MOST_KERNELS = 8
 TIMES = 10
-"""A result that is off by more is said to be so many times too large, not by so many per cent."""
+"""A result that is off by a larger factor is so many times too large, not by so many per cent."""
+NEAR = 0.05
+"""A predicted ratio that is nearer to 1 is shown with three decimals."""
 
 
 def verdict(outcome: Outcome | Built) -> str:
@@ -91,7 +94,7 @@ def prediction(predicted_ratio: float, timed: Timed, parent_ratio: float) -> str
     """The plan's prediction beside the result, both over the plan's parent."""
     came = timed.ratio / parent_ratio
     return (
-        f"the plan predicted {ratio_text(predicted_ratio)} over its parent,"
+        f"the plan predicted {predicted_text(predicted_ratio)} over its parent,"
         f" {timed.basis} {ratio_text(came)}"
     )
 
@@ -128,15 +131,24 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.2f}x"
 
 
+def predicted_text(ratio: float) -> str:
+    """A predicted ratio: one near 1 with a digit more, which is what it says."""
+    return f"{ratio:.3f}x" if 0 < abs(ratio - 1) < NEAR else ratio_text(ratio)
+
+
 def never_launched(record: CheckRecord) -> list[str]:
-    """What is said of a candidate's kernels that no call of its check launched, in one line or
-    none."""
-    names = record.never_launched
-    if not names:
-        return []
-    shown = ", ".join(names[:MOST_KERNELS])
+    """What is said of a candidate's kernels that no call of its check launched: a line of those
+    that nothing was judged of, and one of those that are the baseline's."""
+    said = {
+        "never launched by any call, so nothing was judged of it": record.never_launched,
+        "left as the baseline has it, launched by no call, not judged": record.left_as_is,
+    }
+    return [f"{what}: {_some(names)}" for what, names in said.items() if names]
+
+
+def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_KERNELS} more" if len(names) > MOST_KERNELS else ""
-    return [f"never launched by any call, so nothing was judged of it: {shown}{more}"]
+    return ", ".join(names[:MOST_KERNELS]) + more
 
 
 def number(value: float) -> str:
@@ -217,13 +229,13 @@ def _off(wrong: Wrong) -> str:
     if not (math.isfinite(expected) and math.isfinite(got)) or expected == 0:
         return ""
     ratio = got / expected
-    if ratio <= 0:
+    if ratio <= 0 or ratio == 1:
         return ""
+    way = "large" if ratio > 1 else "small"
     if ratio > TIMES or ratio < 1 / TIMES:
-        return f" is {number(max(ratio, 1 / ratio))} times too {'large' if ratio > 1 else 'small'}:"
-    return (
-        f" is {abs(ratio - 1):.2%} too {'large' if ratio > 1 else 'small'}:" if ratio != 1 else ""
-    )
+        return f" is {number(max(ratio, 1 / ratio))} times too {way}:"
+    percent = 100 * abs(ratio - 1)
+    return f" is {f'{percent:.0f}' if percent >= TIMES else f'{percent:.2g}'}% too {way}:"
 
 
 def told_apart(one: float, other: float) -> tuple[str, str]:

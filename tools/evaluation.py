@@ -113,6 +113,8 @@ class CheckRecord(Value):
     launches."""
     never_launched: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """Kernels of the candidate that no call launched: nothing was judged of them."""
+    left_as_is: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Further ones whose device code is the baseline's, to the byte: not judged either."""
     worst_error: ErrorNorm | None = None  # the one closest to its limit
     band_shares: dict[str, float] = Field(default_factory=dict, exclude_if=lambda it: not it)
     """Share of results, by argument of 16 bits or less, whose exact value lies so near a midpoint

@@ -9,6 +9,7 @@ import typer
 
 from astra_chat.arguments import present
 from astra_chat.cli.captured_calls import MapOption, OperatorOption, with_calls
+from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.new import (
     CasesOption,
     DefineOption,
@@ -96,7 +97,7 @@ def optimize(
 ) -> None:
     """Optimize the kernel in FILE of your repository: create its task, run the chat on it, and
     write a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the
-    same command again continues where it was."""
+    same command again continues where it was. Without a patch it exits with 1."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
     from astra_chat.optimize.repository import place_of, warning
     from astra_chat.optimize.written import written
@@ -111,8 +112,11 @@ def optimize(
     begun = own.require_same(place, how.texts)
     _require_complete(own.task)
     transcript = _run(own, {**given}, quiet)
-    for line in written(own, begun, place, transcript):
+    left = written(own, begun, place, transcript)
+    for line in left.lines:
         print(line)
+    if not left.patched:
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
@@ -191,6 +195,6 @@ def _run(own: OwnFolder, given: dict[str, Any], quiet: bool) -> Transcript:
             if at_end(past, before.options.changed(split(given)[0]).limits):
                 return before
             arguments |= {"out": None, "resume": before.path}
-    result = held(arguments, quiet=quiet)
+    result = held(arguments, quiet=quiet, patch=True)
     exit_by(result, "the same command")
     return read(result.transcript)

@@ -63,13 +63,19 @@ def hold(
 
 
 def held(
-    given: dict[str, Any], as_json: bool = False, quiet: bool = False, verbose: bool = False
+    given: dict[str, Any],
+    as_json: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+    *,
+    patch: bool = False,
 ) -> RunResult:
-    """Run by the arguments of `astra_chat.run`, and print what comes of it."""
+    """Run by the arguments of `astra_chat.run`, and print what comes of it. `patch`: a patch is
+    made of it next."""
     from astra_chat.display.output_modes import show_for
     from astra_chat.session.api import run as run_session
 
-    show = show_for(as_json, quiet, verbose)
+    show = show_for(as_json, quiet, verbose, patch=patch)
     try:
         result = run_session(**given, events=show)
     finally:

@@ -11,7 +11,7 @@ from rich.text import Text
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Analysis, Kernel, Plan, RunRequest, TestSuite, Turn
 from astra_chat.display.turn_view import prediction_lines, turn_lines
-from astra_chat.tools.descriptions import describe_build, ratio_text, speed
+from astra_chat.tools.descriptions import describe_build, predicted_text, speed
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.text import one_line
@@ -38,7 +38,7 @@ def brief_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: i
         case Plan() as plan:
             return [
                 Text(shortened(plan.title), "bold"),
-                Text(f"predicts {ratio_text(plan.predicted_ratio)} over its parent", "dim"),
+                Text(f"predicts {predicted_text(plan.predicted_ratio)} over its parent", "dim"),
             ]
         case Kernel() as kernel:
             whole = turn_lines(said, before, texts, width)

@@ -49,8 +49,8 @@ class Json:
 class Live(Json):
     """Everything, as it comes."""
 
-    def __init__(self, verbose: bool = False) -> None:
-        self._view = LiveView(console(), verbose)
+    def __init__(self, verbose: bool = False, *, patch: bool = False) -> None:
+        self._view, self._patch = LiveView(console(), verbose), patch
 
     def record(self, record: Record) -> None:
         self._view.show(record)
@@ -62,7 +62,7 @@ class Live(Json):
         self._view.close()
 
     def end(self, summary: RunSummary, transcript: Path) -> None:
-        for line in next_steps(summary, transcript):
+        for line in next_steps(summary, transcript, patch=self._patch):
             print(line)
         print(f"transcript: {transcript}")
 
@@ -83,21 +83,27 @@ class Quiet(Json):
         print(f"transcript: {transcript}")
 
 
-def show_for(as_json: bool, quiet: bool, verbose: bool = False) -> OutputMode:
-    return Json() if as_json else Quiet() if quiet else Live(verbose)
+def show_for(
+    as_json: bool, quiet: bool, verbose: bool = False, *, patch: bool = False
+) -> OutputMode:
+    """`patch`: a patch is made of the run next."""
+    return Json() if as_json else Quiet() if quiet else Live(verbose, patch=patch)
 
 
-def next_steps(summary: RunSummary, transcript: Path) -> list[str]:
-    """Three commands that go on from a run that has come to its end."""
+def next_steps(summary: RunSummary, transcript: Path, *, patch: bool = False) -> list[str]:
+    """Commands for a run that has ended; not the one for a `patch` where that is made next."""
     if summary.ended is None or summary.ended.reason in (*BROKEN_OFF, "baseline_failed"):
         return []
     run = str(transcript.parent if transcript.name == TRANSCRIPT else transcript)
     best = summary.best
     changes = ["--diff", "baseline", best.candidate] if best else []
     what = "what the winner changes" if best else "everything that was said"
-    commands = (["report", run], ["replay", run, *changes], ["optimize", "YOUR.cu"])
+    commands = [["report", run], ["replay", run, *changes]]
+    if not patch:
+        commands.append(["optimize", "YOUR.cu"])
+        what += "; a patch for a kernel of your own"
     return [
-        f"next: the run as a page; {what}; a patch for a kernel of your own",
+        f"next: the run as a page; {what}",
         *(f"  {shlex.join(['astra-chat', *words])}" for words in commands),
     ]
 

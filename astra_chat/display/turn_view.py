@@ -30,6 +30,7 @@ from astra_chat.tools.descriptions import (
     describe_evaluation,
     describe_resources,
     metric_text,
+    predicted_text,
     prediction,
     ratio_text,
     speed,
@@ -233,7 +234,8 @@ def _plan_lines(plan: Plan, parent: str) -> list[Text]:
         Text(f"why: {plan.why}"),
         Text(f"where: {plan.anchor} (in {parent})", "dim"),
         Text(
-            f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}{moves}",
+            f"predicts {predicted_text(plan.predicted_ratio)} over its parent, by {plan.metric}"
+            f"{moves}",
             "dim",
         ),
         *([Text(f"risk: {plan.risk}", "dim")] if plan.risk else []),

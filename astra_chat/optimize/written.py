@@ -5,10 +5,12 @@ The patch goes from the file as it was when the task was made to the confirmed w
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from astra_chat.agents.run_state import state_of
 from astra_chat.optimize.own_folder import Begun, OwnFolder
@@ -21,37 +23,58 @@ from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.reader import Transcript
-from astra_chat.transcript.run_folder import BEST_SOURCE
 from astra_chat.transcript.summary import Timing, summarize
 from astra_chat.transcript.turns import turns_of
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
-def written(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) -> Iterator[str]:
-    """Write patch and page; what there is, line by line. Without a winner that was confirmed there
-    is no patch, and one of an earlier session goes."""
+@dataclass(frozen=True)
+class Written:
+    """What the user reads of it, line by line; the last says why there is no patch."""
+
+    lines: tuple[str, ...]
+    patched: bool
+
+
+def written(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) -> Written:
+    """Write patch and page. Without a winner that was confirmed there is no patch, and one of an
+    earlier session goes."""
     own.patch.unlink(missing_ok=True)
-    write_whole(own.evidence, report([transcript]).encode())
     best = summarize(transcript.records).best
-    if best is None or not best.confirmed:
-        why = "the fastest was not confirmed" if best else "no candidate was accepted"
-        yield f"no patch: {why}"
-    else:
-        yield from _patched(own, begun, place, transcript, best)
-    yield f"evidence: {own.evidence}"
-    if best is not None:
-        yield f"judge both again: {again_command(own, transcript)}"
+    try:
+        if best is None or not best.confirmed:
+            raise _NoPatch("the fastest was not confirmed" if best else "no candidate was accepted")
+        lines = [*_patched(own, begun, place, transcript, best)]
+        lines.append(f"evidence: {own.evidence}")
+        lines.append(_again_line(own, begun, place, transcript))
+        patched = True
+    except _NoPatch as why:
+        lines, patched = [f"evidence: {own.evidence}", f"no patch: {why}"], False
+    notes = [line for line in lines if not line.startswith("evidence: ")]
+    write_whole(own.evidence, report([transcript], notes).encode())
+    return Written(tuple(lines), patched)
 
 
-def again_command(own: OwnFolder, transcript: Transcript) -> str:
-    """The command that judges the winner beside the user's file once more."""
-    best = transcript.path.parent / BEST_SOURCE
+class _NoPatch(Exception):
+    """The reason, as text."""
+
+
+def _again_line(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) -> str:
+    where = f"in {place.top}" if place.in_git else f"beside {place.path.name}"
+    command = again_command(own, begun, place, transcript)
+    return f"judge the patched file again, {where}: {command}"
+
+
+def again_command(own: OwnFolder, begun: Begun, place: Place, transcript: Transcript) -> str:
+    """The command that judges the user's file, once patched, beside what it was; paths are from
+    the top of its repository."""
     device, options = transcript.header.device, transcript.options
     where = ["virtual", "--gpu", device.spec] if device.kind == "virtual" else ["cuda"]
     cases = ["--cases", options.cases] if options.cases else []
     trust = ["--trust"] if options.trust else []
-    words = ["astra-chat", "evaluate", str(own.task), str(best), "--final", "--device", *where]
+    task = os.path.relpath(own.task.resolve(), place.top)
+    words = ["astra-chat", "evaluate", task, begun.file, "--final", "--device", *where]
     return shlex.join([*words, *cases, *trust])
 
 
@@ -64,8 +87,7 @@ def _patched(
     gain = f"{best.basis} {best.ratio:.3f}x its speed, confirmed on fresh seeds"
     if form.lacking:
         lost = ", ".join(form.lacking)
-        yield f"no patch: candidate {best.candidate} ({gain}) lacks {lost}, which {begun.file} has"
-        return
+        raise _NoPatch(f"candidate {best.candidate} ({gain}) lacks {lost}, which {begun.file} has")
     text = like(own.original, form.text)
     changes = [
         Change(begun.file, own.original, text, begun.mode),
@@ -75,7 +97,7 @@ def _patched(
         f"{begun.file}: candidate {best.candidate}, {gain} ({device.name})",
         f"against the content with sha256 {begun.sha256} (git blob {begun.blob})",
         *([f"when commit {begun.commit} was checked out"] if begun.commit else []),
-        f"judge both again: {again_command(own, transcript)}",
+        _again_line(own, begun, place, transcript),
     )
     write_whole(own.patch, patch_text(changes, words).encode())
     yield f"{begun.file}: {gain}"

@@ -32,8 +32,8 @@ SECTIONS = (
 """Sections of every run: anchor and name."""
 
 
-def report(transcripts: Sequence[Transcript]) -> str:
-    """The page.
+def report(transcripts: Sequence[Transcript], notes: Sequence[str] = ()) -> str:
+    """The page; `notes` come first, a paragraph each.
 
     It is complete without scripts. Its policy allows the one script that it has, by its hash, and
     no request at all. Raises BadInput where a transcript lacks what a report needs.
@@ -45,6 +45,7 @@ def report(transcripts: Sequence[Transcript]) -> str:
         .get_template("page.html")
         .render(
             runs=runs,
+            notes=notes,
             groups=groups_of(runs),
             sections=SECTIONS,
             style=style_sheet(),

@@ -6,7 +6,7 @@ import shlex
 
 from astra_chat.tools.build.bound_launcher import needs_launcher
 from astra_chat.tools.build.tvm_ffi_binding import parameter_names, tvm_ffi_version
-from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.task.contract import Arg, Index
 from astra_chat.tools.task.contract_text import (
     access_text,
     codes_text,
@@ -25,7 +25,11 @@ TRIED = f" `python {EXAMPLE}` calls the module once."
 
 def readme(task: Task, source: str, arch: str, nvcc: str) -> str:
     """The text, for a module that this version of nvcc built for `arch`."""
-    valid = [*domain_lines(task), *map(scalar_text, task.scalars)]
+    valid = [
+        *domain_lines(task),
+        *(_values(arg.name, arg.index) for arg in task.args if arg.index),
+        *map(scalar_text, task.scalars),
+    ]
     return _README.format(
         entry=task.entry,
         candidate=candidate_id(source),
@@ -40,6 +44,11 @@ def readme(task: Task, source: str, arch: str, nvcc: str) -> str:
         example=TRIED if (task.folder / INPUTS).is_file() else "",
         compiled=_compiled(task, source, arch),
     )
+
+
+def _values(name: str, index: Index) -> str:
+    none = f", or {index.none} for no entry" if index.none is not None else ""
+    return f"each number in {name}: {index.start} <= number < {index.below}{none} (not checked)"
 
 
 def _row(arg: Arg) -> str:
@@ -86,7 +95,7 @@ module.{entry}({arguments})
 |---|---|---|---|---|
 {rows}
 
-dtype is one of: {dtypes}. Valid calls, which were judged:
+dtype is one of: {dtypes}. Valid calls, from which the judge drew its cases:
 
 {valid}
 

@@ -118,12 +118,15 @@ def test_a_kernel_of_a_server_is_read_and_fit(walked: tuple[Path, list[str]]) ->
     assert "fit for judging" in checked and "not fit" not in checked
 
 
-def test_of_a_captured_operator_only_the_words_are_left(walked: tuple[Path, list[str]]) -> None:
-    """Shapes, the result that it makes, cases and ranges are known: summary and flops are not."""
+def test_of_a_captured_operator_little_is_left(walked: tuple[Path, list[str]]) -> None:
+    """Shapes, the result that it makes, cases and ranges are known: summary, flops and how large
+    results are, are not."""
     folder, said = walked
     made, checked = (s for (_, text), s in zip(BLOCKS, said, strict=True) if " gate" in text)
-    places = [line.split(":")[0] for line in made.splitlines() if line.startswith("  gate/")]
-    assert places == ["  gate/task.toml, line 5", "  gate/task.toml, line 9"]
+    places = [line for line in made.splitlines() if line.startswith("  gate/")]
+    lines = [place.split(":")[0] for place in places[:2]]
+    assert lines == ["  gate/task.toml, line 5", "  gate/task.toml, line 9"]
+    assert len(places) == 3 and "atol" in places[2]
     task = load_task(folder / "gate")
     assert task.binding is not None and task.binding.returns == ("out",)
     assert [(case.dims["tokens"], weight) for case, weight in task.bench] == [(1, 30), (24, 10)]

@@ -45,7 +45,7 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
     ),
     (
         WRONG_OUTCOME.model_copy(update={"reason": "value", "expected": 0.003463, "got": 0.003952}),
-        ["out[3, 63] is 14.12% too large: expected 0.003463, got 0.003952 (1 of 256"],
+        ["out[3, 63] is 14% too large: expected 0.003463, got 0.003952 (1 of 256"],
     ),
     (
         WRONG_OUTCOME.model_copy(update={"reason": "value", "expected": 8.0, "got": 0.25}),

@@ -5,6 +5,7 @@ nvcc_log             what nvcc says: errors, and ptxas' report on each kernel
 built_text           the text that nvcc gets: the guard's tokens, written again
 extension_headers    headers in the place of torch's and tvm-ffi's (texts: extension_sources/)
 disassembly          nvdisasm's text of a build, when it is asked for
+same_code            kernels whose device code is another build's, to the byte
 bound_launcher       the launcher that a task's [binding] stands for
 proven_object        an object file, proven to be that of the author's text
 hosted               a build linked with NVIDIA's runtime, as it is shipped

@@ -66,7 +66,9 @@ class CheckProgress:
     sought: tuple[Case, ...] = ()
     """Cases that were drawn for kernels of the candidate that no other case launches."""
     never_launched: tuple[str, ...] = ()
-    """Kernels of the candidate that no call launched."""
+    """Kernels of the candidate that no call launched, but for these:"""
+    left_as_is: tuple[str, ...] = ()
+    """Such kernels whose device code is the baseline's."""
     failed: Call | None = None
     """The call that is looked at, or that ended the check."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
@@ -144,6 +146,7 @@ class CheckProgress:
             uncovered=self.uncovered,
             sought=self.sought,
             never_launched=self.never_launched,
+            left_as_is=self.left_as_is,
             worst_error=self.worst_error,
             band_shares=self.precision.shares,
             warnings=tuple(self.warnings.values())[:MAX_WARNINGS],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from zlib import crc32
 
-from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
@@ -43,8 +43,10 @@ from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.types import (
+    BuildFailed,
     Case,
     Correct,
+    TimedOut,
     Wrong,
 )
 from astra_vgpu.ground.errors import BadInput
@@ -235,7 +237,12 @@ class Checker:
             left_out += sweep.left_out
             if not isinstance(swept, Correct):
                 return swept, left_out
-        kernels = CheckedKernels(self._runner.seeded(seed.of("kernels")), built, asked.confirming)
+        kernels = CheckedKernels(
+            self._runner.seeded(seed.of("kernels")),
+            built,
+            require_build(self._baseline_build(), f"the baseline of {self._task.name}"),
+            asked.confirming,
+        )
         compared = [*timed, *(sweep.cases if sweep else ())]
         fault = kernels.fault(seen, compared, partial(self._once, asked.tell))
         if fault:
@@ -385,7 +392,7 @@ class Checker:
         missing = [t for t in oracle_cases if not self._knows(t)]
         if not missing:
             return []
-        built = build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
+        built = self._baseline_build()
         if not isinstance(built, Build):
             return [Failed(t.case, built) for t in missing]
         like = self._on_further_seeds([t.case for t in missing])
@@ -396,6 +403,9 @@ class Checker:
         finally:
             for oracle_case in further:
                 self._oracle.forget(oracle_case)
+
+    def _baseline_build(self) -> Build | BuildFailed | TimedOut:
+        return build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
 
     def _on_further_seeds(self, cases: Sequence[Case]) -> dict[str, tuple[Case, Case]]:
         """Maps the key of each further case to that case and to the one that it repeats on another

@@ -3,7 +3,8 @@
 What no call of a check launches is judged by nothing. So legal calls are drawn near the numbers
 that select kernels: of those only the plans are recorded, which takes a millisecond each and
 executes nothing, and one call of each further kernel is taken into the check. Branches inside
-device code are not seen: a kernel counts as launched whatever its threads do.
+device code are not seen: a kernel counts as launched whatever its threads do. A kernel whose device
+code is the baseline's may be launched by none: callers of the file's other functions use it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.build.same_code import same_code
 from astra_chat.tools.check.calls import CheckProgress
 from astra_chat.tools.check.drawn_dims import (
     Dims,
@@ -73,6 +75,7 @@ class CheckedKernels:
 
     runner: Runner
     built: Build
+    baseline: Build
     confirming: bool
     calls: int = 0
     """Calls whose plans were looked at."""
@@ -85,7 +88,8 @@ class CheckedKernels:
         self, seen: CheckProgress, compared: Sequence[Case], further: Further
     ) -> Wrong | Failure | None:
         """What is wrong on calls of kernels that none of those that were seen launches; to confirm
-        a winner, that some are launched by none. `compared`: other calls whose results are."""
+        a winner, that some are launched by none: not of those whose device code is the baseline's.
+        `compared`: other calls whose results are."""
         self._ran([*(call.oracle_case.case for call in seen.calls), *compared])
         if self.missing:
             seen.sought = self._sought()
@@ -94,8 +98,12 @@ class CheckedKernels:
             if not isinstance(outcome, Correct):
                 return outcome
             self._ran([call.oracle_case.case for call in seen.calls[done:]])
-        seen.never_launched = tuple(map(_words, self.missing))
-        return self._refused() if self.confirming else None
+        missing = self.missing
+        same = same_code(self.built, self.baseline) if missing else frozenset()
+        seen.left_as_is = tuple(_words(name) for name in missing if name in same)
+        names = [name for name in missing if name not in same]
+        seen.never_launched = tuple(map(_words, names))
+        return self._refused(names) if self.confirming else None
 
     @property
     def missing(self) -> list[str]:
@@ -175,15 +183,16 @@ class CheckedKernels:
                 crashes.append(case)
         return met
 
-    def _refused(self) -> Refused | None:
-        names = self.missing
-        advice = "remove it, instantiate it only for what the contract allows, or launch it"
+    def _refused(self, names: Sequence[str]) -> Refused | None:
+        theirs = read_cubin(self.baseline.cubin.read_bytes()).kernels
+        new = "remove it, instantiate it only for what the contract allows, or launch it"
+        changed = "the baseline has another: leave that as it is, or remove it"
         findings = [
             Finding(
                 line=self._line(kernel_name(name)),
                 what=(
-                    f"kernel {_words(name)} is not launched by any of {self.calls:,} valid"
-                    f" calls, so none of it was judged: {advice}",
+                    f"kernel {_words(name)} is not launched by any of {self.calls:,} valid calls,"
+                    f" so none of it was judged: {changed if name in theirs else new}"
                 ),
             )
             for name in names[:MOST_FINDINGS]

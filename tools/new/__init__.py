@@ -12,6 +12,7 @@ c_launcher       a file with a launcher in plain C++
 written_launcher  launcher.cu: a plain function around a kernel, or what takes structs
 structs          plain fields of structs, and which types are objects
 framework        what a torch C++ extension or a tvm-ffi file exports
+callable         what callers of a file use of it
 extension        an exported function of such a file as a draft
 definition       a flashinfer-bench Definition as a draft
 triton_kernel    the signature of a Triton kernel as a draft

@@ -18,7 +18,7 @@ FLAT = (1, 31, 256, 4099, 65537)
 LARGEST = {"only": 16777216, "first": 65536, "last": 16384}
 """Legal extents of a dim by its place, until the user says."""
 MOST_ELEMENTS = 2**56
-"""Of the largest tensor: a contract's tensors have less than 2^63 bytes."""
+"""Elements of the largest tensor at most: a contract's tensors have less than 2^63 bytes."""
 _NAMED = (
     (r"(num_)?(kv_)?heads?(_num)?|num_(q_)?heads|heads_\w+", 4, 128),
     (r"(\w+_)?(head_(size|dim)|rot(ary)?_dim|rope_dim)", 64, 512),
@@ -51,7 +51,7 @@ def largest(draft: Draft, dim: str) -> int:
 
 
 def _largest(draft: Draft, dim: str) -> int:
-    """The same by its name or its place."""
+    """The largest extent that a dim of its name, or else of its place, has."""
     for pattern, _, most in _NAMED:
         if re.fullmatch(pattern, dim):
             return most

@@ -179,7 +179,7 @@ def functions(pieces: Sequence[Piece]) -> list[Function]:
         text = pieces[index].text
         if text == "{":
             head_words = [p.text for p in pieces[head:index]]
-            if _opens_scope(head_words):
+            if opens_scope(head_words):
                 c_blocks.append(head_words[-2:] == ["extern", '"C"'] or c_blocks[-1])
                 named = "".join(word for word in head_words if word not in ("extern", '"C"'))
                 spaces.append(named.rpartition("namespace")[2])
@@ -201,7 +201,8 @@ def functions(pieces: Sequence[Piece]) -> list[Function]:
     return done
 
 
-def _opens_scope(words: Sequence[str]) -> bool:
+def opens_scope(words: Sequence[str]) -> bool:
+    """Whether a brace behind these words opens a namespace or an extern "C" block."""
     return "(" not in words and ("namespace" in words or words[-2:] == ["extern", '"C"'])
 
 

@@ -29,8 +29,8 @@ def fault_text(kind: str, message: str, items: Mapping[str, int]) -> str:
         name, at = place["name"], int(place["offset"]) // item
         there = _outside(name, at, int(place["bytes"]) // item)
         message = message[: place.start()] + f" at {there}" + message[place.end() :]
-    known = kind in message.partition(":")[0].split()
-    return message if known else f"{kind}: {message}"
+    head, colon, _ = message.partition(": ")
+    return message if colon and head.endswith(kind) else f"{kind}: {message}"
 
 
 def _outside(name: str, at: int, length: int) -> str:

@@ -53,7 +53,7 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
 def test_time_says_that_the_demo_cases_alone_were_timed(
     command: Command, task_folder: Path
 ) -> None:
-    """And a case that the caller states is timed instead of them."""
+    """A case that the caller states is timed instead of them."""
     words = ("time", task_folder, task_folder / "baseline.cu", "--device", "virtual", "--trust")
     code, _, err = command(*words)
     assert code == 0 and "timed: 1 demo case only; --cases bench times the 1 bench case, of" in err

@@ -3,6 +3,7 @@ for real on the virtual GPU."""
 
 from __future__ import annotations
 
+import html
 import os
 import shlex
 import shutil
@@ -17,8 +18,8 @@ from astra_chat.mailbox.questions import waiting
 from astra_chat.tools.task.folder import load_task
 from tests.astra_chat.mailbox_samples import scripted
 from tests.sources import IMPORT_PATH
+from tests.two_operators import SILU, sample
 
-SILU = Path(__file__).parent / "silu"
 FILE = "csrc/activation.cu"
 OWN = Path("astra-optimize/activation")
 RUN = ("--device", "virtual", "--rounds", "1", "--mutants", "0", "--quiet", "--trust")
@@ -80,17 +81,21 @@ def with_script(task: Path, *kernels: str) -> None:
 
 @pytest.mark.second_tier
 def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_path: Path) -> None:
-    """Each question of the mailbox stops it, and the same command goes on."""
-    box, own, words = tmp_path / "box", repository / OWN, (FILE, *RUN, "--no-wait", "--models")
+    """Each question of the mailbox stops it, and the same command goes on. Of two operators in the
+    file, the other stays as it is."""
+    (repository / FILE).write_text(sample("activation.cu"))
+    git(repository, "commit", "-qam", "two operators")
+    own = repository / "astra-optimize" / "silu_and_mul"
+    box, words = tmp_path / "box", (FILE, "--op", "silu_and_mul", *RUN, "--no-wait", "--models")
     made = optimize(repository, *words, f"mailbox:{box}")
     assert made.returncode == 2 and "is not complete" in made.stderr, made.stderr
     assert "the same command again: it continues" in made.stderr
     assert git(repository, "status", "--porcelain") == "" and not box.exists()
-    assert (own / "task" / "baseline.cu").read_text() == (SILU / "activation.cu").read_text()
+    assert (own / "task" / "baseline.cu").read_text() == sample("activation.cu")
 
     complete(own / "task")
     shutil.copytree(own / "task", tmp_path / "activation")
-    with_script(tmp_path / "activation")
+    with_script(tmp_path / "activation", sample("vectors.cu"))
     done = optimize(repository, *words, f"mailbox:{box}")
     while done.returncode == 4:
         assert "resume with: the same command" in done.stderr
@@ -102,8 +107,10 @@ def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_pa
     assert git(repository, "status", "--porcelain") == ""
 
     winner = own / "run-1" / "best.cu"
-    assert winner.read_text() == (SILU / "vectors.cu").read_text()
-    assert "confirmed on fresh seeds" in done.stdout and (own / "evidence.html").is_file()
+    assert winner.read_text() == sample("vectors.cu")
+    assert "confirmed on fresh seeds" in done.stdout and "YOUR.cu" not in done.stdout
+    recorded = (own / "run-1" / "transcript.jsonl").read_text()
+    assert '"left_as_is":["limit_kernel"]' in recorded.replace(": ", ":")
     applied = command(repository, "git", "apply", own / "winner.patch")
     assert applied.returncode == 0, applied.stderr
     assert (repository / FILE).read_text() == winner.read_text()
@@ -113,8 +120,11 @@ def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_pa
     again = optimize(repository, *words, f"mailbox:{box}")
     assert again.returncode == 0 and f"{FILE} already has this patch" in again.stdout
     assert (own / "run-1" / "transcript.jsonl").read_bytes() == before
-    (line,) = (x for x in again.stdout.splitlines() if x.startswith("judge both again: "))
-    judged = astra(repository, *shlex.split(line)[4:], "--min-ratio", "1.0")
+    line = again.stdout.splitlines()[-1]
+    assert line.startswith(f"judge the patched file again, in {repository}: ")
+    command_line = line.partition(": ")[2]
+    assert command_line in html.unescape((own / "evidence.html").read_text())
+    judged = astra(repository, *shlex.split(command_line)[1:], "--min-ratio", "1.0")
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
@@ -126,9 +136,10 @@ def test_without_a_winner_there_is_no_patch(repository: Path) -> None:
     complete(own / "task")
     with_script(own / "task", (SILU / "activation.cu").read_text() + "// no change\n")
     done = optimize(repository, FILE, *RUN)
-    assert done.returncode == 0, done.stderr
-    assert "no patch: no candidate was accepted" in done.stdout.splitlines()
-    assert (own / "evidence.html").is_file() and not (own / "winner.patch").exists()
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-1] == "no patch: no candidate was accepted"
+    assert "no patch: no candidate was accepted" in (own / "evidence.html").read_text()
+    assert not (own / "winner.patch").exists()
 
     shutil.rmtree(own / "task" / "script")
     with_script(own / "task")

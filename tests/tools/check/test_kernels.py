@@ -65,7 +65,10 @@ def judge(device: Device, oracle: Oracle) -> Judge:
         built, seen = build(TASK, source, device), CheckProgress()
         assert isinstance(built, Build), built
         runner = Runner(TASK, device, seed=Seed("7"))
-        return CheckedKernels(runner, built, confirming).fault(seen, CHECK, partial(further)), seen
+        before = build(TASK, TASK.baseline, device)
+        assert isinstance(before, Build)
+        kernels = CheckedKernels(runner, built, before, confirming)
+        return kernels.fault(seen, CHECK, partial(further)), seen
 
     return found
 

@@ -244,7 +244,7 @@ def test_machine_code_that_cannot_be_read_is_refused(
     (tmp_path / "build" / disassembly.FILE).unlink(missing_ok=True)
     monkeypatch.setattr(disassembly, "find_tool", lambda _: Path("/bin/false"))
     (finding,) = audit(replace(built, folder=tmp_path / "build"), TASK, source)
-    assert "nvdisasm fails" in finding.what
+    assert "nvdisasm failed" in finding.what
 
 
 TF32 = (
