@@ -11,7 +11,7 @@ from astra_chat.tools.task.folder import Task
 
 
 def callable_functions(text: str) -> dict[str, Function]:
-    """By the name that callers use: registered operators, else host functions that take tensors,
+    """Functions by the name that callers use: registered operators, else those that take tensors,
     else launchers in plain C++."""
     plain = code(pieces(text))
     defined = functions(plain)
