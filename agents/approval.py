@@ -42,7 +42,7 @@ class Question:
     def text(self) -> str:
         """The question in half a sentence."""
         pending = "to be run" if self.gate == "run" else "to be accepted as the best"
-        return f"candidate {self.kernel.candidate} of round {self.round} waits {pending}"
+        return f"candidate {self.kernel.candidate} of round {self.round} is waiting {pending}"
 
 
 def question(state: RunState, baseline: str) -> Question | None:

@@ -97,7 +97,7 @@ def _of_anchor(anchor: str, source: str) -> list[str]:
     lines = [line for line in map(_normalized, copied) if line]
     missing = [line for line in lines if line not in text]
     if not lines:
-        return ["the anchor is empty: copy a line of the source to change"]
+        return ["the anchor is empty: copy a line from the source to change"]
     if not missing:
         return []
     near = get_close_matches(missing[0], list(by_text), 1, SIMILARITY)

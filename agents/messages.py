@@ -120,7 +120,7 @@ def message(speaker: Speaker, payload: Payload) -> BaseChatMessage:
 def turn(item: BaseChatMessage) -> Turn:
     """The typed turn of one of our messages."""
     if type(item) not in MESSAGE_TYPES.values():
-        raise TypeError(f"{type(item).__name__} is not a message of this chat")
+        raise TypeError(f"{type(item).__name__} is not a message type of this chat")
     content = cast(StructuredMessage[Any], item).content
     return Turn(cast(Speaker, item.source), content)
 

@@ -121,8 +121,8 @@ class RoleAgent(AssistantAgent):
                     reason = item.content
         if plans:
             raise MissingDependency(
-                f"the {self._role}'s model gave no usable reply in {STARTS * TRIES} tries,"
-                f" the last: {reason}; check the model, or name another in --models"
+                f"the {self._role}'s model gave no usable reply in {STARTS * TRIES} tries"
+                f" (the last: {reason}); check the model, or name another in --models"
             )
         passed = Pass(words=f"no usable reply in {TRIES} tries; the last: {reason}")
         yield self._response(_Answer(passed, None))

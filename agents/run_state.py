@@ -345,7 +345,9 @@ class RunState:
         if not self.tried:
             return 0, None
         index = choose_parent(self.strategy, self.tried, len(self.rounds))
-        assert self.tried[index].evaluation is not None, "no strategy chooses what was not judged"
+        assert self.tried[index].evaluation is not None, (
+            "a strategy chose a candidate that was not judged"
+        )
         return index, self.tried[index].evaluation
 
     @property

@@ -49,7 +49,7 @@ class Selector:
         step = next_step(state)
         legal = speakers(step)
         if not legal:
-            raise RuntimeError(f"no speaker after the end of the chat: {step}")
+            raise RuntimeError(f"there is no speaker after the end of the chat: {step}")
         if len(legal) == 1:
             return Decision(speaker=legal[0], by="rule", legal=legal)
         prompt: list[LLMMessage] = [UserMessage(content=question(state, legal), source="user")]

@@ -51,7 +51,7 @@ def choice_of(reply: str, legal: Sequence[Speaker]) -> Speaker:
     for speaker in legal:
         if name == speaker:
             return speaker
-    raise ValueError(f"'{name}' may not act now, only {' or '.join(legal)}")
+    raise ValueError(f"'{name}' may not act now; only {' or '.join(legal)} may")
 
 
 def _out_of_turn(role: RoleName, answer: AnyReply, state: RunState) -> str | None:

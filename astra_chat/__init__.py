@@ -65,7 +65,7 @@ HOMES = {
 
 if not (Path(__file__).parent / "tools").is_dir():
     raise ImportError(
-        "astra_chat/tools is no folder: this copy lost its symbolic links. "
+        "astra_chat/tools is not a folder: this copy has lost its symbolic links. "
         "Clone with git (Windows: git config core.symlinks true); do not install from a .zip."
     )
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from astra_vgpu.ground.errors import reading
+from astra_vgpu.ground.errors import BadInput, reading
 
 STDIN = "-"
 P = TypeVar("P", Path, Path | None, list[Path])
@@ -22,6 +22,13 @@ def present(given: P) -> P:
             with reading(path), suppress(NotADirectoryError):  # it may lie in an archive
                 path.stat()
     return given
+
+
+def require_folder(folder: Path) -> Path:
+    """A callback, too. Raises BadInput unless there is a folder in which runs may lie."""
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder: name a folder of runs")
+    return folder
 
 
 RunArgument = Annotated[

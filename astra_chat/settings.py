@@ -109,8 +109,8 @@ def require_no_key(text: str, file: Path) -> None:
     for number, line in enumerate(text.splitlines(), 1):
         if KEY_NAMES.search(line) or KEY_TEXTS.search(line) or _holds_a_known_key(line):
             raise BadInput(
-                f"{file}, line {number}: this is an API key: remove it here and put it into the"
-                " environment (docs/models.md names each provider's variable)"
+                f"{file}, line {number}: this is an API key: remove it from here and set"
+                " it in the environment (docs/models.md names each provider's variable)"
             )
 
 
@@ -123,8 +123,9 @@ def _holds_a_known_key(line: str) -> bool:
 def _require_no_address(values: dict[str, str | int | float], file: Path, user: Path) -> None:
     if ADDRESS.search(str(values.get("models", ""))):
         raise BadInput(
-            f"{file}: models: a project's file names no address and no key variable, since your key"
-            f" would go there: put base_url and key_env into {user}, or on the command line"
+            f"{file}: models: a project's file may not name an address or a key variable,"
+            f" because your key would be sent there: put base_url and key_env in {user} or"
+            " on the command line"
         )
 
 
@@ -151,7 +152,7 @@ def _is_number(value: object, whole: bool) -> bool:
 
 def _what(one: Declared) -> str:
     if str in get_args(one.kind):
-        return "a text in quotes"
+        return "a string in quotes"
     least, most = one.option.least, one.option.most
     limits = f" from {least:g}" if least is not None else ""
     return f"a number{limits}{f' to {most:g}' if most is not None else ''}"
@@ -189,13 +190,13 @@ def write_setting(file: Path, name: str, value: str | int | float | None) -> Non
     require_no_key(text, file)
     written = tomllib.loads(text)
     if (written.get(name) if value is not None else None) != value:
-        raise BadInput(f"{file}: {name} is written there in another form: edit the file")
+        raise BadInput(f"{file}: {name} is written there in another form; edit the file by hand")
     if file == project_file():
         _require_no_address(written, file, user_file())
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput(f"cannot make {file.parent}: {error.strerror}") from None
+        raise BadInput(f"cannot create {file.parent}: {error.strerror}") from None
     write_whole(file, text.encode())
 
 

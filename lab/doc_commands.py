@@ -6,6 +6,7 @@ fenced blocks of Python of a page, as one program.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,9 +45,10 @@ class DocCommand:
 
     @property
     def title(self) -> str:
-        """The command on one line; of a longer block its first line."""
+        """The command on one line; of a longer block its first line and the text's sha256."""
         lines = self.text.strip().splitlines()
-        more = f" ... ({len(lines)} lines)" if len(lines) > 1 else ""
+        digest = hashlib.sha256(self.text.encode()).hexdigest()[:6]
+        more = f" ... ({len(lines)} lines, {digest})" if len(lines) > 1 else ""
         return lines[0] + more
 
 

@@ -19,10 +19,11 @@ from astra_chat.analysis.recorded_run import load_transcript
 from astra_chat.export.chats import chat_examples
 from astra_chat.export.filters import Filter
 from astra_chat.export.writing import json_lines
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.transcript import lines as bounds
 from astra_chat.verify.verify import verify
 
-RUN = Path(__file__).resolve().parents[1] / "transcripts" / "examples/virtual/silu_and_mul.jsonl"
+RUN = Path(__file__).resolve().parents[1] / "transcripts/examples/virtual/silu_and_mul.jsonl.xz"
 LENGTHS = (50, 1_000, 10_000)
 TURNS = ("message", "proposed", "build", "judged")
 FIRST_ROUND = 5
@@ -51,7 +52,7 @@ def joined(lines: list[dict[str, Any]], turns: int) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """CPU seconds of each command's work, and the sizes of what it writes."""
-    lines = [json.loads(line) for line in RUN.read_text().splitlines()]
+    lines = [json.loads(line) for line in read_recorded(RUN).splitlines()]
     bounds.MAX_VALUES = 4_000_000  # 10,000 turns have more values than a reader takes
     with tempfile.TemporaryDirectory() as folder:
         for turns in LENGTHS:

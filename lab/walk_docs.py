@@ -1,19 +1,18 @@
 """Runs the commands of the documents' code blocks and writes down what came of each:
 
-    python -m lab.walk_docs walk PAGE... -o walked.json    # without PAGE all; adds to the file
+    python -m lab.walk_docs walk PAGE...                   # without PAGE all
     python -m lab.walk_docs walk --only 'replay|report'    # the commands that match; others stay
-    python -m lab.walk_docs show walked.json > docs/walked.md
+    python -m lab.walk_docs refresh                        # names the commands that changed since
 
-A page's commands run in their order in a folder of the page's own, with this checkout's commands on
-the PATH. walk_docs.toml says what a page needs first, what stands in for a key, a GPU or a file of
-the reader's, and what is not run, and why.
+docs/walked.md is what they read and write. A page's commands run in their order in a folder of the
+page's own, with this checkout's commands on the PATH. walk_docs.toml says what a page needs first,
+what stands in for a key, a GPU or a file of the reader's, and what is not run, and why.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import re
 import shutil
@@ -35,15 +34,19 @@ from lab.commands import one_line_errors
 from lab.doc_commands import ROOT, DocCommand, commands, pages
 
 RULES = Path(__file__).with_suffix(".toml")
-LIMIT_S = 180
-"""Seconds that a command may take; longer ones are left to another time."""
+OUT = ROOT / "docs/walked.md"
+LIMIT_S = 600
+"""Seconds that a command may take, unless its rule gives it more."""
 TOOLS = {
     "astra-chat": "-m astra_chat",
     "astra-vgpu": "-m astra_vgpu",
     "astra-vgpu-nvcc": "-m astra_vgpu nvcc",
     "python": "",
 }
-LATER = "left to another time"
+LATER = "not run in this form yet"
+SLOW = "takes longer than"
+PAGE = re.compile(r"^## (\S+), ([^\n]*)\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINE = re.compile(r"(ok|failed|not walked)(?: (\d+) s)? +(.+?)(?: {3}\[(.*)\])?")
 MOST_CHARACTERS = 400
 """Limit of what is kept of a failed command."""
 
@@ -61,6 +64,8 @@ class Rule(Value):
     """What `run` leaves out or adds."""
     exit: int = 0
     """The exit code that the page promises."""
+    limit_s: float = 0
+    """Seconds that it may take; 0: as every command."""
     background: bool = False
     """It runs until the page is done, and is interrupted then."""
 
@@ -109,22 +114,19 @@ class Walk:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def page(self, found: Sequence[DocCommand]) -> Iterator[Walked]:
-        if self.own.before and any(re.search(self.only, one.text) for one in found):
-            done, seconds, said = self._run(self.own.before, "bash")
+        before = self.everywhere.before + self.own.before
+        if before and any(re.search(self.only, one.text) for one in found):
+            done, _, said = self._run(before, "bash", self.limit_s)
             if done != 0:
-                yield Walked(command="(before)", state="failed", seconds=seconds, note=said)
+                raise BadInput(f"what comes before the commands fails: {said[-MOST_CHARACTERS:]}")
         for one in found:
             yield self._command(one)
         for process in self.running:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=60)
 
-    def _rule(self, one: DocCommand) -> Rule | None:
-        rules = (*self.own.rule, *self.everywhere.rule)
-        return next((rule for rule in rules if re.search(rule.match, one.text)), None)
-
     def _command(self, one: DocCommand) -> Walked:
-        rule = self._rule(one) or Rule(match="")
+        rule = rule_for(one, self.own, self.everywhere)
         if self.only and not re.search(self.only, one.text) and not rule.skip:
             left = Walked(command=one.title, state="not walked", note=LATER)
             return self.before.get(one.title, left)
@@ -136,9 +138,10 @@ class Walk:
         if rule.background:
             self.running.append(self._start(text, one.language, subprocess.DEVNULL))
             return Walked(command=one.title, state="ok", note="in the background")
-        code, seconds, said = self._run(text, one.language)
+        limit_s = max(self.limit_s, rule.limit_s)
+        code, seconds, said = self._run(text, one.language, limit_s)
         if code is None:
-            note = f"takes longer than {self.limit_s:g} s"
+            note = f"{SLOW} {limit_s:g} s"
             return Walked(command=one.title, state="not walked", seconds=seconds, note=note)
         as_this = "" if text == one.text else rule.note or f"as: {' '.join(text.split())}"
         if code != rule.exit:
@@ -164,18 +167,27 @@ class Walk:
             start_new_session=True,
         )
 
-    def _run(self, text: str, language: str) -> tuple[int | None, float, str]:
+    def _run(self, text: str, language: str, limit_s: float) -> tuple[int | None, float, str]:
         """Exit code (None: it took too long), seconds, and what was printed."""
         started = time.monotonic()
         process = self._start(text, language, subprocess.PIPE)
         try:
-            said, _ = process.communicate(timeout=self.limit_s)
+            said, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            _kill(process)
             return None, time.monotonic() - started, ""
+        except KeyboardInterrupt:
+            for one in (process, *self.running):
+                _kill(one)
+            raise
         words = " ".join(said.decode(errors="replace").split())
         return process.returncode, time.monotonic() - started, words
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def environment(tools: Path) -> dict[str, str]:
@@ -190,7 +202,14 @@ def walk_docs_rules() -> dict[str, PageRules]:
     return TypeAdapter(dict[str, PageRules]).validate_python(tomllib.loads(RULES.read_text()))
 
 
-def walk(page: str, given: argparse.Namespace) -> WalkedPage:
+def rule_for(one: DocCommand, *rules: PageRules) -> Rule:
+    """The first rule that matches a command, else one that changes nothing."""
+    every = (rule for some in rules for rule in some.rule)
+    return next((rule for rule in every if re.search(rule.match, one.text)), Rule(match=""))
+
+
+def walk(page: str, given: argparse.Namespace) -> None:
+    """Walk one page; what came of each command is written at once."""
     rules = walk_docs_rules()
     found = list(commands(page, (ROOT / page).read_text()))
     with tempfile.TemporaryDirectory() as name:
@@ -204,10 +223,42 @@ def walk(page: str, given: argparse.Namespace) -> WalkedPage:
             (folder / shared).parent.mkdir(exist_ok=True)
             (folder / shared).symlink_to(ROOT / shared)
         own, everywhere = rules.get(page, PageRules()), rules["everywhere"]
-        before = {one.command: one for one in _read(given.out).get(page, EMPTY).commands}
+        old = walked_before(given.out).get(page, EMPTY)
+        before = {one.command: one for one in old.commands}
+        today = datetime.date.today().isoformat()
+        date = old.date if given.only and old.commands else today
         one = Walk(folder, everywhere, own, given.limit_s, given.only, before)
-        some = tuple(one.page(found))
-    return WalkedPage(page=page, date=datetime.date.today().isoformat(), commands=some)
+        for walked in one.page(found):
+            print(f"{page}: {_line(walked)}", flush=True)
+            before[walked.command] = walked
+            now = WalkedPage(page=page, date=date, commands=tuple(before.values()))
+            _write(given.out, {page: now})
+
+
+def walked_before(path: Path) -> dict[str, WalkedPage]:
+    """What a file of `document` has, by page."""
+    found: dict[str, WalkedPage] = {}
+    for page, date, lines in PAGE.findall(path.read_text() if path.exists() else ""):
+        parts = [LINE.fullmatch(line) for line in lines.splitlines()]
+        some = tuple(
+            Walked(command=one[3], state=one[1], seconds=float(one[2] or 0), note=one[4] or "")
+            for one in parts
+            if one is not None
+        )
+        found[page] = WalkedPage(page=page, date=date, commands=some)
+    return found
+
+
+def as_it_is_now(found: Sequence[DocCommand], old: WalkedPage, *rules: PageRules) -> WalkedPage:
+    """A page's commands with what came of them; those that the walk did not have, or in other
+    words, are named as such."""
+    tried = (one for one in old.commands if one.state != "not walked" or one.note.startswith(SLOW))
+    known, now = {one.command: one for one in tried}, list[Walked]()
+    for one in found:
+        skip = rule_for(one, *rules).skip
+        new = Walked(command=one.title, state="not walked", note=skip or LATER)
+        now.append(new if skip else known.get(one.title, new))
+    return WalkedPage(page=old.page, date=old.date, commands=tuple(now))
 
 
 def document(walked: Sequence[WalkedPage]) -> str:
@@ -243,18 +294,21 @@ def _walk(given: argparse.Namespace) -> None:
     for page in given.pages or known:
         if not list(commands(page, (ROOT / page).read_text())):
             continue
-        done = walk(page, given)
-        for one in done.commands:
-            print(f"{page}: {_line(one)}", flush=True)
-        found = _read(given.out) | {page: done}
-        given.out.write_text(json.dumps([one.model_dump() for one in found.values()], indent=1))
+        walk(page, given)
 
 
-def _read(path: Path) -> dict[str, WalkedPage]:
-    """What a file has, by page."""
-    pages_of = TypeAdapter(tuple[WalkedPage, ...])
-    found = pages_of.validate_json(path.read_bytes()) if path.exists() else ()
-    return {one.page: one for one in found}
+def _refresh(given: argparse.Namespace) -> None:
+    _write(given.out, {})
+
+
+def _write(out: Path, new: dict[str, WalkedPage]) -> None:
+    walked, rules, every = walked_before(out) | new, walk_docs_rules(), list[WalkedPage]()
+    for page in pages():
+        found = list(commands(page, (ROOT / page).read_text()))
+        old = walked.get(page) or WalkedPage(page=page, date="not walked", commands=())
+        own = rules.get(page, PageRules())
+        every.append(as_it_is_now(found, old, own, rules["everywhere"]))
+    out.write_text(document([page for page in every if page.commands]))
 
 
 @one_line_errors()
@@ -263,28 +317,16 @@ def main() -> None:
     ways = parser.add_subparsers(required=True)
     walking = ways.add_parser("walk")
     walking.add_argument("pages", nargs="*", metavar="PAGE")
-    walking.add_argument("-o", dest="out", type=Path, default=Path("walked.json"))
     walking.add_argument("--only", default="", metavar="REGEX")
     walking.add_argument("--limit-s", type=float, default=LIMIT_S)
     walking.set_defaults(do=_walk)
-    showing = ways.add_parser("show")
-    showing.add_argument("file", type=Path)
-    showing.set_defaults(do=_show)
+    refreshing = ways.add_parser("refresh")
+    refreshing.set_defaults(do=_refresh)
+    for way in (walking, refreshing):
+        way.add_argument("-o", dest="out", type=Path, default=OUT)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     given.do(given)
-
-
-def _show(given: argparse.Namespace) -> None:
-    found = _read(given.file)
-    every = [found.get(page) or _not_yet(page) for page in pages()]
-    print(document([page for page in every if page.commands]), end="")
-
-
-def _not_yet(page: str) -> WalkedPage:
-    """A page that the file does not have."""
-    titles = [one.title for one in commands(page, (ROOT / page).read_text())]
-    left = tuple(Walked(command=title, state="not walked", note=LATER) for title in titles)
-    return WalkedPage(page=page, date="not yet", commands=left)
 
 
 if __name__ == "__main__":

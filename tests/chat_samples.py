@@ -87,11 +87,11 @@ demo = [{ rows = 64, d = 1024, dtype = "float32", weight = 1 }]
 
 [dims.rows]
 min = 1
-max = 4096
+max = 256
 
 [dims.d]
 min = 4
-max = 4096
+max = 1024
 multiple_of_bytes = 16
 
 [tolerance]
@@ -100,6 +100,9 @@ float32 = { rtol = 1e-6, atol = 1e-6 }
 [provenance]
 baseline = "written for this test"
 """
+
+WIDE_TOML = TASK_TOML.replace("max = 256", "max = 4096").replace("max = 1024", "max = 4096")
+"""The task with cases that are too large for a check."""
 
 REFERENCE = '''
 """The truth, in float64."""

@@ -1,4 +1,4 @@
-"""Where recorded runs lie, for tests: examples as plain files, all others in the archive."""
+"""Where recorded runs lie, for tests: two examples as files, all others in the archive."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PLAIN = ROOT / "transcripts/examples"
 ARCHIVE = ROOT / "transcripts/recorded.tar.xz"
 EXAMPLES, LIVE = ARCHIVE / "examples", ARCHIVE / "live"
-VIRTUAL = PLAIN / "virtual/silu_and_mul.jsonl"
+VIRTUAL = PLAIN / "virtual/silu_and_mul.jsonl.xz"
 
 
 def examples() -> list[Path]:
     """The transcripts of all scripted runs."""
     members = (path for path in expanded([EXAMPLES]) if path.suffix == ".jsonl")
-    return [*sorted(PLAIN.rglob("*.jsonl")), *members]
+    return [*sorted(PLAIN.rglob("*.jsonl*")), *members]
 
 
 def live_runs() -> list[Path]:

@@ -42,7 +42,7 @@ A_USERS_FILES = {
     "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
     "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml",
     "launcher.cu", "cards.toml",
-    "old.cu", "new.cu",
+    "old.cu", "new.cu", "wrong.cu", "marked.cu",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import random
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 
 from astra_chat.tools.dtypes import DTypeName
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 ValueFamily = Literal[
     "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
@@ -19,9 +24,21 @@ how large an argument may be (tools/runners/values.py)."""
 class Value(BaseModel):
     """A frozen value; non-finite floats are written as the strings "NaN", "Infinity"."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Returns pydantic's schema, and in it the text below each field."""
+        from astra_chat.tools.field_notes import field_notes
+
+        found = handler(schema)
+        fields = handler.resolve_ref_schema(found).get("properties", {})
+        for name, note in field_notes(cls).items():
+            if name in fields:
+                fields[name].setdefault("description", note)
+        return found
 
 
 Packed = Literal["", "apart", "rows", "tensors", "neighbours", "same"]
@@ -48,6 +65,14 @@ def is_empty(value: object) -> bool:
 SEED_BITS, USUAL_SEED_BITS = 48, 45
 """Bits of a drawn seed; bits of a seed of cases whose indices are as they usually are: timed ones,
 and a task's own."""
+LARGE_ROWS = 2**49
+"""Bit of a seed, above those of a drawn one: some rows of special values hold one largest number or
+one infinity, and no NaN, which would hide what becomes of it."""
+
+
+def large_sign(seed: int) -> float:
+    """Sign of the large numbers of a case with this seed: 1.0 or -1.0."""
+    return random.Random(seed).choice((1.0, -1.0))
 
 
 Planted = Annotated[float, Field(allow_inf_nan=False)]

@@ -64,14 +64,17 @@ _HEADER = re.compile(r'<[^>\n]*>|"[^"\n]*"')
 _TEXT_DIRECTIVES = ("error", "warning")
 _HEADER_DIRECTIVES = ("include", "include_next", "import", "embed")
 _FORBIDDEN_TEXT = (
-    (re.compile(r"\?\?/"), "the trigraph of a backslash: compilers differ about it"),
-    (re.compile(r"\r(?!\n)"), "a carriage return inside a line"),
+    (re.compile(r"\?\?/"), "the trigraph for a backslash, which compilers treat differently"),
+    (re.compile(r"\r(?!\n)"), "a carriage return within a line"),
     (re.compile("\0"), "a NUL character"),
-    (re.compile("^\ufeff"), "a byte-order mark: a compiler drops it, so its line reads as another"),
-    (re.compile("[\ud800-\udfff]"), "half of a character of UTF-16"),
+    (
+        re.compile("^\ufeff"),
+        "a byte-order mark, which a compiler drops, so that the line reads differently",
+    ),
+    (re.compile("[\ud800-\udfff]"), "half of a UTF-16 surrogate pair"),
     (
         re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"),
-        "a character that turns the direction of writing: a reader would see other code",
+        "a character that changes the direction of writing: a reader would see different code",
     ),
 )
 
@@ -224,7 +227,7 @@ class Lexer:
             return Token("bad", _outside(character), line, self.directive)
         self.at = match.end()
         if "" in (match["string_end"], match["char_end"]):
-            return Token("bad", "a literal that its line does not close", line, self.directive)
+            return Token("bad", "a literal that is not closed on its line", line, self.directive)
         text = _DIGRAPHS.get(match[0], match[0])
         return Token(_kind(match), text, line, self.directive, start)
 

@@ -30,6 +30,8 @@ from astra_chat.tools.wording import counted
 LOG_LINES = 12
 COLUMNS = 300
 MOST_KERNELS = 8
+TIMES = 10
+"""A result that is off by a larger factor is so many times too large, not by so many per cent."""
 NEAR = 0.05
 """A predicted ratio that is nearer to 1 is shown with three decimals."""
 
@@ -69,7 +71,7 @@ def describe(outcome: Outcome) -> str:
         case Implausible(case=case, why=why):
             return f"implausible on {case.named}: {why}"
         case TimedOut(step=step, limit_s=limit_s):
-            return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
+            return f"stopped: the step '{step}' exceeded its limit of {number(limit_s)} s"
         case Correct() | Timed():
             return _passed(outcome)
 
@@ -193,7 +195,7 @@ def _wrong(wrong: Wrong) -> str:
     )
     reasons = {
         "value": "values differ from the oracle's",
-        "nan_pattern": "NaN or infinity where the oracle has none, or the reverse",
+        "nan_pattern": f"{_kind(wrong.got)} where the oracle has {_kind(wrong.expected)}",
         "unwritten": "elements were never written",
         "input_changed": "a read-only argument was changed",
         "write_outside": "memory outside the argument was written",
@@ -210,4 +212,41 @@ def _wrong(wrong: Wrong) -> str:
     count = f"({wrong.bad:,} of {counted(wrong.total, 'element')}){note}"
     if wrong.reason == "unwritten" and not wrong.index:  # counted, not compared
         return f"{said} {count}"
-    return f"{said} expected {number(wrong.expected)}, got {number(wrong.got)} {count}"
+    expected, got = told_apart(wrong.expected, wrong.got)
+    off = _off(wrong) if wrong.reason == "value" else ""
+    return f"{said}{off} expected {expected}, got {got} {count}"
+
+
+def _kind(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    sign = "-" if value < 0 else ""
+    return f"{sign}infinity" if math.isinf(value) else "a number"
+
+
+def _off(wrong: Wrong) -> str:
+    """How far off a result is, such as " is 14% too large:"."""
+    expected, got = wrong.expected, wrong.got
+    if not (math.isfinite(expected) and math.isfinite(got)) or expected == 0:
+        return ""
+    ratio = got / expected
+    if ratio <= 0 or ratio == 1:
+        return ""
+    way = "large" if ratio > 1 else "small"
+    if ratio > TIMES or ratio < 1 / TIMES:
+        return f" is {number(max(ratio, 1 / ratio))} times too {way}:"
+    percent = 100 * abs(ratio - 1)
+    return f" is {f'{percent:.0f}' if percent >= TIMES else f'{percent:.2g}'}% too {way}:"
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers for display, with as many digits as they need to differ."""
+    texts = number(one), number(other)
+    for digits in range(5, 17):
+        if texts[0] != texts[1] or one == other or math.isnan(one):
+            break
+        if f"{one:.{digits}g}" != f"{other:.{digits}g}":  # one more, so that it is no rounding
+            texts = f"{one:.{digits + 1}g}", f"{other:.{digits + 1}g}"
+    if texts[0] == texts[1] and math.copysign(1.0, one) != math.copysign(1.0, other):
+        return f"{one:g}", f"{other:g}"  # zeros of either sign
+    return texts

@@ -66,8 +66,8 @@ class Entropy:
         self._again = text if EVALUATION.fullmatch(text) else None
         if self._again is None and not ROOT.fullmatch(text):
             raise BadInput(
-                f"no seed '{text}': use up to 32 hex digits, or an evaluation's seed as it was"
-                " printed (12 hex digits, '-', 16 hex digits)"
+                f"'{text}' is not a seed: use up to 32 hex digits, or an evaluation's"
+                " seed as printed (12 hex digits, '-', 16 hex digits)"
             )
         self.root = text if self._again else text.zfill(2 * ROOT_BYTES)
         cases = _derived(self.root, ("cases",), CASES_BYTES)

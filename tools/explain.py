@@ -127,15 +127,15 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         return ()
     sentences = [
         "an error in the contract or in reference.py: everything is judged by these",
-        f"errors that pass for rounding: within the tolerance, and at most"
+        f"errors that look like rounding: within the tolerance, and at most"
         f" {task.oracle_ratio:g} times the baseline's own",
     ]
     record = evaluation.check
     if record:
         tried = record.cases
         sentences.append(
-            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} valid"
-            " shapes, times all contents"
+            f"a fault at extents that were not tried: {tried:,} cases out of"
+            f" {_domain(task):,} valid shapes, times all contents"
         )
     if evaluation.device.kind == "virtual":
         sentences += [

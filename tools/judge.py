@@ -117,6 +117,11 @@ class Judge:
         """Begin what the first evaluation needs besides its own candidate."""
         self._bench.prefetch.background.start()
 
+    def time_only(self, cases: Sequence[Case]) -> None:
+        """Time these from now on, each of the same weight, instead of the task's."""
+        self.weighted = tuple((case, 1.0) for case in cases)
+        self._bench.prefetch.weighted = self.weighted
+
     def cancel(self) -> None:
         """Stop the running step from another thread."""
         self.stop.set()
@@ -230,8 +235,8 @@ def unhurried(
     if isinstance(second.outcome, TimedOut) and out_of_time:
         raise AstraError(
             f"the step '{late.step}' exceeded its limit of {late.limit_s:.0f} s twice, and the"
-            " baseline's own check timed out as well: this machine is overloaded; judge the kernel"
-            " again when less runs on it"
+            " baseline's own check timed out as well: this machine is overloaded; judge"
+            " the kernel again when it is less busy"
         )
     return _noted(second, f"judged again: '{late.step}' exceeded {late.limit_s:.0f} s before")
 

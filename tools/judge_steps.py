@@ -28,6 +28,7 @@ from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.counts import counted, counted_reports
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual, unprofiled
+from astra_chat.tools.progress import ORACLE
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -162,7 +163,7 @@ class Bench:
     def oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
         """Inputs and results of these cases, for a step that waits for them."""
         return self.oracle.oracle_cases(
-            cases, self.stop, lambda made: self.tell(step, 0, len(cases), f"oracle: {made} made")
+            cases, self.stop, lambda made: self.tell(step, made, len(cases), ORACLE)
         )
 
 

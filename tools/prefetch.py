@@ -39,7 +39,7 @@ class Prefetch:
         oracle: Oracle,
         checker: Checker,
     ) -> None:
-        self._task, self._device, self._weighted = task, device, weighted
+        self._task, self._device, self.weighted = task, device, weighted
         self._baseline_build = baseline_build
         self._runner, self._oracle, self._checker = runner, oracle, checker
         self.background = Background(self._baseline_first)
@@ -88,4 +88,4 @@ class Prefetch:
         self._baseline_build()
         self._checker.make_ready()
         if self._device.kind == "cuda":
-            self._oracle.ahead([case for case, _ in self._weighted])
+            self._oracle.ahead([case for case, _ in self.weighted])

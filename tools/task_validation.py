@@ -13,6 +13,7 @@ from astra_chat.tools.check.extremes import Ends, at_ends
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.check.kernels import unlaunched
+from astra_chat.tools.check.large_atol import large_atol
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
 from astra_chat.tools.descriptions import describe, kernels_text
 from astra_chat.tools.entropy import Entropy
@@ -26,6 +27,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Device, Wrong, is_float
+from astra_chat.tools.wording import counted
 
 ORDERED = (
     "the baseline's result depends on the order of atomics, which no GPU guarantees, and"
@@ -70,12 +72,16 @@ class TaskReport:
     """Calls with each dim at its least and greatest."""
     unlaunched: tuple[str, ...] = ()
     """Kernels of the baseline that no case launches."""
+    large_atol: tuple[str, ...] = ()
+    """Tolerances that are large beside the results; the precision of a candidate is limited by the
+    baseline's, too, so the task may be fit."""
 
     @property
     def fit(self) -> bool:
         not_tried = self.not_tried + self.hidden_not_tried
         wrong = self.failed or self.hidden_failed or self.ends.failed
-        return not (self.disagreement or wrong or self.undetected or not_tried)
+        unscored = self.bugs is not None and not self.bugs.tells
+        return not (self.disagreement or wrong or self.undetected or not_tried or unscored)
 
     def lines(self) -> list[str]:
         """The report as text."""
@@ -95,11 +101,13 @@ class TaskReport:
             lines.append(f"no case launches these kernels, so they are not judged: {some}")
         for argument, output in dict.fromkeys((t.argument, t.output) for t in self.trials):
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]
-            caught, right = sum(not t.passed for t in own), sum(t.right for t in own)
-            note = f", {right} on which it is correct" if right else ""
-            lines.append(f"{argument}: {output}: fails on {caught} of {len(own)} cases{note}")
+            wrong = [t for t in own if not t.right]
+            caught, right = sum(not t.passed for t in wrong), len(own) - len(wrong)
+            note = f" (on {right} more it is the correct result)" if right else ""
+            cases = counted(len(wrong), "case")
+            lines.append(f"{argument}: {output}: fails on {caught} of {cases}{note}")
         lines += [f"  not distinguished from real work: {text}" for text in self.undetected]
-        lines += self.bugs.lines() if self.bugs else []
+        lines += [*self.large_atol, *(self.bugs.lines() if self.bugs else [])]
         if self.failed or self.hidden_failed or self.left_out:
             lines.append(f"the same cases again: --seed {self.seed}")
         return [*lines, "fit for judging" if self.fit else "not fit for judging"]
@@ -144,7 +152,7 @@ def check_task(
         disagreement = list(_disagreement(task, failed, _unexcused(hidden_why)))
         if not disagreement and (wrong := wrong_in_another_order(runner, right)):
             disagreement = [f"{ORDERED}: {describe(wrong)}", *_hint(task, wrong)]
-        all_trials = trials(task, own, checker.baseline_errors)
+        all_trials, large = trials(task, own, checker.baseline_errors), large_atol(task, own)
         bugs = None
         if mutants and not disagreement:
             bugs = Scorer(task, oracle, task.baseline, stop, mutants, tell, entropy).suite()
@@ -165,6 +173,7 @@ def check_task(
         bugs=bugs,
         ends=found,
         unlaunched=never,
+        large_atol=tuple(large),
     )
 
 

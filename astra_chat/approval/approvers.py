@@ -53,8 +53,8 @@ HELP = """\
 a  approve      {yes}
 r  reject       {no}; {why}
 e  edit         change its source in $EDITOR; your version is built and judged in its place
-l  all          approve it, and ask no more in this run
-d  difference   show all of what it changes in its parent
+l  all          approve this and every later candidate of this run
+d  difference   show everything that it changes in its parent
 s  stop         decide later: the run ends and can be resumed
 """
 WHY = {False: "why? The planner reads it: ", True: "why? For the record, Enter for no reason: "}
@@ -65,8 +65,8 @@ MEANING: dict[Gate, dict[str, str]] = {
         "no": "none of its code is run",
     },
     "accept": {
-        "yes": "it is the best so far: later plans change it, and best.cu holds it",
-        "no": "the best so far stays what it is",
+        "yes": "it becomes the best so far: later plans build on it, and best.cu contains it",
+        "no": "the best so far remains the best",
     },
 }
 
@@ -100,7 +100,7 @@ class Terminal:
         match word:
             case None | "stop":
                 if line.strip():
-                    print(f"not understood: {one_line(line)[:80]}; ? explains", file=self._out)
+                    print(f"not understood: {one_line(line)[:80]}; type ? for help", file=self._out)
             case "help":
                 why = "the reason is recorded" if asked.last_round else "the planner reads why"
                 print(HELP.format(**MEANING[asked.gate], why=why), end="", file=self._out)
@@ -254,8 +254,9 @@ def approver_for(spec: str) -> Approver:
     if spec == ASK:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise NoTerminal(
-                f"--approve: there is no terminal to ask at: --approver {DETACHED} waits for"
-                " decisions by astra-chat approve, --approver FILE.toml reads them"
+                f"--approve needs a terminal: use --approver {DETACHED} to decide later"
+                " with astra-chat approve, or --approver FILE.toml to read decisions from"
+                " a file"
             )
         return Terminal(sys.stdin, sys.stderr)
     if spec == DETACHED:
@@ -281,7 +282,7 @@ def edited(asked: Question) -> str:
         try:
             done = subprocess.run([*shlex.split(command), str(path)], check=False)
         except (OSError, ValueError) as error:
-            raise BadInput(f"no editor '{command}': {error}; set EDITOR") from None
+            raise BadInput(f"cannot start the editor '{command}': {error}; set EDITOR") from None
         if done.returncode:
             raise BadInput(f"the editor '{command}' failed; nothing was changed")
         return source_of(path)

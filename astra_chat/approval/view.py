@@ -45,7 +45,9 @@ def show_difference(out: Console, asked: Question, most: int | None = None) -> N
     for line in lines[:most]:
         out.print(Text(line, STYLES.get(line[:1], "")))
     if most is not None and len(lines) > most:
-        out.print(Text(f"... {len(lines) - most:,} more lines of the difference: d shows all"))
+        out.print(
+            Text(f"... {len(lines) - most:,} more lines of the difference: press d to show all")
+        )
 
 
 def _plan_lines(plan: Plan) -> list[Text]:
@@ -75,7 +77,7 @@ def _beside(asked: Question, evaluation: Evaluation) -> list[str]:
         found = f"in the search {ratio_text(asked.search_ratio)}"
         lines.append(f"confirmed: on fresh seeds {speed(timed)}, {found}")
     else:
-        lines.append("not confirmed: this run evaluates no winner once more")
+        lines.append("not confirmed: this run does not evaluate its winner a second time")
     if asked.plan is not None:
         lines.append(prediction(asked.plan.predicted_ratio, timed, asked.before))
     return lines

@@ -57,4 +57,4 @@ def used_up(whole: Budget, rows: Iterable[CampaignRow]) -> str:
         for unit in UNITS
         if (limit := getattr(whole, unit)) is not None
     ]
-    return "the campaign's budget does not suffice: " + ", ".join(parts)
+    return "the campaign's budget does not cover another run: " + ", ".join(parts)

@@ -111,7 +111,7 @@ def _problem(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"'{name}' is missing"
     if first["type"] == "too_short":
-        return f"'{name}' is empty: that makes no run"
+        return f"'{name}' is empty, so there is nothing to run"
     if first["type"] != "extra_forbidden":
         return f"{name}: {invalid(first)}"
     fields = Budget.model_fields if len(place) > 1 else CampaignFile.model_fields
@@ -122,7 +122,7 @@ def _problem(error: ValidationError) -> str:
 def _require_usable(file: CampaignFile) -> None:
     """Raise BadInput or ValueError for what would fail in each run."""
     if file.count > MAX_RUNS:
-        raise BadInput(f"it makes {file.count:,} runs, more than {MAX_RUNS:,}")
+        raise BadInput(f"it defines {file.count:,} runs; at most {MAX_RUNS:,} are allowed")
     if file.seed is not None:
         Entropy(file.seed)
     for task in file.tasks:

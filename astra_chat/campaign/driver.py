@@ -241,8 +241,8 @@ def _rows(file: CampaignFile, folder: Path, before: Index | None) -> dict[str, C
     gone = [name for name in known if name not in {plan.id for plan in plans}]
     if gone:
         raise BadInput(
-            f"{folder} has runs that the file does not make any more, the first is {gone[0]}: only"
-            " budgets, at_once and longer lists may change; or name another folder by --out"
+            f"{folder} has runs that the file no longer defines, such as {gone[0]}: only"
+            " budgets, at_once and longer lists may change; or name another folder with --out"
         )
     return {plan.id: now(folder, plan, known.get(plan.id), locked) for plan in plans}
 
@@ -265,12 +265,12 @@ def begin(file: CampaignFile, folder: Path, resume: bool) -> Index | None:
         before = read_index(folder)
     except BadInput:
         if resume and not folder.is_dir():
-            raise BadInput(f"{folder}: no campaign to resume lies there") from None
+            raise BadInput(f"{folder} contains no campaign to resume") from None
         if resume:
             return None  # killed before its first index
         if folder.is_dir() and any(one.name != ".lock" for one in folder.iterdir()):
-            raise BadInput(f"{folder} exists already and is not overwritten") from None
+            raise BadInput(f"{folder} already exists and is not overwritten") from None
         return None
     if not resume:
-        raise BadInput(f"{folder} holds this campaign already: continue it with --resume")
+        raise BadInput(f"{folder} already holds this campaign: continue it with --resume")
     return before

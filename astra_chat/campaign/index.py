@@ -113,7 +113,7 @@ def read_index(folder: Path) -> Index:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise BadInput(f"{path} is no index of a campaign: {where}: {first['msg']}") from None
+        raise BadInput(f"{path} is not a campaign index: {where}: {first['msg']}") from None
 
 
 def present(index: Index, folder: Path) -> Index:
@@ -146,7 +146,7 @@ def driving(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BadInput(f"{folder}: another process drives this campaign") from None
+            raise BadInput(f"{folder}: another process is running this campaign") from None
         yield
     finally:
         os.close(descriptor)

@@ -21,7 +21,8 @@ capture  the calls of an operator in the user's own program
 captured_calls  options of commands that take captured calls
 replay   a recorded run shown, judged or run again
 tasks    list, show and check tasks
-doctor   what this machine can do
+doctor   what this machine can do, shown
+diagnosis  what it can do, and how to get what is missing
 cache    the build cache: its size, and clearing it
 
 options     options as typer has them, and those that several commands share

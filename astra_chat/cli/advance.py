@@ -63,7 +63,7 @@ def advance(
     if as_json:
         print(json.dumps({"schema": SCHEMA, "runs": rows}, indent=2))
     elif not rows:
-        note("no run with --judge detached there")
+        note("no run with --judge detached found there")
     if worst:
         raise typer.Exit(worst)
 

@@ -55,7 +55,7 @@ def capture(
     from astra_vgpu.ground.errors import BadInput
 
     if not out.parent.is_dir():
-        raise BadInput(f"there is no folder {out.parent}: nothing was run")
+        raise BadInput(f"there is no folder {out.parent}; nothing was run")
     folder = out.with_name(f"{out.name}.contents") if contents else None
     calls = captured(command, list(dict.fromkeys(map(operator_name, op))), folder)
     write_whole(out, calls_text(calls).encode())

@@ -92,7 +92,7 @@ def unset(name: NameArgument, project: ProjectOption = False) -> None:
         settings.from_text(name, "")
     file = _target(project)
     if not file.is_file() or name not in settings.read_file(file):
-        raise BadInput(f"{file} does not say {name}")
+        raise BadInput(f"{file} does not set {name}")
     settings.write_setting(file, name, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from astra_chat.tools.task.folder import Task
     from astra_chat.tools.types import Profile, Value
 
+_BUILT_AS = re.compile(r"\bkernel\.cu:(?=\d)")
+
 
 def show_evaluation(
     evaluation: Evaluation,
@@ -20,10 +23,16 @@ def show_evaluation(
     quiet: bool,
     explained: Task | None = None,
     reproduced_by: str = "",
+    file: str = "",
 ) -> bool:
     """Print it, with the judge's steps where a task is given, and the command that reproduces a
-    failure. Returns whether the kernel passed."""
+    failure, or the seed of a kernel that passed. `file`: the kernel's. Returns whether the kernel
+    passed."""
     from astra_chat.tools.types import Correct, Timed
+
+    passed = isinstance(evaluation.outcome, Correct | Timed)
+    if file and not as_json:
+        evaluation = _naming(evaluation, file)
 
     if as_json:
         _print_json("evaluation", evaluation)
@@ -37,7 +46,22 @@ def show_evaluation(
         _print_rich(evaluation_text(evaluation))
         if reproduced_by:
             print(f"reproduce with: {reproduced_by}")
-    return isinstance(evaluation.outcome, Correct | Timed)
+        elif passed and evaluation.seed:
+            print(f"the same cases again: --seed {evaluation.seed}")
+    return passed
+
+
+def _naming(evaluation: Evaluation, file: str) -> Evaluation:
+    """An evaluation whose sanitizer's finding names the user's file: the judge builds all kernels
+    as kernel.cu."""
+    from astra_chat.tools.types import Unsafe
+
+    found = evaluation.outcome
+    if not isinstance(found, Unsafe):
+        return evaluation
+    what, where = (_BUILT_AS.sub(lambda _: f"{file}:", text) for text in (found.what, found.where))
+    named = found.model_copy(update={"what": what, "where": where})
+    return evaluation.model_copy(update={"outcome": named})
 
 
 def show_profile(profile: Profile, as_json: bool, quiet: bool) -> None:
@@ -57,7 +81,9 @@ def _explanation(evaluation: Evaluation, task: Task) -> RenderableType:
     from astra_chat.tools.explain import explain, not_ruled_out
     from astra_chat.tools.sandbox.isolation import WORDS, isolation
 
-    parts: list[RenderableType] = [Text(f"built and run behind {WORDS[isolation()]}")]
+    parts: list[RenderableType] = [
+        Text(f"isolation while building and running: {WORDS[isolation()]}")
+    ]
     for story in explain(evaluation, task):
         style = {"passed": "green", "failed": "bold red"}.get(story.state, "dim")
         parts += [Text(f"{story.gate}: {story.state}", style), *map(_indented, story.saw)]

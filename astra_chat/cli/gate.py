@@ -7,13 +7,18 @@ from typing import Annotated, Unpack
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.options import JsonOption, TaskArgument, options
 from astra_chat.options import JudgeOptions
 
-OldArgument = Annotated[Path, typer.Argument(metavar="OLD", help="The kernel before the change.")]
-NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="The changed kernel.")]
+OldArgument = Annotated[
+    Path, typer.Argument(metavar="OLD", help="The kernel before the change.", callback=present)
+]
+NewArgument = Annotated[
+    Path, typer.Argument(metavar="NEW", help="The changed kernel.", callback=present)
+]
 JunitOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")
 ]
@@ -42,12 +47,14 @@ def gate(
     measurements show it. On the virtual GPU, times are estimated, and the result is the same every
     time.
     """
+    from rich.text import Text
+
+    from astra_chat.display.console import console
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.gate import gate as gated
     from astra_chat.judging.gate_files import junit as junit_file
     from astra_chat.judging.gate_files import sarif as sarif_file
     from astra_chat.tools.system.whole_file import write_whole
-    from astra_chat.tools.text import plain
 
     with work_progress(as_json) as tell:
         report = gated(task, text_of(old), text_of(new), on_progress=tell, **judging)
@@ -57,6 +64,9 @@ def gate(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        print("\n".join(plain(line) for line in f"{report.verdict}: {report.why}".splitlines()))
+        out = console()
+        style = "green" if report.passed else "bold red"
+        # A terminal wraps between words; on a pipe a line stays one.
+        out.print(Text(f"{report.verdict}: {report.why}", style), soft_wrap=not out.is_terminal)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
+from astra_chat.arguments import STDIN
 from astra_chat.cli.evaluation_output import show_evaluation, show_profile
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.kernel_text import text_of
@@ -15,11 +17,13 @@ from astra_chat.cli.reproduce import reproduce_command
 from astra_chat.cli.tasks import app as tasks_app
 from astra_chat.display.notes import note
 from astra_chat.options import EvaluateOptions, JudgeOptions
+from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from astra_chat.tools.evaluation import Evaluation
+    from astra_chat.tools.task.folder import Task
     from astra_chat.tools.timing.regression import Loss
 
 
@@ -35,6 +39,14 @@ ProfiledOption = Annotated[
         "--case",
         metavar="CASE",
         help="Case to profile, as in task.toml; default: the one with the largest weight.",
+    ),
+]
+TimedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--case",
+        metavar="CASE",
+        help="Case to time instead of the task's, as in task.toml; may be repeated.",
     ),
 ]
 ExplainOption = Annotated[
@@ -83,16 +95,19 @@ def check(
     again = reproduce_command(
         evaluation, task, str(kernel), _typed(judging), scalars=judge.task.scalars
     )
-    end(show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again))
+    explained = judge.task if explain else None
+    end(show_evaluation(evaluation, as_json, quiet, explained, again, _file(kernel)))
 
 
 @options(
     EvaluateOptions,
-    "device gpu cases baseline explain trust final fail_if min_ratio engine seed as_json quiet",
+    "device gpu cases case baseline explain trust final fail_if min_ratio engine seed as_json"
+    " quiet",
 )
 def time(
     task: TaskArgument,
     kernel: KernelArgument,
+    case: TimedOption = None,
     final: bool = False,
     explain: ExplainOption = False,
     fail_if: FailIfOption = None,
@@ -104,17 +119,33 @@ def time(
     """Time KERNEL against the baseline, case by case, after checking that it is correct."""
     from astra_chat.display.work_progress import work_progress
     from astra_chat.judging.opening import open_judge
+    from astra_chat.tools.task.case_text import read_case
+    from astra_vgpu.ground.errors import BadInput
 
+    if case and judging["cases"]:
+        raise BadInput("give --case or --cases, not both")
     with work_progress(quiet) as tell, open_judge(task, on_progress=tell, **judging) as judge:
+        if case:
+            judge.time_only([read_case(judge.task, text) for text in case])
         source = text_of(kernel)
         evaluation = judge.evaluate(source, fresh_seeds=final)
         loss = _loss(evaluation, lambda: judge.evaluate(source, fresh_seeds=True), fail_if)
     how = [*_typed(judging, "gpu", "cases", "baseline"), *(["--final"] if final else [])]
+    how += [word for text in case or () for word in ("--case", text)]
     again = reproduce_command(
         evaluation, task, str(kernel), _typed(judging), how, judge.task.scalars
     )
-    passed = show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again)
+    explained = judge.task if explain else None
+    passed = show_evaluation(evaluation, as_json, quiet, explained, again, _file(kernel))
+    if passed and judge.weighted == judge.task.demo and not quiet:
+        note(_only_demo(judge.task))
     end(passed and fast_enough(evaluation, loss, min_ratio))
+
+
+def _only_demo(task: Task) -> str:
+    """What was not timed, and how it is."""
+    demo, bench = counted(len(task.demo), "demo case"), counted(len(task.bench), "bench case")
+    return f"timed: {demo} only; --cases bench times the {bench}, of the sizes of real calls"
 
 
 @options(JudgeOptions, "device gpu case trust engine seed as_json quiet")
@@ -167,6 +198,11 @@ def evaluate(
 
     loss = _loss(found.evaluation, again, fail_if)
     end(found.passed and fast_enough(found.evaluation, loss, min_ratio))
+
+
+def _file(kernel: Path) -> str:
+    """The name of the user's file; of stdin none."""
+    return "" if str(kernel) == STDIN else kernel.name
 
 
 def _typed(judging: JudgeOptions, *names: str) -> list[str]:

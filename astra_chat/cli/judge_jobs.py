@@ -62,7 +62,7 @@ def work(
     from astra_vgpu.ground.errors import BadInput
 
     if as_json and not once:
-        raise BadInput("--json goes with --once: without it the command does not end")
+        raise BadInput("--json requires --once: without it the command never ends")
     chosen, lines = pick_device(device), list[str]()
     say = lines.append if as_json else _say
     with work_progress(quiet=as_json) as tell:
@@ -71,7 +71,7 @@ def work(
         )
         places = ", ".join(map(str, folders))
         if not once:
-            note(f"judging on {chosen.name} what comes in {places}; Ctrl-C ends")
+            note(f"judging the jobs that arrive in {places} on {chosen.name}; press Ctrl-C to stop")
             work_on(worker, folders, threading.Event())
         count = worker.work(folders)
     if as_json:
@@ -85,7 +85,13 @@ def work(
 
 
 @app.command(hidden=True)
-def answer(device: DeviceOption = "auto", trust: TrustOption = False) -> None:
+def answer(
+    device: DeviceOption = "auto",
+    trust: TrustOption = False,
+    check: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Only check that this could be judged here.")
+    ] = None,
+) -> None:
     """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray
     call. The end of stdin ends it.
     """
@@ -98,11 +104,14 @@ def answer(device: DeviceOption = "auto", trust: TrustOption = False) -> None:
         own_stdout,
         read_framed,
     )
-    from astra_chat.detached.worker import Worker
+    from astra_chat.detached.worker import Worker, require_fit
     from astra_chat.session.provenance import versions
     from astra_chat.tools.system.devices import pick_device
 
     results, chosen = own_stdout(), pick_device(device)
+    if check is not None:
+        require_fit(check, chosen)
+        return
     packed = read_framed(sys.stdin.buffer)
     done = at_end_of(sys.stdin.buffer, interrupt)
     found = answered(packed, Worker(chosen, versions(chosen), trust=trust, say=note))

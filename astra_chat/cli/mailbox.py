@@ -80,7 +80,7 @@ def _awaited(
     except NoRunLeft as ended:
         question, why = None, f", and none will come: {ended}"
     if question is None:
-        note(f"no question in {box} waits for an answer{why}")
+        note(f"no question in {box} is waiting for an answer{why}")
         raise typer.Exit(WAITING)
     return question
 

@@ -21,11 +21,11 @@ def register(app: typer.Typer) -> None:
 def mcp(trust: TrustOption = False) -> None:
     """Serve tools to an MCP client on stdin and stdout: evaluate, tasks, mailbox, runs."""
     if find_spec("mcp") is None or find_spec("mcp.server.mcpserver") is None:
-        raise MissingDependency(f"no MCP SDK of version 2 or newer: {INSTALL}")
+        raise MissingDependency(f"the MCP SDK, version 2 or newer, is not installed: {INSTALL}")
     if sys.stdin.isatty():
-        raise BadInput("mcp speaks to a client, not to a terminal: let an MCP client start it")
+        raise BadInput("mcp speaks to a client, not to a terminal: have an MCP client start it")
     note("loading the MCP server")
     from astra_chat.mcp.server import serve
 
-    note("ready: serving a client on stdin and stdout")
+    note("ready: serving the client on stdin and stdout")
     serve(trust)

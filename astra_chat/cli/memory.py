@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.display.notes import note
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
 app = typer.Typer(help="Save what confirmed runs found, for later runs.", no_args_is_help=True)
@@ -31,7 +33,8 @@ def memory() -> None:
 @app.command(short_help="Add the plans of runs with a confirmed winner.")
 def add(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Transcripts or run folders.")
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Transcripts or run folders.", callback=present),
     ],
     memory: FileOption = None,
 ) -> None:
@@ -51,10 +54,10 @@ def add(
             continue
         before = len(cards)
         cards = merged(cards, new)
-        print(f"{run}: {len(cards) - before} new cards of {len(new)} plans")
+        print(f"{run}: {counted(len(cards) - before, 'new card')} of {counted(len(new), 'plan')}")
     if tuple(cards) != old:
         write_memory(file, cards)
-    print(f"{file}: {len(cards)} cards")
+    print(f"{file}: {counted(len(cards), 'card')}")
     if without:
         raise typer.Exit(1)
 

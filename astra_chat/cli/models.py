@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import asdict
 from typing import Annotated
@@ -40,6 +39,8 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Send one small request to each role's model."""
+    import asyncio
+
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))

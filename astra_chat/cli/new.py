@@ -129,7 +129,9 @@ def new(
             with_calls(made, calls, calls_of, map_ or (), domain_too=True)
         except BadInput as error:
             again = f"astra-chat tasks update {made} --calls {calls} --domain"
-            raise BadInput(f"{error}; {made}/ is there without them: {again}") from None
+            raise BadInput(
+                f"{error}; {made}/ was created without them; to add them: {again}"
+            ) from None
     if calls:
         notes = tried_again(made, notes)
     if left := marks(made):

@@ -127,7 +127,10 @@ def _make(name: str, file: Path, how: _How, made: Path, called: Path) -> None:
     from astra_vgpu.ground.errors import BadInput, reading
 
     if file.suffix in (".py", ".json"):
-        raise BadInput(f"{file} is no CUDA file: `astra-chat new` makes a task of it for `run`")
+        raise BadInput(
+            f"{file} is not a CUDA file: make a task of it with `astra-chat new`, and use"
+            " `astra-chat run`"
+        )
     if how.calls:
         with reading(how.calls), how.calls.open():
             pass  # before anything is built
@@ -170,8 +173,8 @@ def _require_complete(task: Path) -> None:
         if problem := launcher_problem(load_task(task)):
             raise BadInput(f"{task}/{problem}")
     except BadInput as error:
-        error.add_note(f"look at all of it with: astra-chat tasks check {task}")
-        error.add_note("then give the same command again: it continues from there")
+        error.add_note(f"see all of it with: astra-chat tasks check {task}")
+        error.add_note("then run the same command again: it continues from there")
         raise
 
 
@@ -187,7 +190,7 @@ def _run(own: OwnFolder, given: dict[str, Any], quiet: bool) -> Transcript:
         past, task = resumed(own.runs[-1]), load_task(own.task)
         before = past.transcript
         if before.header.task.id != task.id:
-            note(f"the task has changed since {own.runs[-1]}: {own.next_run} begins")
+            note(f"the task has changed since {own.runs[-1]}: starting {own.next_run}")
         elif before.ended is None or before.ended.reason != "baseline_failed":
             if at_end(past, before.options.changed(split(given)[0]).limits):
                 return before

@@ -147,7 +147,7 @@ def _require_one_way(ways: list[str], quiet: bool, out: Path | None) -> None:
     from astra_vgpu.ground.errors import BadInput
 
     if out is not None and "--rerun" not in ways:
-        raise BadInput("--out goes with --rerun")
+        raise BadInput("--out requires --rerun")
     if len(ways) > 1:
         raise BadInput(f"{' and '.join(ways)} cannot be combined")
     if quiet and "--prompts" in ways:
@@ -188,7 +188,7 @@ def _print_text(
     for line in lines:
         print(line)
     if grep is not None and not lines:
-        note(f"no line has '{grep}'")
+        note(f"no line contains '{grep}'")
         raise typer.Exit(CHECK_FAILED)
 
 

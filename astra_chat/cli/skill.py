@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +42,7 @@ def skill(
     written = {home / name: text_of(name) for name in (SKILL, SNIPPET)}
     different = [path for path, text in written.items() if _differs(path, text)]
     if different and not force:
-        raise BadInput(f"{different[0]} exists and differs: --force replaces it")
+        raise BadInput(f"{different[0]} already exists and differs: use --force to replace it")
     for path, text in written.items():
         _write(path, text)
         print(path)
@@ -52,6 +51,8 @@ def skill(
 
 def text_of(name: str) -> str:
     """A file of astra_chat/skill/."""
+    from importlib.resources import files
+
     return files("astra_chat.skill").joinpath(name).read_text(encoding="utf-8")
 
 

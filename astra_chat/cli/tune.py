@@ -102,7 +102,7 @@ def _values(text: str) -> tuple[str, list[int]]:
     except ValueError:
         found = []
     if not name.isidentifier() or not found:
-        raise BadInput(f"--param {text}: write NAME=1,2,4, with integers")
+        raise BadInput(f"--param {text}: write NAME=1,2,4 with integers only")
     return name, found
 
 
@@ -121,7 +121,7 @@ def _show(report: TuningReport, out: Path | None) -> None:
     for number, one in enumerate(report.halving.rounds if report.halving else (), 1):
         screen.print(f"round {number}: {one.text}")
     if report.confirmation is None:
-        screen.print("no point that was judged is correct")
+        screen.print("none of the points that were judged is correct")
         return
     if report.by_shape:
         screen.print(_by_shape(report.by_shape))

@@ -37,7 +37,7 @@ def read_framed(source: BinaryIO) -> bytes:
         raise BadInput("no jobs on stdin: runs with --judge ssh:HOST or ray call this command")
     size = int(head[1])
     if size > MAX_ZIP_BYTES:
-        raise BadInput(f"jobs of {size:,} bytes are too much: at most {MAX_ZIP_BYTES:,}")
+        raise BadInput(f"the jobs have {size:,} bytes; at most {MAX_ZIP_BYTES:,} are allowed")
     packed = source.read(size)
     if len(packed) < size:
         raise BadInput(f"the jobs are cut off after {len(packed):,} of {size:,} bytes")

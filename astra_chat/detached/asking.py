@@ -14,6 +14,7 @@ from astra_chat.detached.jobs import (
     Job,
     TimedList,
     TuneRequest,
+    Wanted,
     folders_in,
     read_job,
     write_job,
@@ -27,7 +28,7 @@ from astra_chat.tools.progress import Progress
 from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.tuning.tuning_judge import TuningJudge
-from astra_chat.tools.types import Case, sha256_of
+from astra_chat.tools.types import Case, Device, sha256_of
 from astra_chat.transcript.run_folder import JOBS
 from astra_chat.version import __version__
 
@@ -156,7 +157,7 @@ class DetachedJudge:
         tune: TuneRequest | None = None,
     ) -> Job:
         """Returns a job without its seed."""
-        judge = self._local
+        judge, asks = self._local, wanted_of(self._local.device)
         return Job(
             schema="astra-chat/job/2",
             run=self._asking[1],
@@ -165,15 +166,20 @@ class DetachedJudge:
             task_files={name: sha256_of(text) for name, text in judge.task.files().items()},
             tier="paper" if judge.tier == "paper" else "sglang",
             timed=self._timed,
-            device=judge.device,
+            device=asks.device,
             source=sha256_of(source),
             extra_cases=tuple(extra_cases),
             fresh_seeds=fresh_seeds,
             tune=tune,
             seed=NO_SEED,
-            judge_sha256=judge_sha256(),
-            astra=__version__,
+            judge_sha256=asks.judge_sha256,
+            astra=asks.astra,
         )
+
+
+def wanted_of(device: Device) -> Wanted:
+    """What a run with this device wants of whoever judges its jobs."""
+    return Wanted(device=device, judge_sha256=judge_sha256(), astra=__version__)
 
 
 def _problem(folder: Path, job: Job) -> str | None:

@@ -25,7 +25,7 @@ from typing import IO, Literal
 
 from astra_chat.detached.answering import framed
 from astra_chat.detached.claims import Claims, JobClaim
-from astra_chat.detached.jobs import Job
+from astra_chat.detached.jobs import Job, Wanted
 from astra_chat.detached.packing import pack_job, unpack_job
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.system.subprocesses import Stop
@@ -47,6 +47,8 @@ END_S = 5.0
 HOST_LIMIT_S = 3600.0
 """Seconds in which a host has to judge a job, which takes minutes: one that sends no result has
 hung. Ray's workers have a limit of their own."""
+CHECK_LIMIT_S = 90.0
+"""Seconds in which a place has to say whether it can judge the jobs of a run."""
 NOTE = "astra-chat: "
 
 
@@ -65,15 +67,17 @@ class Destination:
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
-    def command(self, device: str, trust: bool, env: Mapping[str, str]) -> list[str]:
+    def command(
+        self, device: str, trust: bool, env: Mapping[str, str], more: Sequence[str] = ()
+    ) -> list[str]:
         """Returns the command that judges jobs. `device`: the kind or, on Ray, the GPU that is
-        wanted."""
+        wanted; `more`: options."""
         trusts = ["--trust"] if trust else []
         if self.kind == "ray":
-            words = [f"--address={self.name}", f"--gpu={device}", *trusts]
+            words = [f"--address={self.name}", f"--gpu={device}", *trusts, *more]
             return [sys.executable, "-m", RAY_CLIENT, *words]
         remote = env.get("ASTRA_SSH_REMOTE") or ASTRA
-        words = ["judge", "answer", "--device", device, *trusts]
+        words = ["judge", "answer", "--device", device, *trusts, *more]
         ssh = shlex.split(env.get("ASTRA_SSH") or SSH)
         return [*ssh, self.name, f"{remote} {shlex.join(words)}"]
 
@@ -105,22 +109,31 @@ class Carrier:
     limit_s: float = math.inf
     """Seconds in which the command has to judge all that it is given."""
 
-    def require(self) -> None:
-        """Raise BadInput or MissingDependency where Ray has no such GPU; a host is not asked."""
-        if self.place.kind == "ray":
+    def require(self, wanted: Wanted) -> None:
+        """Raise BadInput or MissingDependency where the place cannot be reached, or cannot judge
+        what is wanted."""
+        asks = ["--check"] if self.place.kind == "ray" else ["--check", wanted.model_dump_json()]
+        command = self.place.command(self.device, self.trust, os.environ, asks)
+        try:
             done = subprocess.run(
-                [*self._command, "--check"],
+                command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                timeout=CHECK_LIMIT_S,
                 check=False,
             )
-            if done.returncode:
-                kinds = {2: BadInput}
-                words = (
-                    f"--judge {self.place}: {why_failed(self.place, done.stderr, done.returncode)}"
-                )
-                raise kinds.get(done.returncode, MissingDependency)(words)
+        except OSError as error:
+            raise MissingDependency(
+                f"--judge {self.place}: {command[0]}: {error.strerror}"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise MissingDependency(
+                f"--judge {self.place} did not answer within {CHECK_LIMIT_S:.0f} s"
+            ) from None
+        if done.returncode:
+            kind = BadInput if done.returncode == 2 else MissingDependency
+            said = done.stderr.decode(errors="replace")
+            raise kind(f"--judge {self.place}: {why_failed(self.place, said, done.returncode)}")
 
     def judge(
         self, folder: Path, job: Job, stop: Stop, tell: Callable[[str], None] = lambda _: None
@@ -145,17 +158,14 @@ class Carrier:
             except (BadInput, Unreadable) as error:
                 raise NotJudged(f"{self.place} sent no results: {one_line(str(error))}") from None
 
-    @property
-    def _command(self) -> Sequence[str]:
-        return self.place.command(self.device, self.trust, os.environ)
-
     def _ask(self, file: Path, stop: Stop, tell: Callable[[str], None]) -> None:
         """Put the results in the place of the jobs in a file. Raises NotJudged and Cancelled."""
         packed, told = file.read_bytes(), file.with_name("told")
+        command = self.place.command(self.device, self.trust, os.environ)
         with file.open("wb") as out, told.open("wb") as err:
             try:
                 child = subprocess.Popen(
-                    self._command,
+                    command,
                     stdin=subprocess.PIPE,
                     stdout=out,
                     stderr=err,
@@ -163,7 +173,7 @@ class Carrier:
                     start_new_session=True,
                 )
             except OSError as error:
-                raise NotJudged(f"{self.place}: {self._command[0]}: {error.strerror}") from None
+                raise NotJudged(f"{self.place}: {command[0]}: {error.strerror}") from None
         assert child.stdin is not None
         threading.Thread(target=_give, args=(child.stdin, framed(packed)), daemon=True).start()
         try:
@@ -174,7 +184,7 @@ class Carrier:
                     raise NotJudged(f"{self.place} sent no results within {self.limit_s:.0f} s")
                 heard = _tell_new(told, heard, tell)
                 if file.stat().st_size > MAX_ZIP_BYTES:
-                    raise NotJudged(f"{self.place} sends more than {MAX_ZIP_BYTES:,} bytes")
+                    raise NotJudged(f"{self.place} sent more than {MAX_ZIP_BYTES:,} bytes")
                 time.sleep(POLL_S)
             _tell_new(told, heard, tell)
         finally:
@@ -227,7 +237,9 @@ def why_failed(place: Destination, told: str, code: int) -> str:
     """Returns in one line why a command failed: our own note where there is one, else the command's
     last line. Ray ends a client whose cluster is gone, with many."""
     if place.kind == "ray" and code not in (2, 3):
-        return f"the cluster is gone, or its client was killed (exit code {code})"
+        return (
+            f"the connection to the cluster was lost, or its client was killed (exit code {code})"
+        )
     lines = [line for line in told.splitlines() if line.strip()]
     notes = [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
     if notes or lines:

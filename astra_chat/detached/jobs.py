@@ -43,7 +43,18 @@ class TuneRequest(Value):
     """Ranked points to measure on the GPU, at most."""
 
 
-class Job(Value):
+class Wanted(Value):
+    """What a run wants of the machine that is to judge its jobs."""
+
+    device: Device
+    """A worker's must be of this kind, architecture and spec."""
+    judge_sha256: Hex64
+    """sha256 of the judge that is to judge the job (tools/judge_version.py)."""
+    astra: OneLine
+    """Version of the Astra that asks."""
+
+
+class Job(Wanted):
     """One evaluation or tuning that is asked for: everything that decides its result."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -59,8 +70,6 @@ class Job(Value):
     """The baseline."""
     timed: TimedList
     """The timed cases; None leaves them to the device."""
-    device: Device
-    """A worker's must be of this kind, architecture and spec."""
     source: Hex64
     """sha256 of the candidate's source."""
     extra_cases: tuple[Case, ...]
@@ -72,10 +81,6 @@ class Job(Value):
     """Engine of the virtual GPU."""
     seed: str = Field(pattern=rf"^{EVALUATION.pattern}$")
     """All that is drawn derives from it."""
-    judge_sha256: Hex64
-    """sha256 of the judge that is to judge the job (tools/judge_version.py)."""
-    astra: OneLine
-    """Version of the Astra that asks."""
 
     @property
     def sha256(self) -> str:
@@ -113,9 +118,11 @@ def job_in(text: str | None, name: str) -> Job:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise Unreadable(f"{JOB} is no job{f': {field}' * bool(field)}: {first['msg']}") from None
+        raise Unreadable(
+            f"{JOB} is not a job{f': {field}' * bool(field)}: {first['msg']}"
+        ) from None
     if job.sha256 != name:
-        raise Unreadable(f"{JOB} was changed: its hash is not the name of its folder")
+        raise Unreadable(f"{JOB} was changed: its hash does not match the name of its folder")
     return job
 
 
@@ -127,7 +134,7 @@ def read_texts(folder: Path, job: Job) -> dict[str, str]:
         if text is None:
             raise Unreadable(f"{TEXTS}/{sha}.txt, which it names, is missing")
         if sha256_of(text) != sha:
-            raise Unreadable(f"{TEXTS}/{sha}.txt was changed: its hash is not its name")
+            raise Unreadable(f"{TEXTS}/{sha}.txt was changed: its hash does not match its name")
         found[sha] = text
     return found
 
@@ -183,7 +190,7 @@ def folders_under(roots: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for root in roots:
         if not root.is_dir():
-            raise BadInput(f"{root} is no folder: name one that runs lie in")
+            raise BadInput(f"{root} is not a folder: name one that contains runs")
         for place, folders, _ in os.walk(root):
             if Path(place).resolve().name != JOBS:
                 folders.sort()

@@ -108,8 +108,9 @@ def _write(members: dict[str, bytes], out: Path) -> None:
     size = sum(map(len, members.values()))
     if size > MAX_BYTES or len(members) >= MAX_MEMBERS:
         raise BadInput(
-            f"{len(members):,} files of {size:,} bytes are too much for one file: at most"
-            f" {MAX_MEMBERS:,} and {MAX_BYTES:,}; pack fewer runs at a time"
+            f"{len(members):,} files of {size:,} bytes in all are too many for one"
+            f" archive: at most {MAX_MEMBERS:,} files and {MAX_BYTES:,} bytes; pack fewer"
+            " runs at a time"
         )
     files = {name: sha256_of_bytes(content) for name, content in sorted(members.items())}
     manifest = JobsManifest(schema="astra-chat/jobs/1", files=files)
@@ -150,7 +151,7 @@ def unpack(file: Path, root: Path) -> Carried:
     known = {} if new else {folder.name: folder for folder in folders_under([root])}
     box, carried = root / JOBS, Carried()
     if box.is_symlink():
-        raise BadInput(f"{box} is a link, and would be written through: delete it")
+        raise BadInput(f"{box} is a link, which Astra does not write through: delete it")
     texts = {m[1]: text for name, text in members.items() if (m := OF_TEXTS.fullmatch(name))}
     plans: list[Callable[[], object]] = []
     for name, job in jobs.items():
@@ -198,7 +199,7 @@ class _Found:
         if result is not None:
             value = result_in(result, job)
             if folder is None:
-                carried.left_out.append(f"result of job {job.sha256[:12]}: no such job is there")
+                carried.left_out.append(f"result of job {job.sha256[:12]}: there is no such job")
                 return []
             if _has_result(folder):
                 return []
@@ -226,20 +227,20 @@ def _has_result(folder: Path) -> bool:
 def _checked(file: Path) -> dict[str, str]:
     """Returns the members of a file as text, each with its hash in the manifest. Raises
     BadInput."""
-    members = read_zip(file, "no file of jobs")
+    members = read_zip(file, "not a file of jobs")
     try:
         manifest = JobsManifest.model_validate_json(members.pop(MANIFEST, b""))
     except ValidationError:
         raise BadInput(
-            f"{file} is no file of jobs: `astra-chat judge pack` makes them with {MANIFEST}"
+            f"{file} is not a file of jobs: `astra-chat judge pack` makes one, with {MANIFEST}"
         ) from None
     if members.keys() != manifest.files.keys():
-        raise BadInput(f"{file} was changed: its members are not those of {MANIFEST}")
+        raise BadInput(f"{file} was changed: its members are not the ones listed in {MANIFEST}")
     texts = {}
     for name, content in members.items():
         what = OF_TEXTS.fullmatch(name)
         if what is None and OF_A_JOB.fullmatch(name) is None:
-            raise BadInput(f"{file} holds '{one_line(name)[:200]}', which is no part of a job")
+            raise BadInput(f"{file} holds '{one_line(name)[:200]}', which is not part of a job")
         if len(content) > MAX_FILE_BYTES:
             raise BadInput(f"{file}: {name} has more than {MAX_FILE_BYTES:,} bytes")
         sha = sha256_of_bytes(content)

@@ -89,8 +89,9 @@ class Cluster:
             return found
         others = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         raise BadInput(
-            f"no machine of the cluster has a GPU of kind {self.gpu}; there are: {others or 'none'}"
-            f" (name the kind: ray start --labels {LABEL}={self.gpu})"
+            f"no machine in the cluster has a GPU of kind {self.gpu}; the cluster has:"
+            f" {others or 'none'} (to name a machine's kind: ray start --labels"
+            f" {LABEL}={self.gpu})"
         )
 
     def free(self) -> list[tuple[int, Any]]:
@@ -132,7 +133,7 @@ class Cluster:
         try:
             return self.ray.get(ref, timeout=CALL_S)
         except self.ray.exceptions.GetTimeoutError:
-            raise Lost(f"a worker did not answer for {CALL_S:.0f} s") from None
+            raise Lost(f"a worker did not answer within {CALL_S:.0f} s") from None
         except self.ray.exceptions.RayError as error:
             raise Lost(f"{type(error).__name__}: {one_line(str(error))[:200]}") from None
 
@@ -164,8 +165,8 @@ class RayClient:
                 return self._followed(worker, lease)
             except Lost as lost:
                 why = str(lost)
-                note(f"attempt {attempt} is lost: {why}")
-        raise AstraError(f"{ATTEMPTS} attempts were lost, the last so: {why}")
+                note(f"attempt {attempt} failed: {why}")
+        raise AstraError(f"{ATTEMPTS} attempts failed; the last one: {why}")
 
     def _begun(self, packed: bytes) -> tuple[Any, str]:
         """Returns a worker that has begun, and the lease under which it has."""
@@ -213,7 +214,7 @@ def connected(address: str) -> Iterator[Any]:
         import ray
         import ray.util.scheduling_strategies
     except ImportError:
-        raise MissingDependency("no ray: pip install 'astra-chat[ray]'") from None
+        raise MissingDependency("Ray is not installed: pip install 'astra-chat[ray]'") from None
     _require_reachable(address)
     try:
         ray.init(
@@ -224,7 +225,7 @@ def connected(address: str) -> Iterator[Any]:
             configure_logging=True,
         )
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = f"at {address}" if address else "on this machine: ray start --head begins one"
+        where = f"at {address}" if address else "on this machine: start one with ray start --head"
         reason = one_line(str(error))[:200]
         raise MissingDependency(f"no Ray cluster {where} ({reason})") from None
     try:

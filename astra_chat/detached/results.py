@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from astra_chat.detached.jobs import Hex64, Job
+from astra_chat.detached.jobs import Hex64, Job, Wanted
 from astra_chat.mailbox.files import Unreadable, read_text, replace
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
@@ -77,9 +77,9 @@ def result_in(text: str, job: Job) -> Result:
     try:
         result = Result.model_validate_json(text)
     except ValidationError as error:
-        raise Unreadable(f"{RESULT} is no result: {error.errors()[0]['msg']}") from None
+        raise Unreadable(f"{RESULT} is not a result: {error.errors()[0]['msg']}") from None
     if why := _mismatch(result, job):
-        raise Unreadable(f"{RESULT} does not count: {why}")
+        raise Unreadable(f"{RESULT} cannot be used: {why}")
     return result
 
 
@@ -89,7 +89,7 @@ def _mismatch(result: Result, job: Job) -> str:
     evidence = found.evidence if isinstance(found, Evaluation) else None
     judges = {result.judge_sha256, evidence.judge_sha256 if evidence else job.judge_sha256}
     if result.job != job.sha256:
-        return "it is of another job"
+        return "it belongs to another job"
     if judges != {job.judge_sha256}:
         return "another version of the judge made it"
     if found.candidate != job.source[:12]:
@@ -101,21 +101,21 @@ def _mismatch(result: Result, job: Job) -> str:
     if not same_device(found.device, job.device):
         return f"it was judged on {found.device.name}"
     if (found.seed, found.confirms) != (job.seed, job.fresh_seeds):
-        return "its seed is another"
+        return "it was judged with another seed"
     return ""
 
 
-def misfit(job: Job, device: Device) -> str:
-    """Why a worker with this device cannot judge a job; empty where it can."""
+def misfit(job: Wanted, device: Device) -> str:
+    """Why a worker with this device cannot judge a job or a run's jobs; empty where it can."""
     if job.judge_sha256 != judge_sha256():
         return (
-            f"it asks for the judge {job.judge_sha256[:12]} of Astra {job.astra}, and this one is"
-            f" {judge_sha256()[:12]}: use the same version on both machines"
+            f"it asks for the judge {job.judge_sha256[:12]} of Astra {job.astra}, but this"
+            f" one is {judge_sha256()[:12]}: use the same version on both machines"
         )
     if not same_device(job.device, device):
         wanted, here = job.device, device
         return (
-            f"it asks for {wanted.name} ({wanted.kind}, {wanted.arch}), and this worker has"
+            f"it asks for {wanted.name} ({wanted.kind}, {wanted.arch}), but this worker has"
             f" {here.name} ({here.kind}, {here.arch})"
         )
     return ""
@@ -135,7 +135,7 @@ def refusal_in(text: str) -> Refusal:
     try:
         return Refusal.model_validate_json(text)
     except ValidationError as error:
-        raise Unreadable(f"{REFUSED} is no refusal: {error.errors()[0]['msg']}") from None
+        raise Unreadable(f"{REFUSED} is not a refusal: {error.errors()[0]['msg']}") from None
 
 
 def write_result(folder: Path, result: Result) -> None:

@@ -10,16 +10,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from pydantic import ValidationError
 
 from astra_chat.agents.reply_errors import MAX_SOURCE
 from astra_chat.detached.claims import Claims, JobClaim
 from astra_chat.detached.jobs import (
     CLOSED,
     Job,
+    Wanted,
     folders_under,
     read_job,
     read_texts,
@@ -102,7 +105,7 @@ class Worker:
             return self._refuse(folder, str(error))
         if self._has_result(folder, job):
             return None
-        if why := misfit(job, self._device(job)):
+        if why := misfit(job, device_for(job, self.device)):
             return self._refuse(folder, why)
         claim = self.claims.take(folder)
         if not isinstance(claim, JobClaim):
@@ -145,12 +148,14 @@ class Worker:
         texts = read_texts(folder, job)
         source = texts[job.source]
         if len(source) > MAX_SOURCE:
-            raise BadInput(f"its source has {len(source):,} characters: at most {MAX_SOURCE:,}")
+            raise BadInput(
+                f"its source has {len(source):,} characters; at most {MAX_SOURCE:,} are allowed"
+            )
         with self._task(folder, job, texts) as task:
             _require_bounded(job, task, self.trust)
             judge = TuningJudge(
                 task,
-                self._device(job),
+                device_for(job, self.device),
                 tier=job.tier,
                 cases=job.timed,
                 trust=self.trust,
@@ -169,21 +174,11 @@ class Worker:
             write_task_files(folder, job.task_files, texts, Path(name))
             yield load_task(Path(name))
 
-    def _device(self, job: Job) -> Device:
-        """A virtual GPU estimates for each GPU that there are constants of."""
-        wanted = job.device
-        if self.device.kind == wanted.kind == "virtual":
-            try:
-                return virtual_device(wanted.spec)
-            except BadInput:
-                return self.device
-        return self.device
-
     def _has_result(self, folder: Path, job: Job) -> bool:
         try:
             return result_of(folder, job) is not None
         except Unreadable as error:
-            self._tell(f"job {folder.name[:12]}: {error}; it is judged again")
+            self._tell(f"job {folder.name[:12]}: {error}; judging it again")
             return False
 
     def _refuse(self, folder: Path, why: str) -> Came:
@@ -204,13 +199,34 @@ def _require_bounded(job: Job, task: Task, trust: bool) -> None:
     """Raises BadInput for cases that no tester may ask for, and for those of the task itself that
     are too large, unless the user trusts it."""
     if len(job.extra_cases) > MAX_TESTER_CASES:
-        raise BadInput(f"{len(job.extra_cases):,} cases are too many")
+        raise BadInput(
+            f"it has {len(job.extra_cases):,} cases; at most {MAX_TESTER_CASES} are allowed"
+        )
     for case in job.extra_cases:
         try:
             require_bounded(task, case)
         except ValueError as error:
             raise BadInput(str(error)) from None
     require_bounded_task("the job", task, job.device.kind, job.timed, trust)
+
+
+def device_for(wanted: Wanted, here: Device) -> Device:
+    """Returns the device of this machine that judges; a virtual GPU estimates for each GPU that
+    there are constants of."""
+    if here.kind == wanted.device.kind == "virtual":
+        with suppress(BadInput):
+            return virtual_device(wanted.device.spec)
+    return here
+
+
+def require_fit(text: str, here: Device) -> None:
+    """Raise BadInput where this device cannot judge the jobs of a run; `text`: a Wanted."""
+    try:
+        wanted = Wanted.model_validate_json(text)
+    except ValidationError:
+        raise BadInput("its version of Astra differs: use the same on both machines") from None
+    if why := misfit(wanted, device_for(wanted, here)):
+        raise BadInput(why)
 
 
 def work_on(worker: Worker, roots: Sequence[Path], ended: threading.Event) -> None:

@@ -157,7 +157,7 @@ def outcome_text(outcome: Outcome) -> Text:
     text = Text(describe(outcome), style=STYLES.get(verdict(outcome), "bold red"))
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if isinstance(correct, Correct):
-        where = "on all that were judged" if correct.left_out else "everywhere"
+        where = "on all cases that were judged" if correct.left_out else "everywhere"
         share = f"; within the tolerance {where}, the worst error at {correct.worst:.0%} of it"
         text.append(share, style="")
         for note in correct.sampled:

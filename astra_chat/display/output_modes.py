@@ -97,7 +97,7 @@ def next_steps(summary: RunSummary, transcript: Path, *, patch: bool = False) ->
     run = str(transcript.parent if transcript.name == TRANSCRIPT else transcript)
     best = summary.best
     changes = ["--diff", "baseline", best.candidate] if best else []
-    what = "what the winner changes" if best else "all that was said"
+    what = "what the winner changes" if best else "everything that was said"
     commands = [["report", run], ["replay", run, *changes]]
     if not patch:
         commands.append(["optimize", "YOUR.cu"])

@@ -77,15 +77,15 @@ def doing(state: RunState, speaker: Speaker) -> str:
     """What the run does now, "judging 78c5d7c170ab (round 1 of at most 5)"."""
     step = next_step(state) if state.request is not None else None
     if speaker != "executor" or step is None:
-        return f"{speaker} is asked ({_place(state, speaker)})"
+        return f"asking the {speaker} ({_place(state, speaker)})"
     match step:
         case Score(cases=cases):
             return (
-                f"scoring the tester's {counted(len(cases), 'case')} by seeded bugs; then the"
-                " baseline is judged"
+                f"scoring the tester's {counted(len(cases), 'case')} with seeded bugs;"
+                " then the baseline is judged"
             )
         case Baseline():
-            return f"judging the baseline; then {_rounds(state)} begin"
+            return f"judging the baseline; then {_rounds(state)} follow"
         case Build(kernels=kernels):
             return f"building {kernels[0].candidate} ({_place(state)})"
         case Run(kernel=kernel):
@@ -95,7 +95,7 @@ def doing(state: RunState, speaker: Speaker) -> str:
         case Confirm(candidate=candidate):
             return f"confirming the winner {candidate} on fresh inputs{_took(state, candidate)}"
         case _:
-            return f"the executor works ({_place(state)})"
+            return f"the executor is working ({_place(state)})"
 
 
 def _place(state: RunState, speaker: Speaker = "executor") -> str:

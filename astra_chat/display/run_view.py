@@ -60,8 +60,9 @@ STYLES = {
     "human": "bold",
 }
 INDENT = " " * 5
+LIST_MARK = "- "
 SHORTENED = (
-    "what the roles say is shortened here: --verbose, or `astra-chat replay`, shows all of it"
+    "what the roles say is shortened here: --verbose or `astra-chat replay` shows it in full"
 )
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 """Between two sentences of a run's last message."""
@@ -126,8 +127,9 @@ class View:
                 self._line(objection_text(objection), "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
-                    f"turn {record.turn} parts from the {self._expecting}: it expected {expected}"
-                    f" of {candidate}, the judge found {found}; the run continues with that",
+                    f"turn {record.turn} differs from the {self._expecting}, which"
+                    f" expected {expected} for {candidate}: the judge found {found}, and"
+                    " the run continues with that",
                     "yellow",
                 )
             case Resumed(started=started, options=options):
@@ -233,7 +235,10 @@ class View:
             self._wrapped(Text(words, style), INDENT)
 
     def _wrapped(self, text: Text, indent: str = "") -> None:
-        """Wrapped, and without the blanks at line ends that rich leaves."""
-        for line in text.wrap(self._out, self._out.width - len(indent)):
+        """Wrapped, without the blanks at line ends that rich leaves; of a list's entry the further
+        lines are below its words."""
+        hang = LIST_MARK if text.plain.startswith(LIST_MARK) else ""
+        width = self._out.width - len(indent) - len(hang)
+        for number, line in enumerate(text[len(hang) :].wrap(self._out, width)):
             line.rstrip()
-            self._out.print(Text(indent) + line)
+            self._out.print(Text(indent + (" " * len(hang) if number else hang), text.style) + line)

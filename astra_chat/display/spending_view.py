@@ -17,10 +17,10 @@ def asked_words(event: ModelCall, so_far: Tokens, budget: Budget) -> str:
 
 
 def asked_whom(event: ModelCall) -> str:
-    """ "coder asked mailbox, answered by Ada (2 answers refused before)"."""
+    """ "coder asked mailbox, answered by Ada (2 answers refused first)"."""
     by = f", answered by {one_line(event.answered_by)}" if event.answered_by else ""
     times = counted(event.refused, "answer")
-    refused = f" ({times} refused before)" if event.refused else ""
+    refused = f" ({times} refused first)" if event.refused else ""
     return f"{event.role} asked {event.model}{by}{refused}"
 
 
@@ -40,7 +40,9 @@ def tokens_words(tokens: Tokens) -> str:
     cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""
     thought = f" ({tokens.reasoning:,} reasoning)" if tokens.reasoning else ""
     guess = (
-        f" ({tokens.estimated:,} estimated: the server does not count)" if tokens.estimated else ""
+        f" ({tokens.estimated:,} estimated: the server does not count them)"
+        if tokens.estimated
+        else ""
     )
     return (
         f"{tokens.prompt:,} tokens in{cached}, {tokens.completion:,} out{thought}{guess},"
@@ -108,7 +110,7 @@ def time_words(use: TimeUse) -> str:
         words += f", waited for {use.lease_wait_s:.1f} s"
     if use.outside_steps_s >= 1:
         words += f"; judge {use.outside_steps_s:.1f} s outside its steps"
-    return words or "nothing was waited for"
+    return words or "no time was spent waiting"
 
 
 def _role_words(spent: RoleSpent) -> str:

@@ -113,7 +113,7 @@ def objection_text(objection: RejectedReply | Contradiction) -> str:
         case RejectedReply(speaker=speaker, reason=reason):
             return f"{speaker}'s reply was sent back: {reason}"
         case Contradiction(speaker=speaker, reason=reason, stands=stands):
-            came = "repeats its reply in spite of this" if stands else "is asked to check"
+            came = "repeats its reply despite this" if stands else "is asked to check"
             return f"{speaker} {came}: {reason}"
 
 
@@ -184,10 +184,10 @@ def _confirmation_text(evaluation: Evaluation, before: RunState) -> str:
     if isinstance(evaluation.outcome, Timed):
         return "confirmation on fresh seeds: this result is the one reported"
     won = (before.counted.get(evaluation.candidate) or (None, None))[1]
-    figure = f" with {speed(won)}" if won else ""
+    figure = f" ({speed(won)})" if won else ""
     return (
-        f"the confirmation refuses the winner{figure}; its case joins the run's, and its repair or"
-        " the next best is confirmed in its place"
+        f"the winner{figure} failed its confirmation; the case that it failed joins the"
+        " run's cases, and its repair or the next best candidate is confirmed instead"
     )
 
 

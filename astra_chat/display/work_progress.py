@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,29 +22,41 @@ EVERY_S = 20.0
 
 @dataclass
 class _Lines:
-    """A line every EVERY_S seconds: what is quick is silent."""
+    """A line every EVERY_S seconds, also where nothing is reported that long: what is quick is
+    silent."""
 
-    last: float = field(default_factory=time.monotonic)
+    every_s: float
+    _began: float = field(default_factory=time.monotonic)
+    _latest: Progress | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def update(self, report: Progress) -> None:
         if report.remark:
             note(report.remark)
-            return
-        now = time.monotonic()
-        if now - self.last >= EVERY_S:
-            self.last = now
-            note(report.line)
+        else:
+            self._latest = report
+
+    def keep_printing(self) -> None:
+        """Print where the work is, until it ends."""
+        while not self._ended.wait(self.every_s):
+            if report := self._latest:
+                note(f"{report.line} ({time.monotonic() - self._began:.0f} s)")
+
+    def end(self) -> None:
+        self._ended.set()
 
 
 @contextmanager
-def work_progress(quiet: bool = False) -> Iterator[Callable[[Progress], None]]:
+def work_progress(
+    quiet: bool = False, every_s: float = EVERY_S
+) -> Iterator[Callable[[Progress], None]]:
     """Yields what hears of progress, from whatever thread."""
     if quiet:
         yield lambda _: None
         return
     out = console(sys.stderr)
     if not out.is_terminal:
-        yield _Lines().update
+        yield from _lines(every_s)
         return
     bars = Bars(out)
     live = Live(
@@ -55,3 +68,14 @@ def work_progress(quiet: bool = False) -> Iterator[Callable[[Progress], None]]:
     )
     with live:
         yield bars.update
+
+
+def _lines(every_s: float) -> Iterator[Callable[[Progress], None]]:
+    lines = _Lines(every_s)
+    printing = threading.Thread(target=lines.keep_printing, daemon=True)
+    printing.start()
+    try:
+        yield lines.update
+    finally:
+        lines.end()
+        printing.join()

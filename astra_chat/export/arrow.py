@@ -8,6 +8,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
+from astra_chat.tools.field_notes import field_notes
 from astra_chat.tools.types import Value
 from astra_vgpu.ground.errors import MissingDependency
 
@@ -32,10 +33,10 @@ def parquet_bytes(kind: type[Value], rows: Sequence[Value], about: dict[str, str
 
 def schema_of(kind: type[Value]) -> Any:
     """Columns of a row."""
-    fields = []
+    fields, notes = [], field_notes(kind)
     for name, field in kind.model_fields.items():
         column = pa.field(name, arrow_type(field.annotation))
-        about = {"description": field.description} if field.description else None
+        about = {"description": notes[name]} if name in notes else None
         fields.append(column.with_metadata(about))
     return pa.schema(fields)
 

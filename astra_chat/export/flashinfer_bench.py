@@ -137,7 +137,7 @@ def _reference(task: Task) -> str:
     )
     passed = ", ".join(f'"{name}": {name}' for name in given)
     if not task.reference_text:
-        raise BadInput(f"{task.name} has no reference.py, which a Definition holds")
+        raise BadInput(f"{task.name} has no reference.py, which a Definition needs")
     return (
         f"{task.reference_text}\n\ndef run({', '.join(given)}):\n"
         f"    found = reference({{{passed}}})\n    return {results}\n"
@@ -194,7 +194,7 @@ def _trace(
             "hardware": row.device.replace(" ", "_"),
             "libs": dict(run.transcript.header.versions),
         },
-        "log": f"{row.reason}; the reference's latency is that of Astra's baseline",
+        "log": f"{row.reason}; the latency given for the reference is that of Astra's baseline",
     }
     if timed is not None or row.outcome == "wrong":
         found["correctness"] = {

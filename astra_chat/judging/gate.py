@@ -3,6 +3,7 @@ a CI job."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from astra_chat.tools.task.folder import TRANSCRIPTS, find_task
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.timing.regression import Loss, losses
 from astra_chat.tools.types import Timed, Value, sha256_of
+from astra_vgpu.ground.errors import BadInput
 
 TIER = "sglang"
 
@@ -61,6 +63,7 @@ def gate(
         options["seed"] = sha256_of(f"{old}\0{new}")[:32]
     with (
         _with_baseline(task, old) as folder,
+        _named_as_the_user_does(folder.name),
         open_judge(folder, on_progress=on_progress, **options) as judge,
     ):
         first = judge.evaluate(new)
@@ -98,3 +101,15 @@ def _with_baseline(task: str | Path, old: str) -> Iterator[Path]:
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(*TRANSCRIPTS, "__pycache__"))
         (copy / TIER_FILES[TIER]).write_text(old)
         yield copy
+
+
+@contextmanager
+def _named_as_the_user_does(task: str) -> Iterator[None]:
+    """What is off with the baseline is off with the old kernel."""
+    try:
+        yield
+    except BadInput as error:
+        said = re.sub(
+            rf"the ({TIER} )?baseline of {re.escape(task)}\b", "the old kernel", str(error)
+        )
+        raise BadInput(said) from None

@@ -30,12 +30,12 @@ def open_judge(
     """
     cases, baseline, engine = options["cases"], options["baseline"], options["engine"]
     if cases is not None and cases not in CASE_LISTS:
-        raise BadInput(f"no cases '{cases}'{choices(cases, CASE_LISTS)}")
+        raise BadInput(f"there are no cases named '{cases}'{choices(cases, CASE_LISTS)}")
     if baseline not in TIER_FILES:
-        raise BadInput(f"no baseline '{baseline}'{choices(baseline, TIER_FILES)}")
+        raise BadInput(f"there is no baseline '{baseline}'{choices(baseline, TIER_FILES)}")
     chosen = next((known for known in ENGINES if known == engine), None)
     if chosen is None:
-        raise BadInput(f"no engine '{engine}'{choices(engine, ENGINES)}")
+        raise BadInput(f"there is no engine '{engine}'{choices(engine, ENGINES)}")
     return Judge(
         find_task(str(task)),
         pick_device(options["device"], options["gpu"]),

@@ -78,11 +78,13 @@ def require_open(question: Question) -> None:
     """Raise BadInput where an answer is there already, or none is wanted any more."""
     folder = question.folder
     if (folder / TAKEN).exists():
-        raise BadInput(f"question {question.id} is closed: the run has taken an answer to it")
+        raise BadInput(
+            f"question {question.id} is closed: the run has already taken an answer to it"
+        )
     if (folder / CLOSED).exists():
         raise BadInput(f"question {question.id} is closed: the run has asked another one")
     if question.state != "open":
-        raise BadInput(f"question {question.id} has an answer already, which the run will take")
+        raise BadInput(f"question {question.id} already has an answer, which the run will take")
 
 
 def give(question: Question, reply: str, answered_by: str = "") -> None:
@@ -136,7 +138,7 @@ def _given(path: Path) -> GivenAnswer | None:
     try:
         return GivenAnswer.model_validate_json(text)
     except ValidationError:
-        raise Unreadable(f"{path.name} is not what `astra-chat mailbox answer` writes") from None
+        raise Unreadable(f"{path.name} was not written by `astra-chat mailbox answer`") from None
 
 
 def _by_hand(question: Question) -> GivenAnswer | None:

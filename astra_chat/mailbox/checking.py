@@ -56,7 +56,9 @@ def answer(
     require_open(question)
     if words is not None:
         if not question.meta.kernel:
-            raise BadInput(f"question {question.id} asks the {question.meta.role} for no kernel")
+            raise BadInput(
+                f"question {question.id} does not ask the {question.meta.role} for a kernel"
+            )
         reply = kernel_reply(words, reply)
     if len(reply) > MAX_BYTES:
         raise BadInput(f"the answer is longer than {MAX_BYTES:,} characters")
@@ -68,7 +70,7 @@ def answer(
             raise BadInput(f"the answer cannot be used: {error}") from None
     if wrong is not None and not as_is:
         refuse(question, reply, wrong, answered_by)
-        raise BadInput(f"the answer contradicts the facts: {wrong}; --as-is gives it all the same")
+        raise BadInput(f"the answer contradicts the facts: {wrong}; to give it anyway, add --as-is")
     give(question, reply, answered_by)
     if facts is None:
         return "checked against the schema; the run's transcript is not here, so the run checks"

@@ -112,7 +112,7 @@ def open_mailbox(folder: Path) -> Path:
             return folder
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"mailbox {folder}: {why}: name a folder that can be written") from None
+        raise BadInput(f"mailbox {folder}: {why}: name a folder that is writable") from None
 
 
 def now() -> str:
@@ -164,7 +164,7 @@ def questions(box: Path) -> list[Question]:
         names = sorted(path.name for path in box.iterdir())
     except OSError as error:
         raise BadInput(
-            f"mailbox {box}: {error.strerror}: a run makes it with --models mailbox:{box}"
+            f"mailbox {box}: {error.strerror}: a run creates it with --models mailbox:{box}"
         ) from None
     found = [question for name in names if (question := _read(box / name)) is not None]
     return sorted(found, key=lambda question: (question.meta.asked, question.id))
@@ -190,8 +190,8 @@ def find(box: Path, name: str) -> Question:
     if question is None:
         questions(box)  # says so where there is no mailbox
         raise BadInput(
-            f"mailbox {box} has no question '{one_line(name)[:200]}':"
-            f" astra-chat mailbox list {box} shows those that it has"
+            f"mailbox {box} has no question '{one_line(name)[:200]}': astra-chat mailbox"
+            f" list {box} lists its questions"
         )
     return question
 

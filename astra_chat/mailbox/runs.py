@@ -69,7 +69,7 @@ class Waiting:
         mailbox."""
         now = time.monotonic()
         if not self.box.exists() and now - self._since < START_S:
-            self.doing = f"waits for a run with --models mailbox:{self.box} to start"
+            self.doing = f"waiting for a run with --models mailbox:{self.box} to start"
             return None
         question = next(waiting(self.box, self.role, self.run), None)
         if question is None and now - self._checked >= CHECK_S:
@@ -126,7 +126,7 @@ def ended_runs(box: Path, run: str | None = None) -> list[str] | None:
             _, how = state_of_run(read(transcript).records, running=False)
         except (OSError, BadInput):
             return None
-        words.append(f"run {name} is not under way: {one_line(how)}")
+        words.append(f"run {name} is not running: {one_line(how)}")
     return words or None
 
 

@@ -118,7 +118,9 @@ class Jobs:
 
     def _job(self, name: str) -> _Job:
         if name not in self._jobs:
-            raise BadInput(f"no evaluation '{one_line(name)[:100]}' here: begin one")
+            raise BadInput(
+                f"no evaluation '{one_line(name)[:100]}' here: start one with `evaluate`"
+            )
         return self._jobs[name]
 
     def _forget(self) -> None:

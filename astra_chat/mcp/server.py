@@ -13,6 +13,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, ValidationError
 
+from astra_chat.arguments import require_folder
 from astra_chat.mailbox.questions import Question, find
 from astra_chat.mailbox.runs import NoRunLeft, Waiting
 from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
@@ -24,7 +25,7 @@ from astra_chat.tools.wording import invalid
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import summarize
 from astra_chat.version import __version__
-from astra_chat.viewer.runs import RunRow, Runs, require_folder
+from astra_chat.viewer.runs import RunRow, Runs
 from astra_vgpu.ground.errors import failure
 
 INSTRUCTIONS = (

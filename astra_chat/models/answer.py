@@ -38,8 +38,8 @@ def require_usable(result: CreateResult) -> None:
         raise UnusableReply("it was withheld by the server's content filter; rephrase it")
     if result.finish_reason == "length":
         raise UnusableReply(
-            f"it was cut off after {result.usage.completion_tokens} tokens, the limit of one"
-            " answer; answer more briefly"
+            f"it was cut off after {result.usage.completion_tokens} tokens, the limit for"
+            " one answer; answer more briefly"
         )
     if not text.strip():
         raise UnusableReply("it was empty")

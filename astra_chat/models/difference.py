@@ -31,7 +31,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> str:
             who = one.get("type", "message")
             return f"message {number} ({who}) differs: {changes(_text(one), _text(other))}"
     if len(old) != len(new):
-        return f"it has {len(new)} messages, the recorded one {len(old)}"
+        return f"it has {len(new)} messages, but the recorded one has {len(old)}"
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     name = names[0]
     return f"'{name}' differs: {changes(_text(before.get(name)), _text(after.get(name)))}"

@@ -186,7 +186,8 @@ class MailboxClient(OfflineClient):
 
 def _waits(question: Question) -> str:
     return (
-        f"the {question.meta.role} waits for an answer: {question.folder}; to see the question:"
+        f"the {question.meta.role} is waiting for an answer: {question.folder}; to see the"
+        " question:"
         f" astra-chat mailbox next {shlex.quote(str(question.folder.parent))}"
     )
 

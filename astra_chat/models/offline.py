@@ -70,5 +70,5 @@ def position_in(prompts: Sequence[str]) -> Position:
     """The position that the last prompt with one states. Raises ValueError if none does."""
     positions = [one for prompt in prompts if (one := read_position(prompt)) is not None]
     if not positions:
-        raise ValueError("a prompt to an offline model states no position in the chat")
+        raise ValueError("a prompt to an offline model does not state its position in the chat")
     return positions[-1]

@@ -125,7 +125,7 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
         file, _, inner = rest.partition(":")
         if not inner:
             raise BadInput(
-                f"--models {spec}: name file and models, as in {mode}:FILE:openai:o4-mini"
+                f"--models {spec}: name the file and the models, as in {mode}:FILE:openai:o4-mini"
             )
         name = at_address(inner, base_url)
         path = _file(file, spec)
@@ -137,7 +137,7 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
 
 def _file(name: str, spec: str) -> Path:
     if not name:
-        raise BadInput(f"--models {spec}: name the recording's file")
+        raise BadInput(f"--models {spec}: name the file of the recording")
     return Path(name)
 
 

@@ -163,13 +163,13 @@ class OpenAIClient(OpenAIChatCompletionClient):
             raise NoAnswer(str(found)[:200])
         if not found.choices:
             error = (found.model_extra or {}).get("error")
-            raise NoAnswer(str(error or "it holds no choices"), error)
+            raise NoAnswer(str(error or "it contains no choices"), error)
         choice = found.choices[0]
         # OpenRouter: the model's own server failed on the way.
         if error := (choice.model_extra or {}).get("error"):
             raise NoAnswer(str(error), error)
         if getattr(choice, "message", None) is None:
-            raise NoAnswer("its first choice holds no message")
+            raise NoAnswer("its first choice contains no message")
         return found
 
     def _warn(self, answer: Answer, asked: int) -> None:

@@ -65,7 +65,7 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
     if isinstance(error, openai.APITimeoutError | TimeoutError):
         return MissingDependency(
             f"{at} did not answer within {options.timeout_s:g} s, {_times(options)}:"
-            " raise timeout_s=..., or look at the server"
+            " raise timeout_s=..., or check the server"
         )
     if refused_here(error):
         return MissingDependency(
@@ -77,7 +77,9 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
     if found is not None:
         return _explained(found, at, options, scrubbed(found.message, key))
     said = scrubbed(str(error), key)
-    return MissingDependency(f"{at} answers with no chat completion, {_times(options)}: {said}")
+    return MissingDependency(
+        f"{at} did not answer with a chat completion, {_times(options)}: {said}"
+    )
 
 
 def in_short(error: Exception, options: OpenAIOptions) -> str:
@@ -86,11 +88,11 @@ def in_short(error: Exception, options: OpenAIOptions) -> str:
     if isinstance(error, openai.APITimeoutError | TimeoutError):
         how = f"did not answer within {options.timeout_s:g} s"
     elif isinstance(error, openai.APIConnectionError):
-        how = "cannot be reached, or broke off"
+        how = "could not be reached, or closed the connection"
     elif found is not None:
         how = f"answered HTTP {found.status}"
     else:
-        how = "answered with no chat completion"
+        how = "did not answer with a chat completion"
     return f"{options.model} at {options.base_url} {how}"
 
 
@@ -99,16 +101,16 @@ def _explained(found: ServerError, at: str, options: OpenAIOptions, said: str) -
     match found.kind:
         case "key":  # the server's own words often repeat a part of the key
             return MissingDependency(
-                f"{at} refuses the key in {options.key_env} ({status}): set one that is valid"
+                f"{at} refuses the key in {options.key_env} ({status}): set a valid key"
             )
         case "quota":
             return MissingDependency(f"{at}: the account has no quota or credit left: {said}")
         case "unknown":
             advice = what_to_do(there.unknown_model, options.model)
-            return BadInput(f"{at} is not there ({status}): {said}; {advice}")
+            return BadInput(f"{at} does not exist ({status}): {said}; {advice}")
         case "too_long":
             return BadInput(
-                f"{at}: the prompt does not fit into the model's context ({status}): {said};"
+                f"{at}: the prompt does not fit in the model's context ({status}): {said};"
                 f" {there.longer_context}"
             )
         case "busy":

@@ -85,7 +85,8 @@ class OpenAIOptions(Value):
             raise ValueError("must be http://HOST... or https://HOST...")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(
-                "must hold no name, password or query: the key comes from the environment"
+                "must not contain a user name, password or query: the key comes from the"
+                " environment"
             )
         return url.rstrip("/")
 
@@ -96,9 +97,13 @@ class OpenAIOptions(Value):
         for name in self.wire().keys() & set(of.ignored):
             raise ValueError(f"{self.provider} ignores {name}: leave it out")
         if self.temperature is not None and self.temperature > of.temperature:
-            raise ValueError(f"temperature: at most {of.temperature:g} with {self.provider}")
+            raise ValueError(
+                f"temperature: must be at most {of.temperature:g} with {self.provider}"
+            )
         if self.max_tokens is not None and self.max_completion_tokens is not None:
-            raise ValueError("max_tokens and max_completion_tokens are one limit: give one")
+            raise ValueError(
+                "max_tokens and max_completion_tokens set the same limit: give only one of them"
+            )
         return self
 
     @property

@@ -87,8 +87,8 @@ class Recording:
         self._whole = 0
         if mode == "record" and path.exists():
             raise BadInput(
-                f"{path} exists already and is not overwritten:"
-                f" name another file, or use auto:{path}:... to add to it"
+                f"{path} already exists and is not overwritten: name another file, or use"
+                f" auto:{path}:... to add to it"
             )
         if mode == "replay" or path.exists():
             self._read()
@@ -142,13 +142,13 @@ class Recording:
     def _why_not(self, place: RequestPlace) -> str:
         lines = [line for line in self._lines.values() if line.who == place.who]
         if not lines:
-            return f"no request of the {place.who} is recorded"
+            return f"no request from the {place.who} is recorded"
         if times := sum(line.key == place.key for line in lines):
-            return f"the recording has this request of the {place.who} only {times} times"
+            return f"the recording has this request from the {place.who} only {times} times"
         requests = [line.request for line in lines]
         number = nearest(place.request, requests)
         return (
-            f"this request of the {place.who} is not recorded; the closest one, {number + 1} of"
+            f"this request from the {place.who} is not recorded; the closest one, {number + 1} of"
             f" {len(requests)}, differs: {difference(requests[number], place.request)}"
         )
 
@@ -168,11 +168,11 @@ class Recording:
         try:
             self.head = Head.model_validate_json(first)
         except ValidationError:
-            raise BadInput(f"{self.path} is not a recording of Astra") from None
+            raise BadInput(f"{self.path} is not an Astra recording") from None
         if self.head.v != VERSION:
             raise BadInput(
-                f"{self.path} is a recording of format version {self.head.v};"
-                f" this Astra reads {VERSION}"
+                f"{self.path} is a recording of format version {self.head.v}; this version"
+                f" of Astra reads version {VERSION}"
             )
         for number, text in enumerate(rest, 2):
             try:

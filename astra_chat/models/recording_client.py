@@ -70,9 +70,7 @@ def _played(answer: Json, recording: Recording) -> CreateResult:
         else:
             return _countable(ANSWERS[answer["kind"]].model_validate(answer["result"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(
-            f"{recording.path}: an answer cannot be read: {one_line(str(error))}"
-        ) from None
+        raise BadInput(f"{recording.path}: cannot read an answer: {one_line(str(error))}") from None
     raise failure
 
 

@@ -117,10 +117,12 @@ class ScriptFile(Value):
     def _files_are_names(self) -> ScriptFile:
         for kernel in self.kernels():
             if Path(kernel.file).name != kernel.file:
-                raise ValueError(f"file '{kernel.file}' is not a name in the script's folder")
+                raise ValueError(
+                    f"file '{kernel.file}' is not the name of a file in the script's folder"
+                )
         edited = [kernel.name for kernel in self.kernels() if kernel.edits]
         if twice := {name for name in edited if edited.count(name) > 1}:
-            raise ValueError(f"edits of '{min(twice)}' twice: give one of them as a file")
+            raise ValueError(f"edits '{min(twice)}' twice: give one of the results as a file")
         return self
 
     def kernels(self) -> list[ScriptedKernel]:
@@ -191,7 +193,8 @@ def load_script(task: Task) -> Script:
     if not path.is_file():
         raise BadInput(
             f"task {task.name} has no scripted run ({path} is missing): --models says who answers:"
-            " mailbox:DIR (you or a coding agent, no key), openai:MODEL (a key in OPENAI_API_KEY),"
+            " mailbox:DIR (you or a coding agent, without a key), openai:MODEL (a key in"
+            " OPENAI_API_KEY),"
             " or openai:MODEL with --base-url http://HOST:PORT/v1 (your own server); without a"
             f" chat, astra-chat evaluate {task.folder} KERNEL.cu judges a kernel, and"
             " astra-chat tune chooses its constants"

@@ -64,9 +64,7 @@ class ScriptedClient(OfflineClient):
         place = position_in(prompts)
         if self._role == "selector":
             choice = self._script.choice(place.attempt)
-            return NextSpeaker(
-                choose=choice or "nobody: the script is at its end"
-            ).model_dump_json()
+            return NextSpeaker(choose=choice or "nobody: the script has ended").model_dump_json()
         payload = self._payload(place, "\n".join(prompts))
         if isinstance(payload, Analysis):
             # A script serves every device: each profile has some of its metrics.

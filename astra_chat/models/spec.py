@@ -53,7 +53,7 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
     first, *rest = spec.split(",")
     if "=" in first.partition(":")[0]:
         raise BadInput(
-            f"--models: begin with the model of all roles, before '{first}': for example {EXAMPLE}"
+            f"--models: name the model of all roles first, before '{first}': for example {EXAMPLE}"
         )
     models: dict[Role, str] = dict.fromkeys(ROLES, first)
     shared: dict[str, str] = {}

@@ -84,7 +84,9 @@ class OwnFolder:
     ) -> None:
         """Make the task by `make`, and the rest: all of it or nothing. Raises BadInput."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise BadInput(f"{self.path} exists and is none of optimize's: name another with -o")
+            raise BadInput(
+                f"{self.path} exists, but optimize did not create it: name another folder with -o"
+            )
         with reading(place.path):
             content = place.path.read_bytes()
             text = content.decode()
@@ -125,7 +127,7 @@ class OwnFolder:
         begun = self.begun
         assert begun is not None
         if begun.file != place.name:
-            raise BadInput(f"{self.path} is about {begun.file}: name another folder with -o")
+            raise BadInput(f"{self.path} belongs to {begun.file}: name another folder with -o")
         for name, given in made_with.items():
             if given and begun.made_with.get(name, ()) != given:
                 was = " ".join(begun.made_with.get(name, ())) or "none"

@@ -102,7 +102,7 @@ def _patched(
     write_whole(own.patch, patch_text(changes, words).encode())
     yield f"{begun.file}: {gain}"
     if form.bridged:
-        yield f"{form.bridged} of it calls the winner's launcher, {task.entry}: try it once"
+        yield f"{form.bridged} of it calls the winner's launcher, {task.entry}: test it once"
     yield f"patch: {own.patch}, against sha256 {begun.sha256}"
     yield from _way(own, begun, place, text)
 
@@ -111,7 +111,7 @@ def _way(own: OwnFolder, begun: Begun, place: Place, text: str) -> Iterator[str]
     """How the patch is applied to the file as it is now."""
     now = place.path.read_bytes().decode(errors="replace")
     if now == text:
-        yield f"{begun.file} has this patch already"
+        yield f"{begun.file} already has this patch"
         return
     command = ["git", "-C", str(place.top), "apply", str(own.patch.resolve())]
     yield f"apply it: {shlex.join(command)}"

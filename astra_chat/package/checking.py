@@ -18,13 +18,13 @@ def check_installed(package: Path, python: Path | None) -> int:
     BadInput for what is no package."""
     wheels = [package] if package.suffix == ".whl" else sorted((package / "dist").glob("*.whl"))
     if len(wheels) != 1 or not wheels[0].is_file():
-        raise BadInput(f"{package} is no package of a plugin: it has not one wheel in dist/")
+        raise BadInput(f"{package} is not a plugin package: dist/ must contain exactly one wheel")
     with tempfile.TemporaryDirectory(prefix="astra-check-") as site:
         try:
             with zipfile.ZipFile(wheels[0]) as archive:
                 archive.extractall(site)
         except zipfile.BadZipFile:
-            raise BadInput(f"{wheels[0]} is no wheel") from None
+            raise BadInput(f"{wheels[0]} is not a wheel") from None
         paths = [site, *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [str(python or sys.executable), "-m", MODULE, "check"]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import present
 from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.display.notes import note
 
@@ -36,6 +37,7 @@ def package(
             metavar="RUN",
             help="Run folders, transcripts, or evaluations saved by --json; with --check, the"
             " package.",
+            callback=present,
         ),
     ],
     target: Annotated[
@@ -48,6 +50,14 @@ def package(
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="The new folder.")
+    ] = None,
+    tasks: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--task",
+            metavar="DIR",
+            help="Folder of a task of your own, whose engine.toml says where engines call it.",
+        ),
     ] = None,
     arch: Annotated[
         str | None,
@@ -98,7 +108,7 @@ def package(
         from astra_chat.package.checking import check_installed
 
         if len(runs) != 1 or target or out:
-            raise BadInput("--check takes the folder or wheel of one package, and no --for and -o")
+            raise BadInput("--check takes the folder or wheel of one package, without --for and -o")
         if code := check_installed(runs[0], python):
             raise typer.Exit(code)
         return
@@ -106,13 +116,14 @@ def package(
         raise BadInput("give --for files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
         raise BadInput("name the new folder: -o DIR")
-    _package(runs, target, out, arch, proof or [], prove, engine_command, timeout)
+    _package(runs, target, out, tasks or [], arch, proof or [], prove, engine_command, timeout)
 
 
 def _package(
     runs: list[Path],
     target: Target,
     out: Path | None,
+    tasks: list[Path],
     arch: str | None,
     proofs: list[Path],
     prove: Path | None,
@@ -122,15 +133,17 @@ def _package(
     from contextlib import ExitStack
 
     from astra_chat.package.plugins import proved_plugin, write_proof
-    from astra_chat.package.winners import winners
+    from astra_chat.package.winners import winners, with_engine_files
     from astra_vgpu.ground.errors import BadInput
 
     plugin = target in (Target.SGLANG, Target.VLLM)
     if (prove or proofs or engine_command) and not plugin:
-        raise BadInput(f"--prove, --proof and --engine-command are not for {target.value}")
+        raise BadInput(
+            f"--prove, --proof and --engine-command cannot be used with --for {target.value}"
+        )
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
-        found = winners(runs, stack)
+        found = with_engine_files(winners(runs, stack), tasks)
         if prove is not None:
             if not write_proof(found, engine, arch, engine_command, prove, timeout_s):
                 raise typer.Exit(CHECK_FAILED)

@@ -110,7 +110,7 @@ class EngineFile(Value):
     @model_validator(mode="after")
     def _either(self) -> EngineFile:
         if bool(self.hooks) == bool(self.none):
-            raise ValueError("give hooks, or say under `none` why there is no place for them")
+            raise ValueError("give hooks, or explain under `none` why there is no place for them")
         return self
 
 
@@ -135,8 +135,9 @@ def require_arguments(path: Path, found: EngineFile, task: Task) -> None:
     for hook in found.hooks:
         if set(hook.arguments) != set(wanted):
             raise BadInput(
-                f"{path}: {hook.target}: arguments are {', '.join(sorted(hook.arguments))};"
-                f" the launcher takes {', '.join(wanted)}"
+                f"{path}: {hook.target}: its arguments are"
+                f" {', '.join(sorted(hook.arguments))}, but the launcher takes"
+                f" {', '.join(wanted)}"
             )
 
 
@@ -156,7 +157,7 @@ def _parameters(signature: str) -> Iterator[tuple[str, bool]]:
     try:
         tree = ast.parse(f"def f({signature}): pass").body[0]
     except SyntaxError:
-        raise ValueError(f"signature: ({signature}) is not Python") from None
+        raise ValueError(f"signature: ({signature}) is not valid Python") from None
     assert isinstance(tree, ast.FunctionDef)
     given = tree.args
     if given.vararg or given.kwarg:
@@ -170,11 +171,11 @@ def _require_known(text: str, known: set[str]) -> None:
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError:
-        raise ValueError(f"'{text}' is not an expression of Python") from None
+        raise ValueError(f"'{text}' is not a Python expression") from None
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     if unknown := sorted({node.id for node in names} - known - own):
-        raise ValueError(f"'{text}' names {', '.join(unknown)}, which is not there")
+        raise ValueError(f"'{text}' uses {', '.join(unknown)}, which is not defined there")
 
 
 def _problems(error: ValidationError) -> Iterator[str]:

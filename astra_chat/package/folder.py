@@ -16,7 +16,7 @@ from astra_chat.package.engine_file import Engine, EngineHook
 from astra_chat.package.hooks import hooks_source
 from astra_chat.package.kernel_names import kernel_names
 from astra_chat.package.winners import Winner
-from astra_chat.session.export import export_best, leave_source
+from astra_chat.session.export import export_best
 from astra_chat.tools.build.tvm_ffi_binding import dim_sources, parameter_names
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Timed, sha256_of
@@ -51,7 +51,6 @@ def write_files(winners: Sequence[Winner], arch: str, out: Path) -> None:
     for winner in winners:
         folder = out / winner.task.name
         export_best(winner.task, winner.source, folder, arch=arch)
-        leave_source(winner.source, folder, ())
 
 
 def write_plugin(contents: Contents, out: Path) -> Path:
@@ -120,7 +119,7 @@ def build_wheel(folder: Path) -> Path:
     wheels = sorted((folder / "dist").glob("*.whl"))
     if done.returncode or not wheels:
         last = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
-        raise MissingDependency(f"setuptools does not build the wheel: {last}")
+        raise MissingDependency(f"setuptools cannot build the wheel: {last}")
     shutil.rmtree(folder / "build", ignore_errors=True)
     shutil.rmtree(folder / f"{MODULE}.egg-info", ignore_errors=True)
     return wheels[0]

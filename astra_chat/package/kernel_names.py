@@ -25,5 +25,5 @@ def kernel_names(task: Task, source: str, arch: str) -> list[str]:
             timeout=60,
         )
     except (OSError, subprocess.SubprocessError):
-        raise MissingDependency("c++filt of binutils is missing: install binutils") from None
+        raise MissingDependency("c++filt is missing: install binutils") from None
     return sorted(done.stdout.splitlines())

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from astra_chat.display.notes import note
 from astra_chat.export.writing import new_folder
-from astra_chat.package.engine_file import Engine, EngineHook, read_engine_file, require_arguments
+from astra_chat.package.engine_file import Engine, EngineHook
 from astra_chat.package.folder import Contents, write_plugin
 from astra_chat.package.proof import NotProved, Proof, prove, read_proof
 from astra_chat.package.winners import Winner, without
-from astra_chat.tools.task.folder import ENGINE_FILE, find_task, task_names
+from astra_chat.tools.task.folder import ENGINE_FILE
 from astra_vgpu.ground.errors import BadInput
 
 EXAMPLE = "python -m sglang.bench_one_batch --model-path MODEL --load-format dummy --batch-size 1 8"
@@ -34,7 +34,7 @@ def write_proof(
             f"--prove needs the command that starts the engine: --engine-command '{EXAMPLE}'"
         )
     if out.exists():
-        raise BadInput(f"{out} exists already and is not overwritten: name another")
+        raise BadInput(f"{out} already exists and is not overwritten: name another")
     winners = {one.task.name: one for one in found}
     hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
     contents = Contents(engine, _arch(found, arch), _only(winners, hooks), hooks)
@@ -53,8 +53,9 @@ def proved_plugin(
     """Write a plugin of what proofs show. Raises NotProved where they show nothing of it."""
     if not paths:
         raise NotProved(
-            f"{engine} ships only operators that were seen in its CUDA graphs, and there is no"
-            f" --proof. Make one where {engine} and a GPU are: astra-chat package RUN... --for"
+            f"{engine} gets only operators that were seen in its CUDA graphs, and no"
+            f" --proof was given. Make one where {engine} and a GPU are: astra-chat"
+            " package RUN... --for"
             f" {engine} --prove proof.json --engine-command '...'"
         )
     proofs = [read_proof(path) for path in paths]
@@ -73,7 +74,7 @@ def proved_plugin(
             if not winners[name].measured:
                 note(f"{name}: not timed on {', '.join(gpus)}: it takes every call it can")
     if not winners:
-        raise NotProved(f"no winner of these runs was seen in {engine} by these proofs")
+        raise NotProved(f"no winner of these runs was seen in {engine} according to these proofs")
     contents = Contents(
         engine,
         proofs[0].arch,
@@ -88,18 +89,14 @@ def proved_plugin(
 
 
 def hooks_of(winner: Winner, engine: Engine) -> tuple[EngineHook, ...]:
-    """An engine's hooks for a winner, from the engine.toml of the task of its name; none, with a
-    note, where there are none. Raises BadInput."""
-    name = winner.task.name
-    shipped = find_task(name) if name in task_names() else None
-    file = read_engine_file(shipped) if shipped else None
-    if shipped is None or file is None:
-        note(f"{name} is left out: the task has no {ENGINE_FILE}")
+    """An engine's hooks for a winner; none, with a note, where there are none. Raises BadInput."""
+    file = winner.engine_file()
+    if file is None:
         return ()
-    require_arguments(shipped.folder / ENGINE_FILE, file, winner.task)
     own = tuple(hook for hook in file.hooks if hook.engine == engine)
     if not own:
-        note(f"{name} is left out: {file.none or f'its {ENGINE_FILE} has no hook of {engine}'}")
+        why = file.none or f"its {ENGINE_FILE} has no hook of {engine}"
+        note(f"{winner.task.name} is left out: {why}")
     return own
 
 
@@ -122,6 +119,8 @@ def _arch(found: Sequence[Winner], given: str | None) -> str:
 def _require_one_kind(proofs: Sequence[Proof], engine: Engine) -> None:
     for proof in proofs:
         if proof.engine != engine:
-            raise BadInput(f"a proof of {proof.engine} says nothing about {engine}")
+            raise BadInput(f"a proof for {proof.engine} says nothing about {engine}")
         if proof.arch != proofs[0].arch:
-            raise BadInput(f"the proofs are of {proofs[0].arch} and {proof.arch}: package each")
+            raise BadInput(
+                f"the proofs are for {proofs[0].arch} and {proof.arch}: package each one separately"
+            )

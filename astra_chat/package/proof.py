@@ -83,7 +83,7 @@ def read_proof(path: Path) -> Proof:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise BadInput(f"{path} is no proof: {where}: {invalid(first)}") from None
+        raise BadInput(f"{path} is not a proof: {where}: {invalid(first)}") from None
 
 
 def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: float) -> Proof:
@@ -158,7 +158,7 @@ def _run(command: Sequence[str], site: Path, seen: Path, timeout_s: float) -> st
             command, env=env, stdout=sys.stderr, check=False, timeout=timeout_s or None
         )
     except subprocess.TimeoutExpired:
-        return f"it did not end within {timeout_s:g} s"
+        return f"it did not finish within {timeout_s:g} s"
     except OSError as error:
         raise BadInput(f"cannot start {command[0]}: {error.strerror}") from None
     return f"it ended with exit code {done.returncode}"

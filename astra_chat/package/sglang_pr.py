@@ -10,11 +10,12 @@ from pathlib import Path
 
 from astra_chat.display.notes import note
 from astra_chat.package.eligible import HELPERS, predicate
-from astra_chat.package.engine_file import Upstream, read_engine_file
+from astra_chat.package.engine_file import Upstream
 from astra_chat.package.winners import Winner
 from astra_chat.session.export_example import input_lines
+from astra_chat.tools.build.bound_launcher import needs_launcher
 from astra_chat.tools.build.tvm_ffi_binding import binding_source, parameter_names
-from astra_chat.tools.task.folder import Task, find_task, task_names
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import is_float
 from astra_vgpu.ground.errors import BadInput
 
@@ -30,8 +31,13 @@ def write_pull_request(found: Sequence[Winner], folder: Path) -> None:
     written = []
     for winner in found:
         name = winner.task.name
-        file = read_engine_file(find_task(name)) if name in task_names() else None
-        if file is None or file.upstream is None:
+        file = winner.engine_file()
+        if file is None:
+            continue
+        if needs_launcher(winner.task, winner.source):
+            note(f"{name} is left out: its file has no launcher of the contract; --for files")
+            continue
+        if file.upstream is None:
             note(f"{name} is left out: its engine.toml names no operator of SGLang's")
             continue
         for path, text in pull_request_files(winner, file.upstream).items():

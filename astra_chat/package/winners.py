@@ -11,9 +11,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.display.notes import note
+from astra_chat.package.engine_file import EngineFile, read_engine_file, require_arguments
 from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import ENGINE_FILE, Task, find_task, task_names
 from astra_chat.tools.types import Timed, candidate_id
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
@@ -36,6 +37,22 @@ class Winner:
     """What each GPU says, by its name."""
     confirmed: bool
     """Accepted on fresh seeds, in the run or by an evaluation after it."""
+    engine_task: Task | None = None
+    """The task whose engine.toml counts; None: the shipped one of its name."""
+
+    def engine_file(self) -> EngineFile | None:
+        """Where engines call the operator; None, with a note, where no engine.toml says it. Raises
+        BadInput."""
+        name = self.task.name
+        task = self.engine_task or (find_task(name) if name in task_names() else None)
+        if task is None:
+            note(f"{name} is left out: --task DIR names its folder, with an {ENGINE_FILE}")
+            return None
+        if file := read_engine_file(task):
+            require_arguments(task.folder / ENGINE_FILE, file, self.task)
+        else:
+            note(f"{name} is left out: the task has no {ENGINE_FILE}")
+        return file
 
     @property
     def ratio(self) -> float:
@@ -57,19 +74,51 @@ def winners(paths: Sequence[Path], stack: ExitStack) -> list[Winner]:
     stay until `stack` is left."""
     runs: list[Transcript] = []
     evaluations: list[Evaluation] = []
+    others, slower = list[Path](), list[Path]()
     for path in expanded(paths):
-        if path.name.endswith((".json", ".json.gz")):
-            evaluation = read_evaluation(path)
-            evaluations += [evaluation] if evaluation else []
-        else:
+        if not path.name.endswith((".json", ".json.gz")):
             runs.append(read(path))
+        elif evaluation := read_evaluation(path):
+            evaluations.append(evaluation)
+        else:
+            others.append(path)
+    _note_left_out(
+        others, "not an evaluation that --json saved", "not evaluations that --json saved"
+    )
     found: dict[str, list[Winner]] = {}
     for transcript in runs:
         if one := _winner(transcript, evaluations, stack):
             found.setdefault(one.task.name, []).append(one)
+        else:
+            slower.append(transcript.path)
+    _note_left_out(slower, "no kernel was faster in this run", "no kernel was faster in these runs")
     if not found:
         raise BadInput("none of these runs has a winner: there is nothing to package")
     return [_fastest(found[name]) for name in sorted(found)]
+
+
+def with_engine_files(found: Sequence[Winner], folders: Sequence[Path]) -> list[Winner]:
+    """The winners with the engine.toml of these tasks' folders. Raises BadInput for a folder that
+    has none, or is of none of these tasks."""
+    tasks: dict[str, Task] = {}
+    for folder in folders:
+        task = find_task(str(folder))
+        if not (task.folder / ENGINE_FILE).is_file():
+            raise BadInput(f"--task {folder}: it has no {ENGINE_FILE}")
+        names = [winner.task.name for winner in found]
+        if task.name not in names:
+            known = ", ".join(names)
+            raise BadInput(f"--task {folder} is {task.name}; these runs have winners of {known}")
+        tasks[task.name] = task
+    return [replace(one, engine_task=tasks.get(one.task.name)) for one in found]
+
+
+def _note_left_out(paths: Sequence[Path], one: str, several: str) -> None:
+    """A line for all of them, with the reason."""
+    if len(paths) == 1:
+        note(f"left out: {paths[0]}: {one}")
+    elif paths:
+        note(f"left out: {len(paths)} files, such as {paths[0]}: {several}")
 
 
 def _winner(
@@ -85,7 +134,6 @@ def _winner(
     measured = _measured(own)
     accepted = any(timed.verdict == "accepted" for timed in measured.values())
     if speed is None or not (summary.best or accepted):
-        note(f"{transcript.path}: nothing was faster in this run of {summary.task}")
         return None
     sure = any(
         e.confirms and isinstance(e.outcome, Timed) and e.outcome.verdict == "accepted" for e in own
@@ -110,12 +158,11 @@ def read_evaluation(path: Path) -> Evaluation | None:
     except (ValueError, RecursionError):
         raise BadInput(f"{path} is not JSON") from None
     if not isinstance(found, dict) or found.get("schema") != EVALUATION_SCHEMA:
-        note(f"{path} is no evaluation of --json, and is left out")
         return None
     try:
         return Evaluation.model_validate(found.get("evaluation"))
     except ValidationError:
-        raise BadInput(f"{path} is not an evaluation that this version reads") from None
+        raise BadInput(f"{path} is not an evaluation that this version can read") from None
 
 
 def without(winner: Winner, gpus: Sequence[str]) -> Winner:

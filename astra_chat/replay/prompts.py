@@ -72,7 +72,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
                 for one in _of_turn(now, before[number - 1], speaker, number)
             ]
             if only is not None and not found:
-                raise BadInput(f"--turn {only}: the {speaker} is no model and gets no prompt")
+                raise BadInput(f"--turn {only}: the {speaker} is not a model and gets no prompt")
             yield from found
 
 

@@ -170,7 +170,7 @@ def recorded(transcript: Transcript) -> list[RecordedCandidate]:
             cases=_cases(extra, evaluation),
         )
     if not found:
-        raise BadInput(f"{transcript.path}: no candidate was judged in it")
+        raise BadInput(f"{transcript.path}: it contains no judged candidate")
     return list(found.values())
 
 

@@ -43,7 +43,7 @@ def chosen_turns(transcript: Transcript, wanted: Selection) -> set[int]:
         and (not wanted.roles or turn.speaker in wanted.roles)
     }
     if not found:
-        raise BadInput(f"{transcript.path}: no turn is in this round and by this role")
+        raise BadInput(f"{transcript.path}: this role has no turn in this round")
     return found
 
 

@@ -6,6 +6,7 @@ Bars of measured times are filled, those of estimated ones are hatched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from astra_chat.report.figures import (
     BAD,
@@ -24,8 +25,11 @@ from astra_chat.transcript.summary import Timing
 from astra_vgpu.ground.gpu_specs import GpuSpec
 
 ROW_IN = 0.34
-CHARACTER_IN = 0.062
-"""Width of one in a label."""
+CASE_IN = 0.44
+"""Height of a case: its name above its two bars."""
+TOP, BELOW, BAR = -0.04, 0.26, 0.28
+"""Places of the baseline's and the candidate's bar in a row, from its middle, and their height:
+shares of the row's."""
 MOST_CASES = 40
 """More are in the table only."""
 
@@ -37,27 +41,27 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
     for row, case in enumerate(cases):
         _bar(
             plot,
-            row - 0.2,
+            row + TOP,
             100.0,
             BASELINE,
             timing.basis,
             "baseline",
-            f"{case.case.named}: baseline {case.baseline_us:.2f} us",
+            f"baseline {case.baseline_us:.2f} us",
         )
         share = 100 * case.median_us / case.baseline_us
         if named:
             _bar(
                 plot,
-                row + 0.2,
+                row + BELOW,
                 share,
                 BEST,
                 timing.basis,
                 "best candidate",
-                f"{case.case.named}: best {case.median_us:.2f} us, {case.ratio:.2f}x",
+                f"best {case.median_us:.2f} us, {case.ratio:.2f}x",
             )
         plot.axes.plot(
             [100 * case.limit_us / case.baseline_us] * 2,
-            [row - 0.42, row + 0.42],
+            [row - 0.2, row + 0.42],
             color=INK,
             linewidth=2,
             label="physical limit",
@@ -65,7 +69,7 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
         )
         said = f"{case.baseline_us:.3g} us"
         said += f" → {case.median_us:.3g} us" if named else ""
-        plot.text(said, max(100.0, share), row, (4, -3))
+        plot.text(said, max(100.0, share), row + 0.11, (4, -3))
     plot.axes.set_xlim(0, 1.35 * max(100.0, *(100 * c.median_us / c.baseline_us for c in cases)))
     plot.axes.set_xlabel("% of the baseline's time, L2 cold")
     plot.legend()
@@ -123,7 +127,7 @@ def roofline(
     axes.set_ylabel("Gflop/s")
     plot.legend(3)
     caption = (
-        "Bytes are what any kernel must move, each argument once. Small cases cannot"
+        "Bytes are those that any kernel must move: each argument once. Small cases cannot"
         " reach the roof: starting a kernel takes longer than their work."
     )
     return plot.drawing(caption, timing.basis)
@@ -160,34 +164,25 @@ def errors(name: str, found: Sequence[tuple[str, str, float | None]]) -> Drawing
 
 def case_rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:
     """A plot with a row for each case, the first on top."""
-    labels = [words(one.case.named, 44) for one in cases]
-    plot = Plot(
-        name, title, 0.9 + ROW_IN * len(cases) * 1.25, 0.2 + CHARACTER_IN * _longest(labels)
-    )
-    plot.axes.set_yticks(range(len(cases)), labels)
-    plot.axes.set_ylim(len(cases) - 0.4, -0.6)
-    plot.axes.grid(axis="y", visible=False)
+    plot = Plot(name, title, 0.7 + CASE_IN * len(cases), 0.1)
+    for row, case in enumerate(cases):
+        plot.text(words(case.case.named, 72), 0, row - 0.24, (1, 1))
+    plot.axes.set_yticks([])
+    plot.axes.set_ylim(len(cases) - 0.4, -0.55)
     return plot
-
-
-def _longest(labels: Sequence[str]) -> int:
-    return max(map(len, labels), default=0)
 
 
 def _bar(
     plot: Plot, y: float, width: float, color: str, basis: Basis, label: str, hint: str
 ) -> None:
-    filled = color if basis == "measured" else "none"
-    plot.axes.barh(
-        y,
-        width,
-        0.36,
-        facecolor=filled,
-        edgecolor=color,
-        hatch=HATCH[basis],
-        label=label,
-        gid=plot.hint(hint),
-    )
+    plot.axes.barh(y, width, BAR, **look(color, basis), label=label, gid=plot.hint(hint))
+
+
+def look(color: str, basis: Basis) -> dict[str, Any]:
+    """How a bar is drawn: what is measured is filled, what is estimated hatched."""
+    if basis == "measured":
+        return {"facecolor": color}
+    return {"facecolor": "none", "edgecolor": color, "hatch": HATCH[basis]}
 
 
 def _dot(plot: Plot, x: float, y: float, color: str, basis: Basis, label: str, hint: str) -> None:

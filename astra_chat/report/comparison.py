@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.report.case_plots import CHARACTER_IN, ROW_IN
+from astra_chat.report.case_plots import ROW_IN
 from astra_chat.report.figures import BASELINE, LINE, PAPER, SERIES, Drawing, Plot, words
 from astra_chat.report.round_plots import with_interval
 from astra_chat.report.run_page import RunPage
@@ -15,6 +15,10 @@ from astra_chat.tools.wording import counted
 MARKERS = "osDv^<>P"
 MOST_LINES = 16
 """Runs in one plot; more could not be told apart."""
+
+
+CHARACTER_IN = 0.056
+"""Width of one in a label."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def _drawings(name: str, runs: Sequence[RunPage]) -> list[Drawing]:
 
 def _best(name: str, runs: Sequence[RunPage]) -> Drawing:
     """The result of every run."""
-    labels = [words(label_of(run), 40) for run in runs]
+    labels = [words(label_of(run), 36) for run in runs]
     left_in = 0.2 + CHARACTER_IN * max(map(len, labels))
     plot = Plot(
         f"{name}-best", "Best of each run, over its baseline", 0.9 + ROW_IN * len(runs), left_in
@@ -102,7 +106,7 @@ def _best(name: str, runs: Sequence[RunPage]) -> Drawing:
     axes.set_ylim(len(runs) - 0.4, -0.6)
     axes.xaxis.set_major_formatter("{x:g}x")
     plot.legend()
-    return plot.drawing("Filled marks are measured, hollow ones are estimated.", _basis(runs))
+    return plot.drawing("Filled marks are measured; hollow ones are estimated.", _basis(runs))
 
 
 def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
@@ -110,7 +114,7 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
     shown = [run for run in runs if run.summary.rounds][:MOST_LINES]
     if not shown:
         return None
-    plot = Plot(f"{name}-rounds", "Best so far, by round", 3.0 + 0.1 * len(shown))
+    plot = Plot(f"{name}-rounds", "Best so far, by round", 2.9 + 0.18 * len(shown))
     plot.axes.axhline(1.0, color=BASELINE, linewidth=1)
     for index, run in enumerate(shown):
         rounds = run.summary.rounds
@@ -126,15 +130,17 @@ def _by_round(name: str, runs: Sequence[RunPage]) -> Drawing | None:
             linestyle=LINE[run.basis],
             marker=MARKERS[index % len(MARKERS)],
             markersize=5,
-            label=words(label_of(run), 40),
+            label=words(label_of(run), 36),
             markerfacecolor=color if run.basis == "measured" else PAPER,
             gid=plot.hint(f"{label_of(run)}, {run.where}"),
         )
     plot.axes.locator_params(axis="x", integer=True)
     plot.axes.set_xlabel("round; 0 is the baseline")
     plot.axes.yaxis.set_major_formatter("{x:g}x")
-    plot.legend(2)
-    caption = "By the evaluations of the search. Solid lines are measured, dashed ones estimated."
+    plot.legend(1)
+    caption = (
+        "By the evaluations of the search. Solid lines are measured; dashed ones are estimated."
+    )
     if len(runs) > len(shown):
         caption += f" {len(shown)} of {counted(len(runs), 'run')}."
     return plot.drawing(caption, _basis(runs))

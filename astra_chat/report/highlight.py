@@ -1,6 +1,7 @@
 """CUDA sources as lines of HTML with syntax colours, by Pygments.
 
-A line is coloured once for all sources that have it: candidates of a run share most of theirs.
+A line is coloured once for all sources that have it: candidates of a run share most of theirs. Only
+what has a colour of its own is marked, by a short element: sources are most of a page.
 """
 
 from __future__ import annotations
@@ -8,16 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 from markupsafe import Markup, escape
 from pygments.lexers.c_cpp import CppLexer
 from pygments.lexers.c_like import CudaLexer
-from pygments.token import STANDARD_TYPES, Comment, _TokenType
+from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
 from astra_chat.tools.text import plain
 
 LONGEST = 2_000
 """Characters of a line that is coloured; a longer one is shown without colours."""
+COLORS: tuple[tuple[_TokenType, str], ...] = (
+    (Comment.Preproc, "k"),
+    (Comment.PreprocFile, "k"),
+    (Comment, "c"),
+    (Keyword, "k"),
+    (String, "s"),
+    (Number, "m"),
+    (Name.Function, "n"),
+    (Name.Class, "n"),
+    (Name.Builtin, "n"),
+    (Name.Namespace, "n"),
+)
+"""Kinds of tokens and their classes in the style sheet; the first that fits counts."""
 MARKS = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
 """What begins a comment, or hides one."""
 
@@ -38,9 +54,9 @@ def _line(line: str, inside: bool) -> tuple[Markup, bool]:
         return _colored(line), _left_open(line)
     end = line.find("*/")
     if end < 0:
-        return _span(Comment.Multiline, line), True
+        return _span("c", line), True
     rest = line[end + 2 :]
-    return _span(Comment.Multiline, line[: end + 2]) + _colored(rest), _left_open(rest)
+    return _span("c", line[: end + 2]) + _colored(rest), _left_open(rest)
 
 
 def _left_open(line: str) -> bool:
@@ -65,18 +81,24 @@ def _colored(line: str) -> Markup:
 
 
 def _spans(line: str) -> Iterator[Markup]:
+    """Neighbours of one colour are in one element."""
     indent = len(line) - len(line.lstrip())
     yield escape(line[:indent])
-    for _, kind, text in _LEXER.get_tokens_unprocessed(f"{line[indent:]}\n"):
-        yield _span(kind, text.removesuffix("\n"))
+    tokens = _LEXER.get_tokens_unprocessed(f"{line[indent:]}\n")
+    for kind, texts in groupby(((_color(k), s.removesuffix("\n")) for _, k, s in tokens), _first):
+        yield _span(kind, "".join(text for _, text in texts))
 
 
-def _span(kind: _TokenType, text: str) -> Markup:
-    while kind not in STANDARD_TYPES and kind.parent is not None:
-        kind = kind.parent
-    name = STANDARD_TYPES.get(kind, "")
-    marked = name and not text.isspace() and text
-    return Markup('<span class="{}">{}</span>').format(name, text) if marked else escape(text)
+def _color(kind: _TokenType) -> str:
+    """The class of a token's colour; "" for one without."""
+    return next((name for one, name in COLORS if kind in one), "")
 
 
+def _span(color: str, text: str) -> Markup:
+    if not color or not text or text.isspace():
+        return escape(text)
+    return Markup("<i class={}>{}</i>").format(color, text)
+
+
+_first = itemgetter(0)
 _LEXER: CppLexer = CudaLexer()

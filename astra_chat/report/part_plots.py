@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from astra_chat.report.case_plots import MOST_CASES, case_rows
-from astra_chat.report.figures import BEST, HATCH, MUTED, SERIES, TIE, Drawing, Plot
+from astra_chat.report.case_plots import BAR, BELOW, MOST_CASES, TOP, case_rows, look
+from astra_chat.report.figures import BEST, MUTED, SERIES, TIE, Drawing, Plot
 from astra_chat.tools.profiling.metrics import TIME_PARTS
 from astra_chat.tools.types import AnyTime, Basis, MeasuredTime, Profile, Timed
 from astra_chat.transcript.summary import Timing
 
 COLORS = dict(zip(TIME_PARTS, (MUTED, SERIES[1], SERIES[4], SERIES[3], SERIES[0]), strict=True))
-XLABEL = "% of the baseline's time, L2 cold; above: baseline, below: best candidate"
+XLABEL = "% of the baseline's time, L2 cold. Above: baseline, below: best"
 
 
 def profiles_of(timed: Timed | None) -> dict[str, Profile]:
@@ -36,19 +36,17 @@ def profiled_parts(
         return None
     plot = case_rows(f"{name}-parts", "Where the time goes, before and after", shown)
     for row, case in enumerate(shown):
-        label, said = case.case.label, case.case.named
+        label = case.case.label
         whole = sum(_parts_of(before[label]).values()) or 1.0
-        _profiled(plot, row - 0.2, _parts_of(before[label]), whole, f"{said}, baseline", basis)
+        _profiled(plot, row + TOP, _parts_of(before[label]), whole, "baseline", basis)
         if label in after:
-            _profiled(plot, row + 0.2, _parts_of(after[label]), whole, f"{said}, best", basis)
-    plot.axes.set_xlabel(XLABEL)
+            _profiled(plot, row + BELOW, _parts_of(after[label]), whole, "best", basis)
+    _label(plot)
     plot.legend(5)
     what = (
         "by the virtual GPU's model"
         if basis == "estimated"
-        else (
-            "of Nsight Compute's duration: an attribution by its figures, not a measurement of each"
-        )
+        else ("of Nsight Compute's duration: attributed by its figures, not measured one by one")
     )
     caption = (
         f"Parts {what}. Fixed: starting the launch and its first access to memory. Block start:"
@@ -66,19 +64,25 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
         return None
     plot = case_rows(f"{name}-parts", "Where the time goes, before and after", cases)
     for row, case in enumerate(cases):
-        label, whole = case.case.named, case.baseline_us
+        whole = case.baseline_us
         warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
-        _measured(plot, row - 0.2, (whole, warm, case.limit_us), whole, f"{label}, baseline")
+        _measured(plot, row + TOP, (whole, warm, case.limit_us), whole, "baseline")
         if named and case.warm_us is not None:
             times = (case.median_us, case.warm_us, case.limit_us)
-            _measured(plot, row + 0.2, times, whole, f"{label}, best")
-    plot.axes.set_xlabel(XLABEL)
+            _measured(plot, row + BELOW, times, whole, "best")
+    _label(plot)
     plot.legend()
     caption = (
-        "Measured: the physical limit; what a call takes above it with its data in the L2; what"
-        " fetching the data from memory adds. Launch overhead of the host is in the table."
+        "Measured: the physical limit; what a call takes beyond it with its data in the"
+        " L2; and what fetching the data from memory adds. Launch overhead of the host is"
+        " in the table."
     )
     return plot.drawing(caption, "measured")
+
+
+def _label(plot: Plot) -> None:
+    plot.axes.set_xlim(0, max(100.0, plot.axes.get_xlim()[1]))
+    plot.axes.set_xlabel(XLABEL)
 
 
 def _parts_of(profile: Profile) -> dict[str, float]:
@@ -96,11 +100,9 @@ def _profiled(
         plot.axes.barh(
             y,
             100 * time_us / whole_us,
-            0.36,
+            BAR,
             left,
-            edgecolor=COLORS[part],
-            facecolor=COLORS[part] if basis == "measured" else "none",
-            hatch=HATCH[basis],
+            **look(COLORS[part], basis),
             label=said,
             gid=plot.hint(f"{label}: {said} {time_us:.2f} us"),
         )
@@ -122,9 +124,9 @@ def _measured(
         plot.axes.barh(
             y,
             100 * part_us / whole_us,
-            0.36,
+            BAR,
             left,
-            color=color,
+            **look(color, "measured"),
             label=name,
             gid=plot.hint(f"{label}: {name} {part_us:.2f} us"),
         )

@@ -77,8 +77,8 @@ def speed_by_round(name: str, summary: RunSummary, basis: Basis) -> Drawing | No
     axes.yaxis.set_major_formatter("{x:g}x")
     plot.legend()
     caption = (
-        "Each mark is one candidate, with its interval over all cases. A tie lies inside the"
-        " resolution of the result: it is no gain."
+        "Each mark is one candidate, with its interval over all cases. A tie lies within"
+        " the resolution of the result: it is not a gain."
     )
     return plot.drawing(caption, basis)
 
@@ -117,7 +117,7 @@ def predictions(name: str, summary: RunSummary, basis: Basis) -> Drawing | None:
         axis.set_major_formatter("{x:g}x")
     plot.legend()
     caption = (
-        f"The number is the round. Above the line a plan gained more than it said."
+        "The number is the round. Above the line, a plan gained more than it predicted."
         f" {summary.predictions.text}."
     )
     return plot.drawing(caption, basis)

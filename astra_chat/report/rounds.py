@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from astra_chat.agents.run_state import RunState, states
 from astra_chat.agents.turns import Analysis, Approval, Kernel, Pass, Plan, Turn
-from astra_chat.report.diff import Diff, side_by_side
+from astra_chat.report.diff import Diff, difference
 from astra_chat.tools.descriptions import describe, describe_build, verdict
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.tuning.tuned import Tuning
@@ -156,4 +156,4 @@ def _change(before: RunState, turn: Turn, kernel: Kernel, baseline: str) -> tupl
     parent = before.parent_of(turn.speaker)
     source = before.sources.get(parent)
     against, old = (BASELINE, baseline) if source is None else (parent, source)
-    return against, side_by_side(old, kernel.source)
+    return against, difference(old, kernel.source)

@@ -138,7 +138,9 @@ def run_page(transcript: Transcript, identifier: str) -> RunPage:
         left_out.append("the last line of the transcript, which was cut off")
     if unknown := [r.event.kind for r in transcript.records if isinstance(r.event, Unknown)]:
         kinds = ", ".join(one_line(kind)[:40] for kind in dict.fromkeys(unknown))
-        left_out.append(f"{len(unknown)} events of kinds that this version does not know: {kinds}")
+        left_out.append(
+            f"{counted(len(unknown), 'event')} of kinds unknown to this version: {kinds}"
+        )
     errors = list(_errors(rounds))
     best = _evaluation_of_best(rounds, summary)
     page = RunPage(
@@ -195,7 +197,7 @@ def _case_drawings(page: RunPage, transcript: Transcript, shown: Timing) -> list
         gpu = spec(page.header.device.spec)
         roofline = case_plots.roofline(page.id, shown, work, gpu, named)
     except (AstraError, ArithmeticError, KeyError):
-        page.left_out.append("the roofline: the recorded task does not give flops and bytes")
+        page.left_out.append("the roofline: the recorded task does not state flops and bytes")
     return [
         case_plots.times_by_case(page.id, shown, named),
         _parts(page, shown, named),

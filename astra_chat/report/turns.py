@@ -141,13 +141,13 @@ def aside(event: Event) -> str:
         case RejectedReply() | Contradiction() as objection:
             return objection_text(objection)
         case Deviation(candidate=candidate, expected=expected, found=found):
-            return f"not as expected: {expected} of {candidate}, the judge found {found}"
+            return f"not as expected: {expected} for {candidate}, but the judge found {found}"
         case Resumed(started=started):
             return f"resumed on {started}"
         case ModelCall(tokens=tokens) as asked:
             return f"{asked_whom(asked)}: {tokens.prompt:,} tokens in, {tokens.completion:,} out"
         case Unknown(kind=kind):
-            return f"an event of a kind that this version does not know: {one_line(kind)[:80]}"
+            return f"an event of a kind unknown to this version: {one_line(kind)[:80]}"
         case _:
             return ""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_chat.arguments import require_folder
 from astra_chat.detached.jobs import read_job
 from astra_chat.detached.results import refusal_of, result_of
 from astra_chat.mailbox.files import Unreadable
@@ -13,7 +14,7 @@ from astra_chat.tools.text import one_line
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import JOBS
 from astra_chat.transcript.under_way import State, locked_inodes, state_of_run
-from astra_chat.viewer.runs import require_folder, transcripts_in
+from astra_chat.viewer.runs import transcripts_in
 from astra_vgpu.ground.errors import BadInput
 
 

@@ -54,7 +54,7 @@ def run(
         request = request_on(past, recorded_task, options, session)
         if past.transcript.options.trust and not options.trust:
             listener.notice(
-                f"{past.transcript.path} records --trust, which is never taken from a file"
+                f"{past.transcript.path} records --trust, which Astra never takes from a file"
             )
         return run_request(request, listener, past=past, stop=stop)
 

@@ -6,17 +6,15 @@ from collections.abc import Container
 from pathlib import Path
 
 from astra_chat.session.export_example import example_source
+from astra_chat.session.export_readme import readme
 from astra_chat.session.torch_operator import operator_source
 from astra_chat.tools.build.built_text import Unreadable, built_text
 from astra_chat.tools.build.proven_object import proven_object
 from astra_chat.tools.build.tvm_ffi_binding import (
     compile_cpp,
     ensure_binding,
-    parameter_names,
     tvm_ffi_folder,
-    tvm_ffi_version,
 )
-from astra_chat.tools.task.contract_text import access_text, strides_text, types_text
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.run_folder import (
@@ -31,8 +29,6 @@ from astra_chat.transcript.run_folder import (
     module_file,
 )
 from astra_vgpu.ground.toolkit import Toolkit, find_toolkit
-
-TRIED = f" `python {EXAMPLE}` tries the module."
 
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
@@ -72,9 +68,9 @@ def _leave(text: str, path: Path) -> None:
 
 
 def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
-    """Write <entry>.so, README.md and torch_op.py of a candidate into `folder`; and load_example.py
-    with reference.py, which draws its inputs, where the task has one: its reference may be a
-    function of PyTorch (`reference` of task.toml).
+    """Write best.cu, best.built.cu, <entry>.so, README.md and torch_op.py of a candidate into
+    `folder`; and load_example.py with reference.py, which draws its inputs, where the task has one:
+    its reference may be a function of PyTorch (`reference` of task.toml).
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
@@ -84,11 +80,12 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     toolkit = find_toolkit()
     folder.mkdir(parents=True, exist_ok=True)
     kernel = proven_object(task, source, toolkit, arch)
+    leave_source(source, folder, ())
     cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
     link_module(
         [kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry), toolkit, cudart
     )
-    (folder / README).write_text(_readme(task, source, arch, toolkit))
+    (folder / README).write_text(readme(task, source, arch, toolkit.version))
     (folder / TORCH_OPERATOR).write_text(operator_source(task))
     if (task.folder / INPUTS).is_file():
         (folder / EXAMPLE).write_text(example_source(task))
@@ -110,58 +107,3 @@ def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: lis
         "-Wl,-Bsymbolic",
     ]
     compile_cpp(command, module.parent)
-
-
-def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
-    arguments = ", ".join(parameter_names(task))
-    rows = "\n".join(
-        f"| {arg.name} | {'dtype' if arg.dtype == 'T' else arg.dtype} |"
-        f" [{', '.join(arg.shape)}]{strides_text(arg)} | {access_text(arg)} |"
-        for arg in task.args
-    )
-    return _README.format(
-        entry=task.entry,
-        candidate=candidate_id(source),
-        summary=task.summary,
-        arguments=arguments,
-        rows=rows,
-        arch=arch,
-        dtypes=types_text(task),
-        nvcc=toolkit.version,
-        tvm_ffi=tvm_ffi_version(),
-        example=TRIED if (task.folder / INPUTS).is_file() else "",
-    )
-
-
-_README = """\
-# {entry}, candidate {candidate}
-
-{summary}
-
-`{entry}.so` is a module of tvm-ffi (apache-tvm-ffi, {tvm_ffi} when it was built). It takes
-whatever speaks DLPack, PyTorch tensors above all, and runs on the caller's current stream.
-
-```python
-import tvm_ffi
-
-module = tvm_ffi.load_module("{entry}.so")
-module.{entry}({arguments})
-```
-
-| argument | dtype | shape | access |
-|---|---|---|---|
-{rows}
-
-dtype is one of: {dtypes}. Tensors are on one CUDA device, and contiguous unless the table says
-otherwise. All else is refused with a `ValueError` or `TypeError` that says what is wrong; nothing
-is launched then.
-
-Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
-CUDA's runtime is inside: no toolkit is needed.{example} The
-kernel's source is best.cu, one folder up; nvcc got best.built.cu, its tokens without comments. Both
-were compiled, and their object files (host code, machine code, PTX) are equal byte for byte.
-
-`import torch_op`, with this folder on the path, makes it the operator
-`torch.ops.astra.{entry}`, for torch.compile, torch.export and CUDA graphs: the same arguments, in
-this order.
-"""

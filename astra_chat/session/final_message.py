@@ -69,7 +69,7 @@ def ended(
 ) -> Ended:
     """The last event of a run."""
     evaluation, timed = state.best or (None, None)
-    waits = f"stopped until job {job[:12]} is judged" if job else ""
+    waits = f"waiting until job {job[:12]} is judged" if job else ""
     sentences = [waits or _reason_text(state, reason)]
     if evaluation is not None and timed is not None:
         confirmed = _confirmed(evaluation)
@@ -95,9 +95,9 @@ def refusal_text(attempt: Attempt) -> str:
     """A winner that its confirmation refused: its figure in the search, and the case or reason."""
     assert attempt.refused is not None
     timed = attempt.won.outcome if attempt.won else None
-    figure = f", {speed(timed)} in the search" if isinstance(timed, Timed) else ""
+    figure = f" ({speed(timed)} in the search)" if isinstance(timed, Timed) else ""
     why = one_line(describe(attempt.refused.outcome)).rstrip(".")
-    return f"candidate {attempt.kernel.candidate}{figure}, was refused by its confirmation: {why}"
+    return f"candidate {attempt.kernel.candidate}{figure} failed its confirmation: {why}"
 
 
 def _without_best(state: RunState) -> str:
@@ -148,7 +148,7 @@ def _unanswered(attempt: Attempt) -> str:
     if attempt.rejected is not None:
         return "rejected by the human"
     if attempt.refused is not None:
-        return "refused by its confirmation"
+        return "that did not pass confirmation"
     if attempt.replaced:
         return "replaced by the human's edit"
     if attempt.evaluation is None:
@@ -164,11 +164,11 @@ def _confirmed(evaluation: Evaluation) -> str:
 
 def _reason_text(state: RunState, reason: EndReason) -> str:
     if reason == "interrupted":
-        return "interrupted; the transcript has every finished turn"
+        return "interrupted; the transcript contains every finished turn"
     if reason == "waiting":
         step = next_step(state)
         if not isinstance(step, AskHuman):
-            return "stopped until a question in the mailbox is answered"
+            return "waiting until a question in the mailbox is answered"
         run = step.gate == "run"
         what = "run" if run else "accepted as the best"
         return f"waiting for a decision: may candidate {state.shown} be {what}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.agents.turns import Turns
-from astra_chat.detached.asking import DetachedJudge, close_jobs
+from astra_chat.detached.asking import DetachedJudge, close_jobs, wanted_of
 from astra_chat.detached.carrying import carrier_for
 from astra_chat.session.request import Request
 from astra_chat.session.run_events import RunEvents
@@ -25,7 +25,7 @@ def judge_for(
     if detached and request.place is not None:
         device = request.device
         carrier = carrier_for(request.place, device.kind, device.spec, request.options.trust)
-        carrier.require()
+        carrier.require(wanted_of(device))
     if request.device.kind == "cuda" and request.limits.confirmations and not detached:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
     judge = TuningJudge(

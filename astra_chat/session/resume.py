@@ -78,9 +78,11 @@ def past_of(
 ) -> Past | None:
     """What --resume, --branch and --from ask for. Raises BadInput."""
     if resume is not None and branch is not None:
-        raise BadInput("--resume appends to a transcript, --branch starts another: give one")
+        raise BadInput(
+            "--resume appends to a transcript and --branch starts another: give only one of them"
+        )
     if after_round is not None and resume is None and branch is None:
-        raise BadInput("--from ROUND goes with --branch FILE or --resume FILE")
+        raise BadInput("--from ROUND requires --branch FILE or --resume FILE")
     if resume is not None and after_round is None:
         return resumed(Path(resume))
     file = branch if resume is None else resume
@@ -91,7 +93,7 @@ def resumed(path: Path) -> Past:
     """Resume an interrupted or killed run. Raises BadInput if it cannot be read or appended to."""
     if in_archive(path):
         raise BadInput(
-            f"{path} lies in an archive and cannot be appended to: --branch {path} starts a new run"
+            f"{path} is in an archive and cannot be appended to: --branch {path} starts a new run"
         )
     return Past(_whole(path))
 
@@ -144,8 +146,8 @@ def _require_device(past: Past, device: Device, judge: str) -> None:
     unknown = {"index": before.index, **({"name": before.name} if judge == "detached" else {})}
     if device.model_copy(update=unknown) != before:
         raise BadInput(
-            f"{past.transcript.path} was judged on {before.name}, not on {device.name}: figures of"
-            " two devices cannot be compared"
+            f"{past.transcript.path} was judged on {before.name}, not on {device.name}:"
+            " figures from two devices cannot be compared"
         )
 
 
@@ -169,9 +171,9 @@ def request_on(
             was = kept or "left it to the device"
             raise BadInput(f"{option_name(name)} {value}: {transcript.path} has {was}, which stays")
     if past.branched is None and session.out is not None:
-        raise BadInput("--out goes with --branch: a resumed run stays in its folder")
+        raise BadInput("--out requires --branch: a resumed run stays in its folder")
     if session.memory is not None:
-        raise BadInput("--memory: a recorded run keeps the cards that its first turn holds")
+        raise BadInput("--memory: a recorded run keeps the cards in its first turn")
     approver = _approver(past, session)
     here = {
         "task": task.folder,
@@ -221,7 +223,7 @@ def _approver(past: Past, session: SessionOptions) -> str | None:
         return session.approver
     recorded = past.transcript.options.approval
     if recorded == "decisions":
-        raise BadInput(f"{path} took decisions from a file: name it by --approver")
+        raise BadInput(f"{path} took decisions from a file: name it with --approver")
     return recorded or None
 
 

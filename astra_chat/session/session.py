@@ -259,7 +259,7 @@ class Session:
         match item:
             case TaskResult(stop_reason=reason):
                 if reason == STALLED:
-                    raise RuntimeError("the team fell silent before its end")
+                    raise RuntimeError("the team stopped before the run had ended")
             case SelectSpeakerEvent():
                 chosen = Chosen(decision=selector.decisions.popleft())
                 self._recorder.record(*self._meter.take("selector"), chosen)
@@ -334,12 +334,13 @@ class Session:
             if source is not None and whole:
                 export_best(request.task, source, folder / BEST_MODULE, arch=request.device.arch)
         except (AstraError, OSError) as error:
-            return [f"its files were not all written: {error}"]
+            return [f"not all of its files were written: {error}"]
         if source is None or not whole:
             return [] if source is None else ["its source is in best.cu"]
         return [
-            "its source is in best.cu, a tvm-ffi module of it in best/; best.cu and what nvcc got"
-            " when it was judged, best.built.cu, compile to equal object files"
+            "its source is in best.cu, a tvm-ffi module of it in best/; best.cu and"
+            " best.built.cu, the text that nvcc compiled for the judge, give identical"
+            " object files"
         ]
 
     def _leave_refused(self) -> list[str]:

@@ -58,7 +58,9 @@ def parse_budget(words: str | None) -> Budget:
     for part in words.split(",") if words and words != "none" else ():
         name, equals, value = part.partition("=")
         if name not in Budget.model_fields:
-            raise BadInput(f"--budget: there is no '{name}'{choices(name, Budget.model_fields)}")
+            raise BadInput(
+                f"--budget: there is no limit '{name}'{choices(name, Budget.model_fields)}"
+            )
         if not equals or name in given:
             raise BadInput(f"--budget: '{part}': give each limit once, as {name}=NUMBER")
         given[name] = value

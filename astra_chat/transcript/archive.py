@@ -41,14 +41,14 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
     infos = archive.infolist()
     names = {info.filename for info in infos}
     if len(infos) > MAX_MEMBERS or len(names) < len(infos):
-        raise BadInput(f"{path}: too many members, or two of one name")
+        raise BadInput(f"{path}: it has too many members, or two with the same name")
     found, left = dict[str, bytes](), MAX_BYTES
     for info in infos:
         with archive.open(info) as member:
             found[info.filename] = member.read(left + 1)
         left -= len(found[info.filename])
         if left < 0:
-            raise BadInput(f"{path} holds more than {MAX_BYTES:,} bytes")
+            raise BadInput(f"{path} contains more than {MAX_BYTES:,} bytes")
     return found
 
 

@@ -65,7 +65,7 @@ def read_lines(path: Path) -> Lines:
             if values > MAX_VALUES and not exact:
                 exact, values = True, sum(map(_values, texts))
             if values > MAX_VALUES:
-                raise BadInput(f"{where}: the file holds more than {MAX_VALUES:,} values")
+                raise BadInput(f"{where}: the file contains more than {MAX_VALUES:,} values")
     return Lines(texts, torn, size)
 
 

@@ -72,7 +72,7 @@ def read(path: Path) -> Transcript:
     if path.is_dir():
         path = path / TRANSCRIPT
         if path.is_symlink():
-            raise BadInput(f"{path} is a link: name the file that it leads to")
+            raise BadInput(f"{path} is a link: name the file that it points to")
     found = read_lines(path)
     lines = [line.decode(errors="replace") for line in found.texts]
     torn = found.torn
@@ -80,7 +80,7 @@ def read(path: Path) -> Transcript:
     with _without_collection():
         records = tuple(_record(path, number, line) for number, line in enumerate(lines, 1))
     if not isinstance(records[0].event, Header):
-        raise BadInput(f"{path} is not a transcript of Astra: its first line is not a header")
+        raise BadInput(f"{path} is not an Astra transcript: its first line is not a header")
     run, turn = records[0].run, 0
     for number, record in enumerate(records):
         turn += isinstance(record.event, TurnEvent)
@@ -96,16 +96,17 @@ def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:
     """Tell from the first line whether this is a transcript that this version reads."""
     if not lines:
         what = "is cut off in its first line" if torn else "is empty"
-        raise BadInput(f"{path} {what}: not a transcript of Astra")
+        raise BadInput(f"{path} {what}: not an Astra transcript")
     try:
         first = json.loads(lines[0])
         version = first["v"]
         first["run"], first["seq"], first["event"]["kind"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadInput(f"{path} is not a transcript of Astra") from None
+        raise BadInput(f"{path} is not an Astra transcript") from None
     if version not in READABLE:
         raise BadInput(
-            f"{path} is a transcript of format version {version}; this Astra reads 1 to {VERSION}"
+            f"{path} is a transcript of format version {version}; this version of Astra"
+            f" reads versions 1 to {VERSION}"
         )
 
 
@@ -177,6 +178,6 @@ def incompleteness(transcript: Transcript) -> str | None:
     if turns and turns[-1].speaker == "human":
         return f"{transcript.path}: decided; {way}"
     return (
-        f"{transcript.path}: the run was killed before its end, or is under way; this is all it"
-        f" recorded; {way}"
+        f"{transcript.path}: the run was killed before it ended, or is still running; this"
+        f" is all that it recorded; {way}"
     )

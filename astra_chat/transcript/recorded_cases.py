@@ -54,7 +54,7 @@ def require_bounded(task: Task, case: Case) -> None:
     task.require_small(case)
     for name, value in case.scalars.items():
         if not abs(value) <= MAX_SCALAR:
-            raise ValueError(f"{name} = {value:g} is no value of a scalar")
+            raise ValueError(f"{name} = {value:g} is not a valid value of a scalar")
 
 
 def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int]]:
@@ -93,5 +93,5 @@ def require_bounded_task(
             if (size := task.buffer_bytes(case)) > most_bytes:
                 raise BadInput(
                     f"{where}: the task's {name} case {case.label[:200]} takes {size:,}"
-                    f" bytes, more than {most_bytes:,}: --trust if you know where it comes from"
+                    f" bytes, more than {most_bytes:,}: add --trust if you know where it comes from"
                 )

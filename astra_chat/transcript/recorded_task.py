@@ -28,9 +28,9 @@ def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
         if task.id != recorded.id:
             hashes = {name: sha256_of(text) for name, text in task.files().items()}
             raise BadInput(
-                f"{transcript.path} was judged by other files of {recorded.name}:"
+                f"{transcript.path} was judged with other files of {recorded.name}:"
                 f" {', '.join(_different(recorded.files, hashes))}; omit TASK to continue"
-                " with the recorded ones"
+                " with the recorded files"
             )
         yield task
         return
@@ -70,7 +70,9 @@ def _require_name(where: Path, name: str) -> None:
     """Raise BadInput unless a file's name stays in its folder, in every reading of it."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
-        raise BadInput(f"{where}: the task's file '{one_line(name)[:200]}' leads out of its folder")
+        raise BadInput(
+            f"{where}: the task's file '{one_line(name)[:200]}' points outside its folder"
+        )
 
 
 def baseline_text(transcript: Transcript) -> str:

@@ -17,7 +17,7 @@ REFUSED_SOURCE = "refused-{}.cu"
 PART_OF_SOURCE = ".best.cu.part"
 """While it is being written."""
 BEST_MODULE = "best"
-"""The winner as a tvm-ffi module: a folder."""
+"""The winner as a tvm-ffi module, with its source once more: a folder to copy."""
 README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
 TORCH_OPERATOR = "torch_op.py"
 """In BEST_MODULE, beside the module itself."""
@@ -47,7 +47,7 @@ def require_room(folder: Path) -> None:
     for name in (BEST_SOURCE, BUILT_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
-                f"{folder / name} exists already and is not overwritten: name another folder"
+                f"{folder / name} already exists and is not overwritten: name another folder"
             )
     others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     ours = (TRANSCRIPT, LOG, PROGRESS)
@@ -63,9 +63,10 @@ def _has_content(path: Path) -> bool:
 def require_no_links(folder: Path, entry: str) -> None:
     """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
     folder may come from anybody, and what it leads to would be overwritten."""
-    made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR)
+    sources = (BEST_SOURCE, BUILT_SOURCE, PART_OF_SOURCE)
+    made = (module_file(entry), README, EXAMPLE, INPUTS, TORCH_OPERATOR, *sources)
     best = [folder / BEST_MODULE / name for name in made]
-    names = (TRANSCRIPT, BEST_SOURCE, BUILT_SOURCE, PART_OF_SOURCE, BEST_MODULE, JOBS)
+    names = (TRANSCRIPT, *sources, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():
-            raise BadInput(f"{path} is a link, and a run would write through it: delete it")
+            raise BadInput(f"{path} is a link, which a run does not write through: delete it")

@@ -39,7 +39,7 @@ def state_of_run(records: Sequence[Record], running: bool) -> tuple[State, str]:
     if running:
         return "running", doing(records)
     if not isinstance(last, Ended):
-        return "stopped", "killed before its end"
+        return "stopped", "killed before it ended"
     if last.reason == "waiting":
         answer = "mailbox next" if last.question else "judge work" if last.job else "approve"
         return "waiting", f"{last.words} (astra-chat {answer})"
@@ -66,8 +66,8 @@ def doing(records: Sequence[Record]) -> str:
         if isinstance(record.event, Chosen):
             speaker = record.event.decision.speaker
             if speaker == "executor":
-                return "the judge works"
+                return "the judge is working"
             if speaker == "human":
-                return "waits for the human's decision"
-            return f"waits for the reply of the {speaker}"
-    return "chooses who acts next"
+                return "waiting for the human's decision"
+            return f"waiting for the {speaker}'s reply"
+    return "choosing who acts next"

@@ -128,14 +128,14 @@ def _create(path: Path) -> FileIO:
         file = path.open("ab", buffering=0)
     except FileExistsError:
         raise BadInput(
-            f"{path.parent} exists already and is not overwritten: name another folder"
+            f"{path.parent} already exists and is not overwritten: name another folder"
         ) from None
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
     _lock(file, path)
     if os.fstat(file.fileno()).st_size:
         file.close()
-        raise BadInput(f"{path} exists already and is not overwritten: name another folder")
+        raise BadInput(f"{path} already exists and is not overwritten: name another folder")
     return file
 
 
@@ -166,4 +166,4 @@ def _lock(file: FileIO, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise BadInput(f"{path} is being written by another run: wait for its end") from None
+        raise BadInput(f"{path} is being written by another run: wait until it ends") from None

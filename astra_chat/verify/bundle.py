@@ -70,7 +70,7 @@ def read_bundle(path: Path) -> Bundle:
         text = members.pop(MANIFEST)
         manifest = Manifest.model_validate_json(text)
     except KeyError:
-        raise BadInput(f"{path} is no bundle: it has no {MANIFEST}") from None
+        raise BadInput(f"{path} is not a bundle: it has no {MANIFEST}") from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

@@ -46,7 +46,7 @@ def _signature(bundle: Bundle, key: bytes | None) -> Iterator[Claim]:
     if key is not None and key != stated:
         why = "another key signed it"
     elif not signs(stated, bundle.signature, bundle.manifest_text):
-        why = "the signature is not of this manifest"
+        why = "the signature does not match this manifest"
     yield claim(SIGNED, bundle.path.name, not why, why)
 
 
@@ -77,7 +77,9 @@ def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
         if content is None:
             yield unchecked(CODE, codes[sha], "not in the bundle")
         else:
-            yield claim(CODE, codes[sha], sha256_of_bytes(content) == sha, "other machine code")
+            yield claim(
+                CODE, codes[sha], sha256_of_bytes(content) == sha, "the machine code differs"
+            )
     for sha, (where, recorded) in plans.items():
         yield _plan(bundle.members.get(f"plans/{sha}.json"), sha, where, recorded)
 

@@ -67,7 +67,7 @@ def verify(
     from astra_vgpu.ground.errors import BadInput
 
     if (device or trust) and not measure:
-        raise BadInput("--device and --trust go with --measure")
+        raise BadInput("--device and --trust require --measure")
     measuring = Measuring(device, trust) if measure else None
     found = [(file, _verified(file, measuring, key)) for file in files]
     if as_json:
@@ -92,7 +92,7 @@ def _verified(file: Path, measuring: Measuring | None, key: Path | None) -> Veri
         return verify_bundle(read_bundle(file), measuring, _public_key(key) if key else None)
     transcript = read(file)  # a file that is missing is said first
     if key is not None:
-        raise BadInput(f"{file} is no bundle: only bundles are signed")
+        raise BadInput(f"{file} is not a bundle: only bundles can be signed")
     return verified(transcript, measuring)
 
 
@@ -173,7 +173,7 @@ def pack(
     transcript = read(run)
     target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")
     if target.exists():
-        raise BadInput(f"{target} exists already and is not overwritten: name another with -o")
+        raise BadInput(f"{target} already exists and is not overwritten: name another with -o")
     manifest = packed(
         transcript, target, key=sign, license=license, build=build, trust=trust, tell=note
     )

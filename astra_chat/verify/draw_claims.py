@@ -18,7 +18,7 @@ SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"
 PLANS, BESIDE = "each timed case has its plan", "one baseline for all"
 OLD = "recorded before evaluations had seeds and evidence"
-BUILT_ANEW = "built again in another session or elsewhere: nvcc names kernels by its folder"
+BUILT_ANEW = "built again in another session or elsewhere: nvcc names kernels after its folder"
 
 
 def draw_claims(run: Run) -> Iterator[Claim]:
@@ -66,8 +66,10 @@ def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) ->
     drawn = drawn_again(run.task, evaluation)
     strange = [case for case in check.hidden if _unseeded(case) not in drawn]
     if strange and not run.by_this_judge(evaluation):
-        return unchecked(HIDDEN, where, "judged by another version of the judge, which drew others")
-    return claim(HIDDEN, where, not strange, f"{len(strange)} are not drawn by this seed")
+        return unchecked(
+            HIDDEN, where, "judged by another version of the judge, which drew other cases"
+        )
+    return claim(HIDDEN, where, not strange, f"{len(strange)} do not follow from this seed")
 
 
 def drawn_again(task: Task, evaluation: Evaluation) -> set[str]:
@@ -121,7 +123,7 @@ def _timed(run: Run, evaluation: Evaluation, timed: Timed, where: str) -> Claim:
     wanted = [case.seed for case, _ in reseeded(listed, Seed(evaluation.seed))]
     seeds = [one.case.seed for one in timed.cases]
     if seeds != wanted and not run.by_this_judge(evaluation):
-        return unchecked(TIMED, where, "another version of the judge drew their seeds")
+        return unchecked(TIMED, where, "their seeds were drawn by another version of the judge")
     return claim(TIMED, where, seeds == wanted, "their seeds do not follow from the evaluation's")
 
 
@@ -131,7 +133,7 @@ def _plans(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
     planned = [plan.case for plan in evaluation.evidence.plans]
     bare = [plan for plan in evaluation.evidence.plans if not plan.baseline_plan_sha256]
     why = "" if planned == [one.case for one in timed.cases] else "the plans are of other cases"
-    return claim(PLANS, where, not why and not bare, why or "the baseline has no plan beside")
+    return claim(PLANS, where, not why and not bare, why or "the baseline has no plan")
 
 
 def _baselines(run: Run) -> Iterator[Claim]:

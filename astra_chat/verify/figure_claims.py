@@ -71,7 +71,7 @@ def _errors(evaluation: Evaluation, where: str) -> Iterator[Claim]:
     record = evaluation.check.worst_error if evaluation.check else None
     over = record is not None and not record.candidate_ulps <= record.limit_ulps
     holds = correct.worst <= 1 and not over
-    yield claim(ERRORS, where, holds, f"an error is {correct.worst:.3g} of what is allowed")
+    yield claim(ERRORS, where, holds, f"an error is {correct.worst:.3g} times the allowed one")
 
 
 def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
@@ -111,7 +111,9 @@ def _limit(run: Run, evaluation: Evaluation, time: AnyTime, where: str) -> Claim
     try:
         found = contract_limit_us(run.task, time.case, evaluation.device)
     except (BadInput, KeyError):
-        return unchecked(LIMITS, where, f"no constants of {evaluation.device.spec} here")
+        return unchecked(
+            LIMITS, where, f"this version has no constants for {evaluation.device.spec}"
+        )
     why = differences([("limit", time.limit_us, found)])
     if why and not run.by_this_judge(evaluation):
         return unchecked(LIMITS, where, f"by another version of the judge: {why}")

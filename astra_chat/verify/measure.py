@@ -57,7 +57,9 @@ def compared(then: Evaluation, now: Evaluation) -> list[Claim]:
     why = f"now: {describe(now.outcome)}"
     same_kind = then.device.kind == now.device.kind
     if not same_kind and isinstance(now.outcome, Timed):
-        other = unchecked(VERDICT_AGAIN, name, f"{now.device.name} decides by another rule")
+        other = unchecked(
+            VERDICT_AGAIN, name, f"{now.device.name} uses another rule for the verdict"
+        )
     else:
         other = claim(VERDICT_AGAIN, name, verdict(then.outcome) == verdict(now.outcome), why)
     return [other, _times(then, now, why)]

@@ -18,6 +18,7 @@ from astra_chat.tools.entropy import Seed
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.record import record
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Case, Device
@@ -79,7 +80,7 @@ def pack(
         if build:
             members |= _code(run, trust, left_out, tell)
         else:
-            left_out.append("machine code and launch plans: not asked for")
+            left_out.append("machine code and launch plans: not requested")
     manifest = Manifest(
         run=transcript.records[0].run,
         astra=__version__,
@@ -105,7 +106,7 @@ def _signer(path: Path) -> Ed25519PrivateKey:
 def _members(run: Run, name: str) -> dict[str, bytes]:
     """Returns all members but machine code and plans, by name."""
     transcript = run.transcript
-    whole = transcript.path.read_bytes()[: transcript.size]
+    whole = read_recorded(transcript.path)[: transcript.size]
     found = {
         TRANSCRIPT: whole,
         "README.md": README.format(name=name).encode(),
@@ -191,10 +192,11 @@ def _other_code(run: Run) -> str:
     then, now = run.transcript.header.versions, host_tool_versions()
     if not _same_compiler(run):
         here = now.get("nvcc", "none")
-        return f"it was recorded with nvcc {then.get('nvcc', 'unknown')}, here is {here}"
+        return f"it was recorded with nvcc {then.get('nvcc', 'unknown')}, but here nvcc is {here}"
     return (
-        "other bytes than the recorded ones, although nvcc is the same: its internal names depend"
-        " on the folder and on the headers of the machine; what was built here is in rebuilt/"
+        "its bytes differ from the recorded ones although nvcc is the same, because"
+        " internal names depend on the folder and on the machine's headers; the code"
+        " built here is in rebuilt/"
     )
 
 

@@ -37,7 +37,7 @@ def run_claims(run: Run) -> Iterator[Claim]:
                 last = place == len(records) - 1
                 yield from _winner(ended, run.state if last else state_of(records[:place]), where)
     if not isinstance(records[-1].event, Ended):
-        yield unchecked(WINNER, f"line {len(finished(records))}", "the run did not come to its end")
+        yield unchecked(WINNER, f"line {len(finished(records))}", "the run did not reach its end")
 
 
 def _winner(ended: Ended, state: RunState, where: str) -> Iterator[Claim]:
@@ -56,7 +56,7 @@ def _winner(ended: Ended, state: RunState, where: str) -> Iterator[Claim]:
         return
     confirming = state.confirmed.get(best[0].candidate)
     if state.limits.confirmations == 0:
-        yield unchecked(CONFIRMED, where, "the run confirms no winner")
+        yield unchecked(CONFIRMED, where, "the run did not confirm a winner")
     else:
         holds = confirming is not None and faster(confirming) is not None
         yield claim(CONFIRMED, where, holds, "unconfirmed: selection bias")

@@ -31,9 +31,11 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(text, password=None)
     except (ValueError, TypeError):
-        raise BadInput(f"{path} is no private key in PEM without password: {HOW}") from None
+        raise BadInput(
+            f"{path} is not a private key in PEM form without a password: {HOW}"
+        ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadInput(f"{path} is no Ed25519 key: {HOW}")
+        raise BadInput(f"{path} is not an Ed25519 key: {HOW}")
     return key
 
 
@@ -46,7 +48,7 @@ def public_key(path: Path) -> bytes:
     except ValueError:
         key = private_key(path).public_key()
     if not isinstance(key, Ed25519PublicKey):
-        raise BadInput(f"{path} is no Ed25519 key: {HOW}")
+        raise BadInput(f"{path} is not an Ed25519 key: {HOW}")
     return key.public_bytes_raw()
 
 

@@ -55,7 +55,9 @@ def _baseline(run: Run) -> Iterator[Claim]:
     sha = header.task.files.get(TIER_FILES[header.options.tier], "")
     for turn, evaluation in run.evaluations[:1]:
         holds = evaluation.candidate == sha[:12]
-        yield claim(BASELINE, about(turn, evaluation), holds, f"the task's is {sha[:12]}")
+        yield claim(
+            BASELINE, about(turn, evaluation), holds, f"the task's text has hash {sha[:12]}"
+        )
 
 
 def _harness(run: Run) -> Iterator[Claim]:

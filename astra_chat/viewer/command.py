@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.arguments import require_folder
+
 if TYPE_CHECKING:
     from astra_chat.viewer.runs import RunRow
 
 SCHEMA = "astra-chat/runs/1"
 DEFAULT = Path("transcripts")
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that contains runs.")]
+FolderArgument = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder that contains runs.", callback=require_folder),
+]
+
+ListedArgument = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder, or archive of recordings, that contains runs."),
+]
 
 runs_app = typer.Typer(help="List the runs in a folder.", no_args_is_help=True)
 
@@ -34,10 +44,8 @@ def view(
 
     The address contains a random token: anyone on this machine who has it can read the runs.
     """
-    from astra_chat.viewer.runs import require_folder
     from astra_chat.viewer.server import Server, Viewer
 
-    require_folder(folder)
     with Server(Viewer(folder), port) as server:
         print(server.url, flush=True)
         with suppress(KeyboardInterrupt):
@@ -46,16 +54,20 @@ def view(
 
 @runs_app.command("list", short_help="List the runs in a folder, newest first.")
 def list_runs(
-    folder: FolderArgument = DEFAULT,
+    folder: ListedArgument = DEFAULT,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document to stdout.")
     ] = False,
 ) -> None:
     """List the runs in a folder, newest first: their results, and what is waiting."""
-    from astra_chat.viewer.runs import Runs, require_folder
+    from astra_chat.tools.recordings.reading import in_archive
+    from astra_chat.viewer.runs import Runs, runs_of_archive
 
-    require_folder(folder)
-    rows = Runs(folder).list()
+    if in_archive(folder):
+        rows = runs_of_archive(folder)
+    else:
+        require_folder(folder)
+        rows = Runs(folder).list()
     if as_json:
         found = [row.model_dump(mode="json") for row in rows]
         print(json.dumps({"schema": SCHEMA, "folder": str(folder), "runs": found}, indent=2))
@@ -66,17 +78,19 @@ def list_runs(
 def _print(rows: list[RunRow], folder: Path) -> None:
     from astra_chat.display.notes import note
     from astra_chat.display.tables import print_rows
+    from astra_chat.tools.recordings.reading import in_archive
 
     if not rows:
-        print(f"no run lies in {folder}")
+        print(f"there are no runs in {folder}")
         return
-    headings = ("task", "started (UTC)", "state", "best", "basis", "rounds", "transcript")
+    headings = ("task", "started (UTC)", "state", "best", "over", "basis", "rounds", "transcript")
     cells = [
         (
             row.task or "-",
             row.started[:16].replace("T", " "),
             row.state,
             f"{row.best.ratio:.2f}x" if row.best else "-",
+            row.baseline if row.best else "",
             row.basis if row.best else "",
             str(row.rounds),
             row.path,
@@ -84,6 +98,7 @@ def _print(rows: list[RunRow], folder: Path) -> None:
         for row in rows
     ]
     print_rows(headings, cells, right=("best", "rounds"))
+    noted = ("unreadable",) if in_archive(folder) else ("running", "waiting", "unreadable")
     for row in rows:
-        if row.state in ("running", "waiting", "unreadable"):
+        if row.state in noted:
             note(f"{row.path}: {row.words}")

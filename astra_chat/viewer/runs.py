@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_chat.display.results_table import where
+from astra_chat.tools.recordings.reading import UNPACKERS, expanded
+from astra_chat.tools.task.tiers import baseline_name
 from astra_chat.tools.types import Basis, Value
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
@@ -20,6 +24,7 @@ MOST_FILES = 20_000
 """Files of a folder that are looked at, at most; a folder named by mistake may hold millions."""
 DEEPEST = 6
 HEAD_BYTES = 4096
+ENDINGS = (".jsonl", ".jsonl.xz", ".jsonl.gz")
 
 
 class RunRow(Value):
@@ -34,6 +39,8 @@ class RunRow(Value):
     """What it does or waits for, or how it ended."""
     run: str = ""
     task: str = ""
+    baseline: str = ""
+    """What `best` is compared with: sglang, paper, or the file of an own task."""
     started: str = ""
     """UTC, ISO 8601."""
     basis: Basis = "estimated"
@@ -90,10 +97,12 @@ class Runs:
         return known[1]
 
 
-def require_folder(folder: Path) -> None:
-    """Raise BadInput unless there is a folder in which runs may lie."""
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder: name a folder of runs")
+def runs_of_archive(archive: Path) -> list[RunRow]:
+    """Returns the runs recorded in an archive, or in a folder of one, the newest first. Their paths
+    are whole: every command takes them. Raises BadInput."""
+    paths = [path for path in expanded([archive]) if path.name.endswith(".jsonl")]
+    rows = [_read_row(path, "", str(path), running=False) for path in paths]
+    return sorted(rows, key=lambda row: (row.started, row.path), reverse=True)
 
 
 def transcripts_in(root: Path) -> Iterator[Path]:
@@ -109,7 +118,7 @@ def transcripts_in(root: Path) -> Iterator[Path]:
             if seen > MOST_FILES:
                 return
             path = here / name
-            if name.endswith(".jsonl") and not path.is_symlink() and _begins_well(path):
+            if name.endswith(ENDINGS) and not path.is_symlink() and _begins_well(path):
                 yield path
 
 
@@ -119,7 +128,9 @@ def _begins_well(path: Path) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             head = file.read(HEAD_BYTES)
-    except OSError:
+        if unpacker := UNPACKERS.get(path.suffix):
+            head = unpacker().decompress(head, HEAD_BYTES)
+    except (OSError, lzma.LZMAError, zlib.error):
         return False
     return head is not None and b'"event":{"kind":"header"' in head.replace(b" ", b"")
 
@@ -143,6 +154,7 @@ def row_of(transcript: Transcript, key: str, relative: str, running: bool) -> Ru
         words=words,
         run=summary.run,
         task=summary.task,
+        baseline=baseline_name(summary.task, summary.options.tier),
         started=summary.started,
         basis=basis,
         where=where(basis, summary.device),

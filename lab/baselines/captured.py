@@ -96,7 +96,7 @@ def capture_plans(
         task=task.folder, library=library, index=device.index, seed=seed, cases=tuple(cases)
     )
     captures = _captured(request, task, device, stop or Stop())
-    draws, unread = seed.of("unset bytes").random(), unread_parameters(ptx, held)
+    draws, unread = seed.of("unset bytes").random(), unread_parameters(ptx, held, held.kernels)
     return tuple(
         _plan(task, case, held, device, found, draws, unread)
         for case, found in zip(cases, captures, strict=True)

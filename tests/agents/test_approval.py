@@ -40,7 +40,7 @@ def test_before_anything_runs() -> None:
     assert asked.author == "coder" and asked.kernel.source == VECTOR
     assert asked.plan == plan() and asked.build == build(VECTOR) and asked.evaluation is None
     assert (asked.parent, asked.parent_name, asked.before) == (SCALAR, "the baseline", 1.0)
-    assert asked.text == f"candidate {asked.kernel.candidate} of round 1 waits to be run"
+    assert asked.text == f"candidate {asked.kernel.candidate} of round 1 is waiting to be run"
 
 
 def test_before_a_winner_is_accepted() -> None:

@@ -83,7 +83,7 @@ def test_an_endless_anchor_is_cut_and_stays_in_one_line(context: ChatContext) ->
 
 def test_an_empty_anchor(context: ChatContext) -> None:
     said = contradiction(planned(anchor=" \n"), context, state_of(baseline_turns()))
-    assert said == "the anchor is empty: copy a line of the source to change"
+    assert said == "the anchor is empty: copy a line from the source to change"
 
 
 def test_a_metric_that_no_profile_has(context: ChatContext) -> None:

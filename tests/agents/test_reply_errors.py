@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -19,8 +20,8 @@ from astra_chat.agents.turns import (
     TesterReply,
     TestSuite,
 )
-from astra_chat.tools.task.folder import Task, find_task
-from tests.chat_samples import plan, suite
+from astra_chat.tools.task.folder import Task, find_task, load_task
+from tests.chat_samples import WIDE_TOML, plan, suite
 
 
 def test_a_malformed_reply_names_the_field() -> None:
@@ -74,8 +75,9 @@ def test_no_json_at_all() -> None:
         ),
     ],
 )
-def test_illegal_cases_go_back(task: Task, tests: TestSuite, said: str) -> None:
-    reason = objection(TesterReply(reply=tests), task)
+def test_illegal_cases_go_back(task_folder: Path, tests: TestSuite, said: str) -> None:
+    (task_folder / "task.toml").write_text(WIDE_TOML)
+    reason = objection(TesterReply(reply=tests), load_task(task_folder))
     assert reason is not None and said in reason
 
 
@@ -85,7 +87,7 @@ def test_illegal_cases_go_back(task: Task, tests: TestSuite, said: str) -> None:
         ([("is_neox", 1), ("is_neox", 0)], 0, "a scalar has two values"),
         ([("is_neox", 2)], 0, "is_neox = 2 is outside its range"),
         ([("is_neox", 0.5)], 0, "is_neox = 0.5 is outside its range"),
-        ([("eps", 1)], 0, "only these scalars vary: ['is_neox']"),
+        ([("eps", 1)], 0, "only these scalars may vary: ['is_neox']"),
         ([("is_neox", 0)], -1, "pad"),
         ([("is_neox", 0)], 2**40, "are too many for a check"),
         ([("is_neox", 0)], 8, ""),

@@ -71,7 +71,7 @@ def test_a_pass_is_always_a_turn(task: Task) -> None:
 
 def test_a_choice_is_one_of_the_legal_speakers() -> None:
     assert choice_of('{"choose": "tester"}', ("planner", "tester")) == "tester"
-    with pytest.raises(ValueError, match="'coder' may not act now, only planner or tester"):
+    with pytest.raises(ValueError, match="'coder' may not act now; only planner or tester may"):
         choice_of('{"choose": "coder"}', ("planner", "tester"))
     with pytest.raises(ValueError, match="does not match the schema"):
         choice_of("tester", ("planner", "tester"))

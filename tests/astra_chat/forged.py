@@ -239,10 +239,12 @@ FORGERIES: dict[str, Forgery] = {
     "words above": Forgery(
         option("models", "transcript:../x.jsonl"), "recorded models: transcript:../x.jsonl"
     ),
-    "a file above": Forgery(task_file("../up.cu"), "leads out of its folder"),
-    "a file above, below": Forgery(task_file("a/../../up.cu"), "leads out of its folder", REJUDGE),
-    "an absolute file": Forgery(task_file("OUT/made.cu"), "leads out of its folder", RERUN),
-    "a file with a NUL": Forgery(task_file("a\0b"), "leads out of its folder", REJUDGE),
+    "a file above": Forgery(task_file("../up.cu"), "points outside its folder"),
+    "a file above, below": Forgery(
+        task_file("a/../../up.cu"), "points outside its folder", REJUDGE
+    ),
+    "an absolute file": Forgery(task_file("OUT/made.cu"), "points outside its folder", RERUN),
+    "a file with a NUL": Forgery(task_file("a\0b"), "points outside its folder", REJUDGE),
     "a file in a file": Forgery(task_file("baseline.cu/x"), "cannot be written", REJUDGE),
     "an endless name": Forgery(task_file("x" * 5000), "cannot be written", REJUDGE),
     "a list that is a field": Forgery(option("cases", "folder"), "options.cases", REJUDGE),
@@ -265,7 +267,7 @@ FORGERIES: dict[str, Forgery] = {
     "a million cases": Forgery(cases(dims(1, 64), times=10**6), TOO_LONG, REJUDGE),
     "nine cases": Forgery(cases(dims(1, 64), times=9), "9 cases are too many", REJUDGE),
     "a drawn pad": Forgery(hidden(put("pad", 10**12)), "pad", REJUDGE),
-    "drawn pads": Forgery(hidden(put("pads", {"input": 10**12})), "pads are", REJUDGE),
+    "drawn pads": Forgery(hidden(put("pads", {"input": 10**12})), "pads must be", REJUDGE),
     "a drawn scalar": Forgery(hidden(put("scalars", {"eps": 1e300})), "scalars", REJUDGE),
     "many drawn": Forgery(hidden(put("seed", 1), times=513), "513 cases are too many", REJUDGE),
     "hungry lines": Forgery(many_cases, "more than 1,000,000 values", SHOW),

@@ -145,7 +145,7 @@ def test_the_honest_one_is_shown(tmp_path: Path) -> None:
     place = Place(tmp_path / "run", tmp_path, 1)
     place.folder.mkdir()
     write(place, nothing)
-    for path in [place.folder, *sorted(EXAMPLE.parent.rglob("*.jsonl"))]:
+    for path in [place.folder, *sorted(EXAMPLE.parent.rglob("*.jsonl*"))]:
         transcript = read(path)
         require_hashes(transcript)
         with task_of(transcript, None) as task:

@@ -108,8 +108,8 @@ def test_without_a_repository_only_the_working_directory(
         ("rounds = true", "not True"),
         ("rounds = 2.5", "not 2.5"),
         ("stop_at = 101", "stop_at is a number from 0 to 100, not 101"),
-        ("device = 3", "device is a text in quotes, not 3"),
-        ("[models]\nx = 1", "models is a text in quotes"),
+        ("device = 3", "device is a string in quotes, not 3"),
+        ("[models]\nx = 1", "models is a string in quotes"),
         ("models =", "Invalid value"),
         ("rounds = 3\nmodels = 'openai:x,key_env=K'", "names no address and no key variable"),
         ("models = 'openai:x,coder.base_url=http://h/v1'", "names no address"),
@@ -194,7 +194,7 @@ def test_config_shows_sets_and_unsets(place: Place, astra: Command) -> None:
         (["set", "models", "sk-abcdefghijkl"], "this is an API key"),
         (["set", "models", "openai:x,base_url=http://h/v1", "--project"], "names no address"),
         (["get", "round"], "did you mean rounds?"),
-        (["unset", "rounds"], "does not say rounds"),
+        (["unset", "rounds"], "does not set rounds"),
     ],
 )
 def test_config_refuses_in_one_line(

@@ -9,7 +9,7 @@ import pytest
 from astra_chat.replay.prompts import Prompt
 from lab.prompt_sizes import main, size_of, sizes, table
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "transcripts/examples/virtual/silu_and_mul.jsonl"
+EXAMPLE = Path(__file__).resolve().parents[2] / "transcripts/examples/virtual/silu_and_mul.jsonl.xz"
 TEXT = (
     "## Task one\nabc\n\n## The plan: more\nsome words\n\n## The plan: again\nx\n\n"
     "Turn: round 2, attempt 1."

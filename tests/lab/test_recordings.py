@@ -111,7 +111,7 @@ def test_bad_input_is_one_line(
         (("report", "FILE", "-o", "OUT"), None),
         (("replay", "FILE.jsonl"), "holds no live/more/b.jsonl.jsonl; did you mean"),
         (("verify", "CUT"), "is cut off"),
-        (("report", "NONE", "-o", "OUT"), "no xz data"),
+        (("report", "NONE", "-o", "OUT"), "not xz data"),
         (("run", "--resume", "FILE", "--rounds", "9"), "lies in an archive"),
     ],
 )

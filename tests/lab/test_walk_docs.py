@@ -14,8 +14,10 @@ from lab.walk_docs import (
     Walk,
     Walked,
     WalkedPage,
+    as_it_is_now,
     document,
     walk_docs_rules,
+    walked_before,
 )
 
 PAGE = """# A page
@@ -50,7 +52,7 @@ def test_commands_of_blocks_are_found_and_nothing_else() -> None:
         ("bash", "astra-chat run TASK --models mailbox:DIR"),
         ("bash", "python -m lab.baselines measure --triton made"),
         ("bash", "echo one > made"),
-        ("python", "first = 1 ... (2 lines)"),
+        ("python", "first = 1 ... (2 lines, 04cc7e)"),
     ]
 
 
@@ -74,7 +76,7 @@ def test_a_page_is_walked_in_order_with_its_stand_ins(tmp_path: Path) -> None:
     assert walked[2].note == "installs packages" and walked[3].note == "exit code 1: mine"
 
 
-def test_what_takes_too_long_is_left_to_another_time(tmp_path: Path) -> None:
+def test_what_takes_too_long_is_not_walked(tmp_path: Path) -> None:
     rules = PageRules(rule=(Rule(match="make", run="sleep 600", note="a long sleep"),))
     (tmp_path / "work").mkdir()
     walk = Walk(tmp_path / "work", PageRules(), rules, 0.2)
@@ -87,15 +89,36 @@ def test_rules_are_of_pages_and_say_what_is_done() -> None:
     assert rules.keys() - {"everywhere"} <= set(pages())
     for own in rules.values():
         assert all(re.compile(text) for text in own.instead)
-        assert all(re.compile(rule.match) and (rule.skip or rule.run or rule.exit or rule.note)
-                   for rule in own.rule)  # fmt: skip
+        assert all(re.compile(rule.match) and rule != Rule(match=rule.match) for rule in own.rule)
     assert tomllib.loads(RULES.read_text()).keys() == rules.keys()
 
 
-def test_the_document_counts_and_dates() -> None:
-    one = Walked(command="astra-chat doctor", state="ok", seconds=2.4)
-    two = Walked(command="make gpu", state="not walked", note="needs a GPU")
-    text = document([WalkedPage(page="README.md", date="2026-11-28", commands=(one, two))])
-    assert "1 ok, 0 failed, 1 not walked" in text and "## README.md, 2026-11-28" in text
-    assert re.search(r"^ok 2 s +astra-chat doctor$", text, re.MULTILINE)
+def test_the_document_counts_dates_and_is_read_again(tmp_path: Path) -> None:
+    some = (
+        Walked(command="astra-chat doctor", state="ok", seconds=2, note="as: astra-chat [x]"),
+        Walked(command="make gpu", state="not walked", note="needs a GPU"),
+        Walked(command="make more", state="failed", note="exit code 2: no rule"),
+    )
+    pages = [WalkedPage(page=name, date="2026-11-28", commands=some) for name in ("A.md", "b/C.md")]
+    text = document(pages)
+    assert "2 ok, 2 failed, 2 not walked" in text and "## A.md, 2026-11-28" in text
+    assert re.search(r"^ok 2 s +astra-chat doctor   \[as: astra-chat \[x\]\]$", text, re.MULTILINE)
     assert re.search(r"^not walked +make gpu +\[needs a GPU\]$", text, re.MULTILINE)
+    (tmp_path / "walked.md").write_text(text)
+    assert walked_before(tmp_path / "walked.md") == {page.page: page for page in pages}
+
+
+def test_commands_that_changed_after_the_walk_are_named() -> None:
+    """One of one line, and a longer one whose first line and length stay; what is gone is gone."""
+    block = "```bash\ncd made\nls {}\n```\n"
+    then = list(commands("a", f"    git status\n    git log\n\n{block.format('a')}"))
+    now = list(commands("a", f"    git status\n    make gpu\n\n{block.format('b')}"))
+    old = tuple(Walked(command=one.title, state="ok") for one in then)
+    rules = PageRules(rule=(Rule(match="gpu", skip="needs a GPU"),))
+    page = WalkedPage(page="a", date="2026-11-28", commands=old)
+    found = as_it_is_now(now, page, rules).commands
+    assert [(one.state, one.note) for one in found] == [
+        ("ok", ""),
+        ("not walked", "needs a GPU"),
+        ("not walked", "not run in this form yet"),
+    ]

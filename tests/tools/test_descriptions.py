@@ -43,6 +43,32 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
         ),
         ["drawn with other probabilities", "out[3, 63] is 5; 1,000 draws"],
     ),
+    (
+        WRONG_OUTCOME.model_copy(update={"reason": "value", "expected": 0.003463, "got": 0.003952}),
+        ["out[3, 63] is 14% too large: expected 0.003463, got 0.003952 (1 of 256"],
+    ),
+    (
+        WRONG_OUTCOME.model_copy(update={"reason": "value", "expected": 8.0, "got": 0.25}),
+        ["out[3, 63] is 32 times too small: expected 8, got 0.25"],
+    ),
+    (
+        WRONG_OUTCOME.model_copy(
+            update={"reason": "precision", "expected": 0.0122501, "got": 0.0122512}
+        ),
+        ["expected 0.0122501, got 0.0122512"],
+    ),
+    (
+        WRONG_OUTCOME.model_copy(
+            update={"reason": "nan_pattern", "expected": 0.5, "got": float("nan"), "note": ""}
+        ),
+        ["NaN where the oracle has a number: out[3, 63] expected 0.5, got nan"],
+    ),
+    (
+        WRONG_OUTCOME.model_copy(
+            update={"reason": "nan_pattern", "expected": float("-inf"), "got": 3.0, "note": ""}
+        ),
+        ["a number where the oracle has -infinity: "],
+    ),
     (Unsafe(case=CASE, what="race", where="line 4"), ["race", "line 4"]),
     (Crashed(case=CASE, message="signal 11"), ["crashed", "signal 11"]),
     (TimedOut(step="check", limit_s=60), ["check", "60 s"]),

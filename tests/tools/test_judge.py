@@ -27,14 +27,15 @@ from astra_chat.tools.types import (
     candidate_id,
 )
 from astra_vgpu.ground.errors import MissingDependency
+from tests.small_tasks import within
 
 
 @pytest.fixture(scope="module")
 def task() -> Task:
     """silu_and_mul with few and small cases: these tests are about the judge."""
-    full = find_task("silu_and_mul")
-    small = tuple((case, weight) for case, weight in full.demo[:2])
-    return full.model_copy(update={"check": full.check[:4], "demo": small, "bench": small})
+    small = within(find_task("silu_and_mul"), tokens=128, d=14336)
+    timed = small.demo[:2]
+    return small.model_copy(update={"check": small.check[:4], "demo": timed, "bench": timed})
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from astra_chat.tools.build.cpp_expressions import cpp
 from astra_chat.tools.cpp_tokens import tokens
@@ -16,6 +17,8 @@ from astra_chat.tools.types import C_TYPES, DTYPE_CODES, DTypeName
 
 FILE = "launcher.cu"
 """What a compiler calls the launcher's lines, so that they are nobody's."""
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z]\w*)", re.MULTILINE | re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def needs_launcher(task: Task, source: str) -> bool:
@@ -23,8 +26,8 @@ def needs_launcher(task: Task, source: str) -> bool:
     return task.binding is not None and all(t.text != task.entry for t in tokens(source))
 
 
-def launcher_text(task: Task) -> str:
-    """The launcher of a task with a [binding], as C++ that follows the user's file."""
+def launcher_text(task: Task, source: str) -> str:
+    """The launcher of a task with a [binding], as C++ that follows the user's file, the source."""
     binding = task.binding
     if binding is None:
         return ""
@@ -32,12 +35,12 @@ def launcher_text(task: Task) -> str:
     if binding.launcher:
         lines = ["", f'#line 1 "{binding.launcher}"', task.launcher_file, *lines[1:]]
     lines += [
-        "#include <astra/launcher.h>",
+        *_included(_macros(task, source), binding),
         f"{prototype(task)} {{",
         "  return ::astra::launch(stream, [&](::astra::Call& astra_call) {",
     ]
     for arg in task.args:
-        lines.append(f"    const ::at::Tensor astra_{arg.name} = {_tensor(arg)};")
+        lines.append(f"    const auto astra_{arg.name} = {_tensor(arg)};")
         if arg.access == "workspace":
             lines.append(f"    astra_call.workspaces.push_back(::astra::memory(astra_{arg.name}));")
     for name in binding.returns:
@@ -55,6 +58,45 @@ def launcher_text(task: Task) -> str:
     return "\n".join(lines)
 
 
+def _macros(task: Task, source: str) -> set[str]:
+    """What the text before the launcher may define."""
+    own = {
+        name.text
+        for word, name in pairwise(tokens(source))
+        if (word.kind, word.text) == ("directive", "define")
+    }
+    others = (*task.header_texts().values(), task.launcher_file)
+    own |= {name for text in others for name in _DEFINED.findall(text)}
+    return {name for name in own if not name.startswith("_")}
+
+
+def _included(macros: Iterable[str], binding: Binding) -> Iterator[str]:
+    """The headers of the launcher, which these macros do not change: such as min, N or Tensor. The
+    names that the binding gives may be some of them."""
+    spelt = " ".join((binding.function or "", *binding.elements.values(), binding.signature or ""))
+    meant = sorted(set(_NAME.findall(spelt)).intersection(macros))
+    yield from (f'#pragma push_macro("{name}")' for name in meant)
+    yield from (f"#undef {name}" for name in sorted(macros))
+    yield "#include <astra/launcher.h>"
+    yield from (f'#pragma pop_macro("{name}")' for name in meant)
+
+
+def launcher_within(task: Task, source: str, space: str, table: str) -> str:
+    """The launcher for a file whose text lies in a namespace and registers its operators in a table
+    of its own; its lines are counted with those of the file."""
+    lines = launcher_text(task, source).split("\n")
+    text = "\n".join("" if line.startswith("#line ") else line for line in lines)
+    text = text.replace("&::", f"&::{space}::")
+    if task.binding is None or not task.binding.operator:
+        return text
+    ends = [f"__{end}_{table}" for end in ("start", "stop")]
+    attributes = '__attribute__((weak, visibility("hidden")))'
+    declared = (f'extern "C" {attributes} const ::astra::Registration {e}[];' for e in ends)
+    return "\n".join(
+        ["", *declared, text.replace('", astra_values)', f'", astra_values, {", ".join(ends)})')]
+    )
+
+
 def _calls(task: Task, binding: Binding, results: str) -> Iterator[str]:
     """The call; of a template that has type variables one for each of their combinations."""
     if not (chosen := binding.template_variables):
@@ -67,7 +109,7 @@ def _calls(task: Task, binding: Binding, results: str) -> Iterator[str]:
         test = " && ".join(f"{dtype_parameter(v)} == {DTYPE_CODES[d]}" for v, d in pairs)
         call = _call(binding, pairs)
         yield f"    if ({test}) return ::astra::require_returned({call}, {results});"
-    yield '    ::astra::fail("", "no type of the file stands for this dtype");'
+    yield '    ::astra::fail("", "no type in the file corresponds to this dtype");'
 
 
 def _call(binding: Binding, types: Sequence[tuple[str, DTypeName]] = ()) -> str:

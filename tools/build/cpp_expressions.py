@@ -69,4 +69,4 @@ def _cpp(node: ast.expr, spelled: Spelled) -> str:
             if name == "ceil_div":
                 return f"(({values[0]} + {values[1]} - 1) / {values[1]})"
             return f"std::{name}<int64_t>({{{', '.join(values)}}})"
-    raise ValueError(f"no expression: {ast.dump(node)}")
+    raise ValueError(f"not an expression: {ast.dump(node)}")

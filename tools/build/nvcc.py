@@ -106,7 +106,9 @@ class Build:
         """
         path = self.folder / f"kernel.{side}.i"
         if not path.is_file():
-            raise MissingDependency("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
+            raise MissingDependency(
+                "nvcc did not keep the preprocessed source: use CUDA 12.0 or newer"
+            )
         return path.read_text()
 
 
@@ -133,11 +135,13 @@ def build_all(
     device: Device,
     stop: Stop | None = None,
     headers: Sequence[Path] = (),
+    launchers: bool = True,
 ) -> list[Build | BuildFailed | TimedOut]:
     """Build candidates in parallel, in one ninja graph; what the cache holds is not built again.
 
     `headers` are folders that the task's flags name with -I, for our own sources that include
     another project's headers; no candidate gets any. The cache does not see their content.
+    `launchers`: whether the launcher of a [binding] is added to sources that lack it.
 
     What is built, and what the cache goes by, is each source as the guard reads it
     (build/built_text.py); a source that cannot be read in one way only is a BuildFailed.
@@ -156,7 +160,7 @@ def build_all(
     }
     find_tool("nvdisasm")  # an audit needs it (disassembly.py): say so before anything is built
     key = [*KEPT, toolkit.version, *command, *(w for item in own.items() for w in item)]
-    written = [_written(task, source) for source in sources]
+    written = [_written(task, source, launchers) for source in sources]
     finals = [folder / sha256_of("\0".join([*key, text.built]))[:32] for text in written]
     pairs = list(zip(finals, written, strict=True))
     failures: dict[Path, BuildFailed | TimedOut] = {f: s.unread for f, s in pairs if s.unread}
@@ -185,9 +189,9 @@ class _Written:
     unread: BuildFailed | None = None
 
 
-def _written(task: Task, source: str) -> _Written:
+def _written(task: Task, source: str, launchers: bool) -> _Written:
     try:
-        own = launcher_text(task) if needs_launcher(task, source) else ""
+        own = launcher_text(task, source) if launchers and needs_launcher(task, source) else ""
         trusted = task.binding and source == task.baseline
         return _Written(source, (source if trusted else built_text(source)) + own)
     except Unreadable as why:

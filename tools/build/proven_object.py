@@ -48,8 +48,9 @@ def proven_object(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
     objects = both_objects(task, source, toolkit, arch)
     if not objects.equal:
         raise BadInput(
-            f"candidate {candidate_id(source)} is not exported: its source as the author wrote it"
-            " compiles to other code than the tokens that were judged, with the same nvcc and flags"
+            f"candidate {candidate_id(source)} is not exported: with the same nvcc and"
+            " flags, the source as its author wrote it compiles to code that differs from"
+            " the code that was judged"
         )
     return objects.built
 
@@ -62,7 +63,7 @@ def both_objects(task: Task, source: str, toolkit: Toolkit, arch: str) -> Object
         raise BadInput(f"candidate {candidate_id(source)} cannot be compiled: {why}") from None
     headers = task.header_texts()
     ours = extension_headers.header_texts() if task.binding else {}
-    launcher = launcher_text(task) if needs_launcher(task, source) else ""
+    launcher = launcher_text(task, source) if needs_launcher(task, source) else ""
     plain = headers if ours else {name: header_text(text) for name, text in headers.items()}
     texts = {**plain, **ours, SOURCE: built + launcher}
     authors = {**headers, **ours, SOURCE: source + launcher}

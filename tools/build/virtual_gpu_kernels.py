@@ -85,7 +85,7 @@ def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int
         )
     except (StepTimeout, StepMemory):
         raise MissingDependency(
-            f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s and"
+            f"{compiler} did not finish within {COMPILE_TIMEOUT_S:.0f} s and"
             f" {COMPILE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
         ) from None
     return done.returncode, done.output

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from astra_chat.tools.case import Value
+from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput, reading
 
 SCHEMA = "astra-chat/calls/1"
@@ -165,9 +166,9 @@ def read_calls(path: Path) -> Calls:
         return Calls.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        more = f": {place}: {first['msg']}" if place else f": {first['msg']}"
-        raise BadInput(f"{path} is no file of captured calls ({SCHEMA}){more}") from None
+        place = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))] if part)
+        why = f"{place}{invalid(first)}"
+        raise BadInput(f"{path} is not a file of captured calls ({SCHEMA}): {why}") from None
 
 
 def calls_text(calls: Calls) -> str:

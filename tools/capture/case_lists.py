@@ -67,7 +67,7 @@ def fitted(domain: Domain, names: Mapping[str, str], operator: SeenOperator) -> 
     if not found.cases:
         first = call_text(operator.calls[0]) if operator.calls else "there is none"
         why = next(iter(found.misfits), "")
-        raise BadInput(f"no call of {operator.name} is a case of the contract: {why} ({first})")
+        raise BadInput(f"no call of {operator.name} fits the contract: {why} ({first})")
     return found
 
 

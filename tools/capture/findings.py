@@ -62,9 +62,9 @@ def unseen(calls: Calls) -> Iterator[str]:
         if one.unreadable:
             yield f"{one.name}: could not be read: {counted(one.unreadable, 'call')}: {one.trouble}"
     if not calls.whole:
-        yield "a process of the program did not end by itself: its last second may be missing"
+        yield "a process of the program did not exit by itself: its last second may be missing"
     if calls.ended != "exit code 0":
-        yield f"the program ended with {calls.ended}: what it did until then is kept"
+        yield f"the program ended with {calls.ended}: everything it did until then is kept"
 
 
 def contradictions(operator: SeenOperator) -> Iterator[str]:
@@ -75,7 +75,7 @@ def contradictions(operator: SeenOperator) -> Iterator[str]:
     written = {n for call in operator.calls for n, t in call.tensors.items() if t.written}
     for name in sorted(written - mutable):
         yield (
-            f"{operator.name} writes '{name}', and its schema says that it does not:"
+            f"{operator.name} writes '{name}', but its schema says that it does not:"
             f" {operator.declared}"
         )
     aliases = {pair for call in operator.calls for pair in aliases_of(call)}
@@ -83,8 +83,8 @@ def contradictions(operator: SeenOperator) -> Iterator[str]:
     for result, name in sorted(aliases):
         if not views:
             yield (
-                f"{operator.name} returns memory of '{name}' as {result}, and its schema says that"
-                f" it does not: {operator.declared}"
+                f"{operator.name} returns memory of '{name}' as {result}, but its schema"
+                f" says that it does not: {operator.declared}"
             )
 
 

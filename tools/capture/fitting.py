@@ -74,7 +74,7 @@ class CallFit:
             if not (self._shapes_only and arg.access == "write")
         ]
         if lacking := next((arg.name for arg in missing if not arg.optional), None):
-            raise ValueError(f"it passes no tensor for '{lacking}'")
+            raise ValueError(f"the call passes no tensor for '{lacking}'")
         return tuple(arg.name for arg in missing)
 
     def _types(self) -> dict[str, Any]:
@@ -87,14 +87,16 @@ class CallFit:
             wanted = bound.setdefault(arg.dtype, tensor.dtype) if is_variable else arg.dtype
             if tensor.dtype != wanted:
                 why = f", as {arg.dtype} of other arguments" if is_variable else ""
-                raise ValueError(f"'{arg.name}' is {tensor.dtype}, the contract says {wanted}{why}")
+                raise ValueError(
+                    f"'{arg.name}' is {tensor.dtype}, but the contract says {wanted}{why}"
+                )
         first = next(iter(self._domain.variables), None)
         for combination in self._domain.combinations:
             own = {**({first: combination.dtype} if first else {}), **combination.types}
             if all(own[name] == dtype for name, dtype in bound.items()):
                 return {"dtype": combination.dtype, "types": combination.types}
         chosen = ", ".join(f"{name} = {dtype}" for name, dtype in bound.items())
-        raise ValueError(f"the contract has no types with {chosen}")
+        raise ValueError(f"the contract has no combination of types with {chosen}")
 
     def _scalars(self) -> dict[str, float]:
         """Scalars that have another value than usual."""
@@ -107,13 +109,15 @@ class CallFit:
             if seen.counts:
                 value = max(seen.counts, key=lambda pair: pair[1])[0]
             if not isinstance(value, int | float):
-                raise ValueError(f"'{scalar.name}' is {value!r}, the contract says {scalar.type}")
+                raise ValueError(
+                    f"'{scalar.name}' is {value!r}, but the contract says {scalar.type}"
+                )
             if _equal_in_float(value, scalar.value):
                 continue
             if not scalar.varies:
                 raise ValueError(
-                    f"'{scalar.name}' is {value:g}, and the contract has {scalar.value:g} alone:"
-                    f" others = [{value:g}]"
+                    f"'{scalar.name}' is {value:g}, but the contract allows only"
+                    f" {scalar.value:g}: add others = [{value:g}]"
                 )
             found[scalar.name] = float(value)
         return found
@@ -170,14 +174,14 @@ class CallFit:
             if 0 not in tensor.shape:
                 shared.setdefault(tensor.buffer, []).append(arg.name)
             if tensor.written and not arg.written:
-                yield f"'{arg.name}' is written, and the contract says access = \"{arg.access}\""
+                yield f"'{arg.name}' is written, but the contract says access = \"{arg.access}\""
             yield from _address_remarks(arg, case, tensor)
             yield from _value_remarks(arg, tensor, names)
         if not self._lies_so(case):
             for group in (group for group in shared.values() if len(group) > 1):
                 yield (
-                    f"{' and '.join(group)} are views of one buffer in a way that the contract"
-                    " does not name with packed or same"
+                    f"{' and '.join(group)} are views of one buffer in a way that the"
+                    " contract does not state with packed or same"
                 )
 
 
@@ -187,13 +191,14 @@ def flattened(arg: Arg, tensor: SeenTensor) -> SeenTensor:
     while len(shape) > len(arg.shape):
         if shape[0] > 1 and shape[1] > 1 and strides[0] != strides[1] * shape[1]:
             raise ValueError(
-                f"'{arg.name}' has {len(tensor.shape)} axes, the contract {len(arg.shape)}, and"
-                f" strides {list(tensor.strides)} do not let the first be one"
+                f"'{arg.name}' has {len(tensor.shape)} axes, but the contract says"
+                f" {len(arg.shape)}, and with strides {list(tensor.strides)} its leading"
+                " axes cannot be merged into one"
             )
         step = strides[1] if shape[1] > 1 or shape[0] == 1 else strides[0]
         shape[:2], strides[:2] = [shape[0] * shape[1]], [step]
     if not shape:
-        raise ValueError(f"'{arg.name}' has no axis, the contract says {list(arg.shape)}")
+        raise ValueError(f"'{arg.name}' has no axis, but the contract says {list(arg.shape)}")
     return tensor.model_copy(update={"shape": tuple(shape), "strides": tuple(strides)})
 
 
@@ -223,15 +228,15 @@ def _pads(arg: Arg, case: Case, tensor: SeenTensor) -> tuple[int, ...]:
             own = max(stride, dense) if extent <= 1 else stride
             if own < dense or own % step:
                 raise ValueError(
-                    f"'{arg.name}' has strides {list(tensor.strides)}: a free stride is at least"
-                    f" {dense}, in steps of {step}"
+                    f"'{arg.name}' has strides {list(tensor.strides)}: a free stride must"
+                    f" be at least {dense}, in steps of {step}"
                 )
             pads.append(own - dense)
         else:
             own = evaluate(stated, names) if stated else dense
             if extent > 1 and stride != own:
                 raise ValueError(
-                    f"'{arg.name}' has strides {list(tensor.strides)}, the contract says"
+                    f"'{arg.name}' has strides {list(tensor.strides)}, but the contract says"
                     f' {stated or "contiguous"}: strides = ["free", ...] lets callers choose'
                 )
         dense = max(dense, own * extent)
@@ -252,8 +257,8 @@ def _address_remarks(arg: Arg, case: Case, tensor: SeenTensor) -> Iterator[str]:
     needed = math.lcm(arg.min_alignment_bytes, ITEM_BYTES[arg.dtype_of(case)])
     if tensor.alignment_bytes % needed and tensor.values is not None:
         yield (
-            f"'{arg.name}' lies at multiples of {tensor.alignment_bytes} bytes, the contract says"
-            f" {needed}: alignment_bytes = {tensor.alignment_bytes}"
+            f"'{arg.name}' is aligned to {tensor.alignment_bytes} bytes, but the contract"
+            f" says {needed}: set alignment_bytes = {tensor.alignment_bytes}"
         )
 
 
@@ -266,8 +271,8 @@ def _value_remarks(arg: Arg, tensor: SeenTensor, names: Mapping[str, int]) -> It
         least = 0 if arg.index.none == seen.least else seen.least
         if least < low or seen.greatest >= high:
             yield (
-                f"'{arg.name}' holds {seen.least:g} to {seen.greatest:g}, the contract says from"
-                f" {low} to below {high}"
+                f"'{arg.name}' contains {seen.least:g} to {seen.greatest:g}, but the"
+                f" contract says from {low} to below {high}"
             )
         kinds = {"sorted": seen.sorted, "permutation": seen.permutation, "slots": seen.unique}
         if not kinds.get(arg.index.kind, True):
@@ -282,4 +287,7 @@ def _value_remarks(arg: Arg, tensor: SeenTensor, names: Mapping[str, int]) -> It
         or (seen.infinity and legal < 2)
         or (seen.minus_infinity and legal < 1)
     ):
-        yield f"'{arg.name}' holds NaN or infinities, the contract says values = {arg.value_domain}"
+        yield (
+            f"'{arg.name}' contains NaN or infinities, but the contract says values ="
+            f" {arg.value_domain}"
+        )

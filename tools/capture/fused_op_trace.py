@@ -57,7 +57,7 @@ def calls_of(path: Path, records: tuple[TraceRecord, ...]) -> Calls:
     for record in records:
         counts.setdefault(record.op, Counter())[record.tensor_args] += 1
     if not counts:
-        raise BadInput(f"{path}: the trace has no record")
+        raise BadInput(f"{path}: the trace has no records")
     operators = tuple(
         SeenOperator(
             name=name,
@@ -77,7 +77,9 @@ def _tensors(path: Path, args: tuple[str, ...]) -> dict[str, SeenTensor]:
     for at, text in enumerate(args):
         match = TENSOR.fullmatch(text)
         if match is None:
-            raise BadInput(f"{path}: '{text}' is no tensor: torch.bfloat16[128, 4096]")
+            raise BadInput(
+                f"{path}: '{text}' is not a tensor: write it as torch.bfloat16[128, 4096]"
+            )
         shape = tuple(int(extent) for extent in match[2].replace(" ", "").split(",") if extent)
         strides, dense = list[int](), 1
         for extent in reversed(shape):

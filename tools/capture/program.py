@@ -73,7 +73,7 @@ def _run(command: Sequence[str], settings: Path) -> str:
     recorded = {"PYTHONPATH": os.pathsep.join(paths), "ASTRA_CAPTURE": str(settings)}
     program = shutil.which(command[0])
     if program is None:
-        raise BadInput(f"there is no program '{command[0]}' to capture")
+        raise BadInput(f"program '{command[0]}' not found")
     try:
         process = subprocess.Popen([program, *command[1:]], env={**os.environ, **recorded})
     except OSError as error:
@@ -108,8 +108,8 @@ def _nothing(calls: Calls, found: Sequence[ProcessJournal]) -> str:
     ended = f"the program ended with {calls.ended}"
     if not found:
         return (
-            f"no Python of the program loaded the recorder ({ended}): it is no Python program, or"
-            " Python's -I, -E or -S keeps PYTHONPATH or sitecustomize out"
+            f"no Python of the program loaded the recorder ({ended}): it is not a Python"
+            " program, or Python's -I, -E or -S disables PYTHONPATH or sitecustomize"
         )
     reasons = [_reason(operator.name, calls, found) for operator in calls.operators]
     return f"{'; '.join(reasons)}; {ended}"
@@ -121,8 +121,9 @@ def _reason(name: str, calls: Calls, found: Sequence[ProcessJournal]) -> str:
     wrapped = any(line["name"] == name for j in found for line in j.operators.values())
     if operator.traced:
         return (
-            f"torch.compile took {name} into a graph ({operator.traced} times), and compiled code"
-            " calls it no more: capture without torch.compile (TORCH_COMPILE_DISABLE=1)"
+            f"torch.compile took {name} into a graph ({operator.traced} times), and"
+            " compiled code no longer calls it: capture without torch.compile"
+            " (TORCH_COMPILE_DISABLE=1)"
         )
     if operator.unreadable:
         return f"{operator.unreadable} calls of {name} could not be read: {operator.trouble}"
@@ -130,8 +131,8 @@ def _reason(name: str, calls: Calls, found: Sequence[ProcessJournal]) -> str:
         return f"{name}: {missing}"
     if name.startswith("aten::"):
         return (
-            f"{name} was not called by torch.ops: torch's own functions do not pass there; name"
-            " the function, such as torch:mm"
+            f"{name} was not called through torch.ops: torch's own functions do not pass"
+            " through it; name the function, such as torch:mm"
         )
     if "::" not in name and not wrapped:
         return f"the program never imported {name.partition(':')[0]}"

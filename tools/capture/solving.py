@@ -26,12 +26,12 @@ def solved(
                 some = {name: names[name] for name in sorted(parse(expression).names)}
                 with_these = f" with {assignments(some)}" if some else ""
                 raise ValueError(
-                    f"{where} is {extent}, the contract says {expression}"
+                    f"{where} is {extent}, but the contract says {expression}"
                     + (f", which is {value}{with_these}" if some else "")
                 )
     if unknown := [name for name in dims if name not in names]:
         raise ValueError(
-            f"dim '{unknown[0]}' does not follow from the shapes: say which parameter it is with"
+            f"dim '{unknown[0]}' cannot be derived from the shapes: say which parameter it is with"
             f" --map {unknown[0]}=PARAMETER"
         )
     return names

@@ -29,6 +29,7 @@ drawn_dims             extents of drawn cases: boundaries, even distances, many 
 drawn_together         several large dims at once, and extents near those of timed calls
 drawn_served           extents of timed calls, one dim at a time; round ones and their neighbours
 drawn_values           value families of arguments: each its own, or small ones together
+drawn_large            large numbers that every check has
 drawn_layouts          paddings and addresses of drawn cases
 drawn_placements       how arguments of drawn cases lie to each other: packed, neighbours, apart
 known_numbers          numbers that a candidate's code compares with
@@ -41,6 +42,7 @@ planted_numbers        cases whose arguments hold these numbers
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls too large for an oracle: their addresses, how much they write
 trivial_outputs        outputs that cost nothing must fail a task's own cases
+large_atol             tolerances whose atol is large beside the results
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans
 sanitizer_cases        small cases that reach every kernel of the timed plans

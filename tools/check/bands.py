@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
+from astra_chat.tools.check.floats import FAR_NOTE, Array, is_far, overflow_of, rounded, ulp
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
 from astra_chat.tools.check.norm import parts
@@ -177,23 +177,24 @@ def _wrong(
     unit = float(ulp(values.expected[first : first + 1], dtype)[0])
     distance = abs(abs(exact / unit - np.floor(exact / unit)) - 0.5)
     band = float(values.width[first]) * widening / unit
+    far = is_far(got, exact, unit)
     return Wrong(
         case=case,
         argument=arg.name,
-        reason="precision",
+        reason="value" if far else "precision",
         index=tuple(int(i) for i in index),
         expected=exact,
         got=got,
         bad=len(bad),
         total=len(piece.got),
-        note=_note(piece, distance, band),
+        note=FAR_NOTE if far else _note(piece, distance, band),
     )
 
 
 def _note(piece: MeasuredPiece, distance: float, band: float) -> str:
     dtype = piece.arg.dtype_of(piece.case)
     if not is_narrow(piece):
-        return f"at most {band + 0.5:.3g} ulp away is right here: float32's own roundings"
+        return f"at most {band + 0.5:.3g} ulp away is correct here: float32's own roundings"
     what = "for the scale that the kernel wrote, it" if coded(piece.arg) else "it"
     return (
         f"{what} is not the nearest {dtype}, and the exact value lies {distance:.3g} ulp from the"

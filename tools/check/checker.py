@@ -36,6 +36,7 @@ from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.known import KnownNumbers
+from astra_chat.tools.progress import ORACLE
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.requests import Call
@@ -158,9 +159,10 @@ class Checker:
                 calls,
                 self.baseline_errors,
                 seen,
-                lambda done: tell(done, len(calls), "compared with the oracle"),
+                lambda done: tell(done, len(calls), "candidate compared with the oracle"),
             )
             if isinstance(outcome, Correct):
+                tell(len(calls), len(calls), "addresses of calls too large for the oracle")
                 far.wait()
                 outcome, beyond = self._beyond_the_oracle(asked, seen, sweep, timed)
                 left_out += beyond
@@ -395,8 +397,7 @@ class Checker:
             return [Failed(t.case, built) for t in missing]
         like = self._on_further_seeds([t.case for t in missing])
         further = self._oracle_cases([again for again, _ in like.values()], tell)
-        tell(0, len(missing), "the baseline's own errors")
-        learning = Learning(self._runner, built, self.baseline_errors, like, self._unmeasured)
+        learning = Learning(self._runner, built, self.baseline_errors, like, self._unmeasured, tell)
         try:
             return learning.learn([*missing, *further])
         finally:
@@ -422,7 +423,7 @@ class Checker:
 
     def _oracle_cases(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
         return self._oracle.oracle_cases(
-            cases, self._runner.stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
+            cases, self._runner.stop, lambda made: tell(made, len(cases), ORACLE)
         )
 
 

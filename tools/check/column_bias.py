@@ -142,8 +142,9 @@ class ColumnBias:
             total=int(sums.count[direction, modulus].sum()),
             note=(
                 f"columns {remainder} modulo {MODULI[modulus]} lean {sums.mean[at]:+.2f} ulp"
-                f" {DIRECTIONS[direction]} beside the others of their rows, the baseline's"
-                f" {own.mean[at]:+.2f}, over {count:,} elements of all normal cases: round every"
+                f" {DIRECTIONS[direction]} compared with the others in their rows, the"
+                f" baseline's {own.mean[at]:+.2f}, over {count:,} elements of all normal"
+                " cases: round every"
                 " column alike, to nearest"
             ),
         )

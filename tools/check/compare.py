@@ -135,7 +135,7 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
         got=float(as_float(content, dtype)[flat]),
         bad=len(changed),
         total=len(before),
-        note="an argument that may only be read changed",
+        note="a read-only argument changed",
     )
 
 
@@ -199,8 +199,15 @@ def _bad_elements(
         got=float(as_float(element, dtype)[0]),
         bad=len(bad),
         total=len(expected),
-        note=note or NOTES[arg.judged_by(case)].format(allowed=float(at.allowed[0])),
+        note=note or _allowed(arg.judged_by(case), bool(at.same_pattern[0]), at.allowed),
     )
+
+
+def _allowed(judged_by: str, same_pattern: bool, allowed: Array) -> str:
+    """What would be right; nothing where no error is measured, beside NaN or infinity."""
+    if judged_by == "close" and not same_pattern:
+        return ""
+    return NOTES[judged_by].format(allowed=float(allowed[0]))
 
 
 def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) -> Wrong | None:
@@ -216,7 +223,7 @@ def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) ->
         return None
     off = comparison(task, arg, case)(content, expected).off
     assert off is not None, "some are"
-    note = f"{count / of:.1%} of the codes are one step off, at most {share:.1%} may be"
+    note = f"{count / of:.1%} of the codes are one step off; at most {share:.1%} may be"
     return _bad_elements(task, arg, run, content, np.flatnonzero(off), note)
 
 

@@ -135,7 +135,7 @@ def _run(
         return found
     if found.late:
         return found.late
-    message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
+    message = f"it crashed under compute-sanitizer {tool}, where the baseline ran"
     return Crashed(case=oracle_cases[0].case, message=message)
 
 
@@ -161,7 +161,9 @@ def _once(
         ask=lambda asked: asked.extended(SanitizedRequest, handed_back=tuple(back)),
     ) as seen:
         if isinstance(seen, TimedOut) and seen.step == "sanitize":
-            return _Failed(f"no end in {seen.limit_s:.0f} s, or too much memory", seen)
+            return _Failed(
+                f"it did not finish within {seen.limit_s:.0f} s, or used too much memory", seen
+            )
         if not isinstance(seen, NvidiaToolRun):
             return seen
         if finding := first_finding(seen.log):

@@ -25,7 +25,7 @@ import numpy as np
 
 from astra_chat.tools.check.bands import has_band, needed, outside_band
 from astra_chat.tools.check.column_bias import ColumnBias
-from astra_chat.tools.check.floats import FRACTION_BITS, Array, ulp
+from astra_chat.tools.check.floats import FAR_NOTE, FRACTION_BITS, Array, is_far, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measured_args, piece
 from astra_chat.tools.check.norm import Norm as Norm
 from astra_chat.tools.check.norm import off_nearest
@@ -177,7 +177,7 @@ class BaselineErrors:
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
             inexact = np.flatnonzero(exact & (got != expected))
             if len(inexact):
-                note = "inputs of zeros and ones make it exact, as the baseline's is"
+                note = "with inputs of zeros and ones it must be exact, as the baseline's result is"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
         floor = own.floor if own else 0.0
         norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg))
@@ -186,8 +186,9 @@ class BaselineErrors:
         if by_share and norm.share > most and norm.values >= MIN_VALUES:
             _, off = off_nearest(got, expected, dtype)
             note = (
-                f"{norm.share:.1%} of the results are not the nearest {dtype}; of the baseline's"
-                f" {own_share:.1%}, at most {most:.1%} are allowed: compute in float32, round once"
+                f"{norm.share:.1%} of the results are not the nearest {dtype}; of the"
+                f" baseline's, {own_share:.1%} are not, and at most {most:.1%} are"
+                " allowed: compute in float32, round once"
             )
             return _wrong(arg, case, got, expected, ran, np.flatnonzero(off), note)
         if norm.ulps <= limit:
@@ -203,8 +204,8 @@ class BaselineErrors:
         beyond = np.flatnonzero(error > 0.5 * ulp(expected, dtype))
         beyond = beyond[np.argsort(-error[beyond], kind="stable")]
         note = (
-            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {own_ulps:.3g},"
-            f" at most {limit:.3g} is allowed"
+            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {own_ulps:.3g}; at most"
+            f" {limit:.3g} is allowed"
         )
         return _wrong(arg, case, got, expected, ran, beyond, note)
 
@@ -265,14 +266,16 @@ def _wrong(
     arg: Arg, case: Case, got: Array, expected: Array, ran: Array, bad: Array, note: str
 ) -> Wrong:
     first = int(bad[0])
+    unit = float(ulp(expected[first : first + 1], arg.dtype_of(case))[0])
+    far = is_far(float(got[first]), float(expected[first]), unit)
     return Wrong(
         case=case,
         argument=arg.name,
-        reason="precision",
+        reason="value" if far else "precision",
         index=tuple(int(i) for i in np.unravel_index(int(ran[first]), arg.shape_of(case))),
         expected=float(expected[first]),
         got=float(got[first]),
         bad=len(bad),
         total=len(got),
-        note=note,
+        note=FAR_NOTE if far else note,
     )

@@ -37,9 +37,10 @@ class Ends:
     def line(self) -> str:
         """What was tried, in one line."""
         good = self.calls - len(self.failed)
-        what = f"{self.run} of the calls are run, of the others the launches recorded"
-        calls = counted(self.calls, "call")
-        return f"minimum and maximum of every dim: {good} of {calls} correct ({what})"
+        calls, recorded = counted(self.calls, "call"), self.calls - self.run
+        only = f" ({recorded} of them too large to run: only the launches were checked)"
+        line = f"minimum and maximum of every dim: {good} of {calls} correct"
+        return line + only * bool(recorded)
 
 
 def ends(task: Task) -> list[Case]:

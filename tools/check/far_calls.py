@@ -125,7 +125,7 @@ class FarCalls:
                     got=math.nan,
                     bad=(count - wrote) // item,
                     total=count // item,
-                    note=f"it wrote {wrote:,} bytes, the baseline {count:,}",
+                    note=f"it wrote {wrote:,} bytes, but the baseline wrote {count:,}",
                 )
         return None
 

@@ -51,6 +51,8 @@ MIN_EXPONENT: dict[DTypeName, int] = {
     "float8_e8m0fnu": -127,
 }
 """Least binary exponent of a dtype's normal numbers."""
+DOUBLE_FRACTION, DOUBLE_BIAS, DOUBLE_SPECIAL = 52, 1023, 2047
+"""Bits of a float64's fraction, bias of its exponent, and the exponent of infinity and NaN."""
 STORED: dict[DTypeName, Any] = {
     "float16": np.float16,
     "float32": np.float32,
@@ -67,6 +69,9 @@ def as_float(content: Array, dtype: DTypeName) -> Array:
     if dtype in SATURATION:
         decoded: Array = _decoded(dtype)[content.view(np.uint8)]
         return decoded
+    if dtype == "float16":  # three times as fast as NumPy's cast
+        found: Array = _halves()[content.view(np.uint16)]
+        return found
     if dtype == "bfloat16":
         widened = content.view(np.uint16).astype(np.uint32) << 16
         typed: Array = widened.view(np.float32)
@@ -86,8 +91,6 @@ def as_int(content: Array, dtype: DTypeName) -> Array:
 def rounded(values: Array, dtype: DTypeName) -> Array:
     """float64 rounded to the nearest value of a dtype, ties to even, as float64."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if dtype == "float16":
-            return values.astype(np.float16).astype(np.float64)
         if dtype == "float32":
             return values.astype(np.float32).astype(np.float64)
         step = ulp(values, dtype)
@@ -120,10 +123,11 @@ def ulp(values: Array, dtype: DTypeName) -> Array:
     1.0."""
     if not is_float(dtype):
         return np.ones(np.shape(values))
-    magnitude = np.where(np.isfinite(values), np.abs(values), 1.0)
-    exponent = np.maximum(np.frexp(magnitude)[1] - 1, MIN_EXPONENT[dtype])
-    exponent = np.where(magnitude == 0, MIN_EXPONENT[dtype], exponent)
-    units: Array = np.ldexp(1.0, exponent - FRACTION_BITS[dtype])
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    exponent = bits >> DOUBLE_FRACTION & DOUBLE_SPECIAL
+    exponent = np.where(exponent == DOUBLE_SPECIAL, DOUBLE_BIAS, exponent)
+    exponent = np.maximum(exponent, MIN_EXPONENT[dtype] + DOUBLE_BIAS)
+    units: Array = (exponent - FRACTION_BITS[dtype] << DOUBLE_FRACTION).view(np.float64)
     return units
 
 
@@ -137,6 +141,13 @@ def steps(values: Array, dtype: DTypeName) -> Array:
     places = np.searchsorted(finite, np.minimum(np.abs(values), finite[-1]))
     signed: Array = np.where(np.signbit(values), -places, places).astype(np.int64)
     return signed
+
+
+@cache
+def _halves() -> Array:
+    """The number of each float16."""
+    with np.errstate(invalid="ignore"):
+        return np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float64)
 
 
 @cache
@@ -178,3 +189,14 @@ def as_bytes(values: Array, dtype: DTypeName) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             stored = values.astype(STORED[dtype])
     return stored.view(np.uint8)
+
+
+FAR_ULPS, FAR_SHARE = 8, 0.01
+"""A result that is further off, in units in the last place and in its share, is wrong rather than
+imprecise."""
+FAR_NOTE = "within the tolerance, but no rounding explains it"
+
+
+def is_far(got: float, exact: float, unit: float) -> bool:
+    """Whether a result is off by more than rounding explains. `unit`: of the last place."""
+    return abs(got - exact) > max(FAR_ULPS * unit, FAR_SHARE * abs(exact))

@@ -26,6 +26,7 @@ from astra_chat.tools.check.drawn_dims import (
     odd,
     of_many_rows,
 )
+from astra_chat.tools.check.drawn_large import EXTREMES, with_large_values
 from astra_chat.tools.check.drawn_layouts import (
     aligned,
     aligned_but,
@@ -123,9 +124,6 @@ OF_COVERING: tuple[Literal["normal", "mixed_rows"] | None, ...] = (
 everywhere. None: each argument has its own."""
 UNALIGNED_ONE_IN = 3
 """Large cases that keep the layout they are drawn with; in all others the arguments are aligned."""
-EXTREMES = (0, 2)
-"""Last bits of a seed of special values with the largest number, of either sign, in the place of
-one infinity (runners/values.py)."""
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
 
@@ -156,8 +154,9 @@ def draw_shared(
         cases.append(_large(task, kind, dims, rng))
     when: When = "confirming" if confirming else "shared"
     cases += _on_purpose(task, rng, when)
-    placed = lying(task, cases, rng)
-    return (*placed, *_one_not_aligned(task, rng, when), *_with_extremes(own, rng))
+    placed = list(lying(task, cases, rng))
+    others = (*_one_not_aligned(task, rng, when), *_with_extremes(own, rng))
+    return (*with_large_values(task, placed, rng), *others)
 
 
 def _on_purpose(task: Task, rng: random.Random, when: When) -> Iterator[Case]:

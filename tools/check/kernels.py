@@ -190,8 +190,10 @@ class CheckedKernels:
         findings = [
             Finding(
                 line=self._line(kernel_name(name)),
-                what=f"kernel {_words(name)} is launched by none of {self.calls:,} valid calls,"
-                f" so nothing of it was judged: {changed if name in theirs else new}",
+                what=(
+                    f"kernel {_words(name)} is not launched by any of {self.calls:,} valid calls,"
+                    f" so none of it was judged: {changed if name in theirs else new}"
+                ),
             )
             for name in names[:MOST_FINDINGS]
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from astra_vgpu.ground.errors import BadInput
 TOO_MANY_FAILURES, MOST_FAILURES = 3, 12
 """Runs of the baseline that end early: from the first number on, only cases are tried that are
 nearer to one that works; after the second none."""
+RUN = "baseline run for its own errors"
 Like = Mapping[str, tuple[Case, Case]]
 """Cases that differ from another in their seed only, by key: each with that other."""
 
@@ -44,14 +45,20 @@ class Learning:
     like: Like
     unmeasured: AbstractSet[str]
     """Keys of cases of which only that the baseline is right is learned."""
+    tell: Callable[[int, int, str], None] = lambda *_: None
+    """Called with runs done, of how many, and what is being done."""
     failed: list[Failed] = field(default_factory=list)
     passed: list[Case] = field(default_factory=list)
+    _total: int = 0
+    """Runs to make, those of failing cases included."""
 
     def learn(self, oracle_cases: Sequence[OracleCase]) -> list[Failed]:
         """What was run is learned; the cases that the baseline fails, and those that were not tried
         because it failed others. A case whose further seeds were not all tried is forgotten: its
         one result may be right by luck. Raises BadInput where the baseline is refused."""
+        self.tell(0, len(oracle_cases), RUN)
         missing, ended = self._launched(oracle_cases), list[Case]()
+        self._total = len(missing)
         while missing and len(ended) < MOST_FAILURES:
             done, failure = self._until_failure(missing)
             if failure is None:
@@ -104,6 +111,7 @@ class Learning:
         for done, run in enumerate(self.runner.run(self.built, oracle_cases, "check")):
             if not isinstance(run, CaseRun):
                 return done, run
+            self.tell(self._total - len(oracle_cases) + done + 1, self._total, RUN)
             case = run.oracle_case.case
             _, of = self.like.get(case.key, (None, None))
             verdict = compare(task, run)

@@ -118,8 +118,8 @@ def below_floor(
     cause = next((one for one in failed if one.tried), next(iter(failed), None))
     first = f"; it fails on {cause.case.named}: {cause.cause}" if cause else ""
     what = (
-        f"the baseline cannot be judged on enough {which}: {got} are left, at least {wanted} are"
-        f" needed{first}; repair it, or narrow task.toml to what it can do"
+        f"the baseline cannot be judged on enough {which}: {got} are left, but at least"
+        f" {wanted} are needed{first}; repair it, or narrow task.toml to what it supports"
     )
     return Unsupported(what=what, kernel="", opcode="", line=0)
 

@@ -135,7 +135,7 @@ def _host_us(
                 message = "its launcher held more than half of this machine's memory"
                 return Crashed(case=oracle_cases[0].case, message=message)
             except BadReport as error:
-                message = f"its process reports what no runner does: {error}"
+                message = f"its process sent a report that no runner sends: {error}"
                 return Crashed(case=oracle_cases[0].case, message=message)
     if len(host_us) < len(oracle_cases):
         message = f"the launcher was {signal_name(end.returncode)}; {last_line(end.output)}"
@@ -145,7 +145,7 @@ def _host_us(
 
 def _host_time(report: CaseReport) -> float:
     if report.host_us is None:
-        raise BadReport("no host time of a call")
+        raise BadReport("the host time of a call is missing")
     return report.host_us
 
 

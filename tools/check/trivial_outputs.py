@@ -85,7 +85,7 @@ def undetected(trials: Sequence[Trial]) -> list[str]:
         for (argument, output, dtype, family), group in groups.items()
         if all(t.passed for t in group) and not all(t.right for t in group)
     ] + [
-        f"{argument}: {output} is right on all cases: add a check case on which it is wrong"
+        f"{argument}: {output} is correct on all cases: add a check case on which it is wrong"
         for (argument, output), group in always.items()
         if all(t.passed and t.right for t in group) and len(group) >= len(cases[argument])
     ]
@@ -105,11 +105,11 @@ def require_telling(
     if failed:
         raise BadInput(
             f"{task.folder}: the baseline fails {len(failed)} of {len(task.check)} check cases, the"
-            f" first {failed[0]}; the others pass a trivial output: {weak[0]}; astra-chat"
-            " tasks check says more"
+            f" first {failed[0]}; the others accept a trivial output: {weak[0]}; see"
+            " astra-chat tasks check for details"
         )
     raise BadInput(
-        f"{task.folder / 'task.toml'}: the check cases of {task.name} pass a trivial"
+        f"{task.folder / 'task.toml'}: the check cases of {task.name} accept a trivial"
         f" output: {weak[0]}; tighten the tolerance or change the cases"
     )
 
@@ -194,7 +194,7 @@ class _Trials:
             usual = expected[np.isfinite(expected) & (np.abs(expected) < HALF)]
             if len(expected) > 1:
                 yield (
-                    "a constant, the mean",
+                    "the mean everywhere",
                     np.full(len(expected), usual.mean() if len(usual) else 1.0),
                 )
             with np.errstate(over="ignore"):
@@ -212,7 +212,7 @@ class _Trials:
         if len(expected) == 1:
             return
         values, counts = np.unique(expected, return_counts=True)
-        yield "a constant, the most frequent", np.full(len(expected), values[counts.argmax()])
+        yield "the most frequent value everywhere", np.full(len(expected), values[counts.argmax()])
         if self.arg.dtype_of(self.case) == "bool":
             return
         yield "its own places, 0, 1, 2, ...", np.arange(len(expected))

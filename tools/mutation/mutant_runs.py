@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from astra_chat.tools.build.nvcc import build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.failed import Failed
@@ -35,7 +36,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, TimedOut, Unsupported, Value, Wrong, sha256_of
+from astra_chat.tools.types import BuildFailed, Case, TimedOut, Unsupported, Value, Wrong, sha256_of
 from astra_chat.tools.wording import counted
 from astra_vgpu.ground.cache import cache_folder, in_cache, new_entry
 
@@ -43,7 +44,7 @@ FIRST_WAVE = 8
 """Number of smallest cases, run first, on which it matters only whether a mutant is killed."""
 MAX_BYTES = 2**24
 """Largest least_bytes of a case that is scored."""
-VERSION = "5"
+VERSION = "6"
 """Version of operators and scoring: what another one left on disk does not count."""
 ITSELF, FAILS = "the source itself", "the source itself fails it"
 MAX_DRAWN = 64
@@ -62,6 +63,8 @@ class _Own(Value):
     killed: tuple[str, ...]
     harmless: tuple[str, ...] = ()
     """Names of surviving mutants that write the same bytes as the source on all drawn cases."""
+    none_because: str = ""
+    """Why there are no mutants."""
 
 
 class Scorer:
@@ -87,6 +90,7 @@ class Scorer:
         self._task, self._oracle, self._source = task, oracle, source
         self.count, self._tell = count, tell
         self._checker = Checker(self._runner, oracle, entropy)
+        self._drawn: list[Mutant] = []
         self._builds: list[BuiltMutant] | None = None
         self._unsupported: set[str] = set()
 
@@ -143,6 +147,7 @@ class Scorer:
             own=own.killed,
             drawn=tuple(killed),
             unreached=tuple(unreached),
+            none_because=own.none_because,
         )
 
     def _unreached(self, survivors: Sequence[Mutant], drawn: Sequence[OracleCase]) -> list[str]:
@@ -181,7 +186,20 @@ class Scorer:
             mutants=tuple(names),
             killed=tuple(name for name in names if name in killed),
             harmless=tuple(self._harmless(lived)),
+            none_because="" if names else self._why_none(),
         )
+
+    def _why_none(self) -> str:
+        """Why no mutant was run, in one line."""
+        if self._unsupported:
+            return "the virtual GPU supports none of them"
+        if not self._drawn:
+            return "it has no place for one"
+        itself = build(self._task, self._source, self._device, self._runner.stop)
+        if isinstance(itself, BuildFailed):
+            return f"it does not build: {itself.log.splitlines()[0]}"
+        drawn = counted(len(self._drawn), "one that was drawn", "that were drawn")
+        return f"of {drawn} none compiles"
 
     def _harmless(self, lived: Sequence[BuiltMutant]) -> list[str]:
         """Names of the mutants that write what the source writes, byte by byte, on each of many
@@ -227,9 +245,9 @@ class Scorer:
         if self._builds is None:
             self._tell(0, 1, "seeded bugs are built")
             scalars = [scalar.name for scalar in self._task.scalars]
-            drawn = mutants(self._source, self.count, scalars)
+            self._drawn = mutants(self._source, self.count, scalars)
             itself = Mutant(ITSELF, 0, "", "", self._source)
-            every = [itself, *drawn]
+            every = [itself, *self._drawn]
             self._builds = build_mutants(self._task, every, self._device, self._runner.stop)
         if names is None:
             return [one for one in self._builds if one.mutant.name != ITSELF]

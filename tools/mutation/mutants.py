@@ -2,16 +2,19 @@
 
 All mutants of a file share one nvcc call, each in a namespace of its own with a launcher of its own
 name (after Untch, Offutt and Harrold's mutant schemata, ISSTA 1993): twelve mutants cost two or
-three compilations instead of twelve.
+three compilations instead of twelve. A file that does not compile in a namespace is compiled as it
+is, once for each mutant.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from astra_chat.tools.build.bound_launcher import launcher_within, needs_launcher
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.cpp_tokens import tokens
 from astra_chat.tools.mutation.operators import EditableCode, Fault, faults
@@ -99,25 +102,33 @@ def build_mutants(
     """Build them; those that are no C++ are dropped."""
     batches = [list(drawn[i : i + BATCH]) for i in range(0, len(drawn), BATCH)]
     all_built: list[BuiltMutant] = []
+    alone: list[Mutant] = []
     for _ in range(TRIES):
-        builds = build_all(task, [_together(task, b) for b in batches], device, stop)
+        texts = [_together(task, batch) for batch in batches]
+        builds = build_all(task, texts, device, stop, launchers=False)
         again: list[list[Mutant]] = []
         for batch, built in zip(batches, builds, strict=True):
             if isinstance(built, Build):
                 all_built += [BuiltMutant(m, built, _entry(task, i)) for i, m in enumerate(batch)]
             elif isinstance(built, BuildFailed):
-                again += _without_bad(task, batch, built.log)
+                good = _without_bad(task, batch, built.log)
+                again += [good] if good else []
+                alone += batch if good is None else []
         batches = again
         if not batches:
             break
+    for mutant, built in zip(
+        alone, build_all(task, [mutant.source for mutant in alone], device, stop), strict=True
+    ):
+        all_built += [BuiltMutant(mutant, built, task.entry)] if isinstance(built, Build) else []
     order = {mutant: index for index, mutant in enumerate(drawn)}
     return sorted(all_built, key=lambda one: order[one.mutant])
 
 
-def _without_bad(task: Task, batch: list[Mutant], log: str) -> list[list[Mutant]]:
-    """The mutants of a file that nvcc did not name; all apart where it named none of them."""
+def _without_bad(task: Task, batch: list[Mutant], log: str) -> list[Mutant] | None:
+    """The mutants of a file that nvcc did not name; None where it named none of them, or all."""
     ends = []
-    lines = len(_includes(batch[0].source)) + 1
+    lines = _headers(task, batch).count("\n")
     for index, mutant in enumerate(batch):
         lines += _wrapped(task, index, mutant.source).count("\n")
         ends.append(lines)
@@ -126,28 +137,68 @@ def _without_bad(task: Task, batch: list[Mutant], log: str) -> list[list[Mutant]
         for line in re.findall(r"^line (\d+): (?:error|catastrophic)", log, re.MULTILINE)
     } - {-1}
     good = [m for i, m in enumerate(batch) if i not in named]
-    if named:
-        return [good] if good else []
-    return [[mutant] for mutant in batch] if len(batch) > 1 else []
+    return good if named and (good or len(batch) == 1) else None
 
 
 def _together(task: Task, batch: Sequence[Mutant]) -> str:
     """One source with a launcher for each mutant."""
-    headers = "\n".join([*_includes(batch[0].source), "#include <cuda_fp16.h>", ""])
-    return headers + "".join(_wrapped(task, i, m.source) for i, m in enumerate(batch))
+    wrapped = (_wrapped(task, i, m.source) for i, m in enumerate(batch))
+    return _headers(task, batch) + "".join(wrapped)
+
+
+def _headers(task: Task, batch: Sequence[Mutant]) -> str:
+    """What all mutants of a file include."""
+    included = _includes(_with_launcher(task, 0, batch[0].source))
+    return "\n".join([*included, "#include <cuda_fp16.h>", ""])
+
+
+def _with_launcher(task: Task, index: int, source: str) -> str:
+    """A source, and after it the launcher that a [binding] says, unless it has one."""
+    if not needs_launcher(task, source):
+        return source
+    return source + launcher_within(task, source, _space(index), _table(index))
 
 
 def _wrapped(task: Task, index: int, source: str) -> str:
-    """A mutant in a namespace of its own, line by line where it was."""
-    for token in reversed(EditableCode(source)):
-        if token.text == task.entry and token.kind == "name":
+    """A mutant in a namespace of its own, line by line where it was. What it exports gets names of
+    its own."""
+    source = _with_launcher(task, index, source)
+    code = EditableCode(source)
+    exported = {task.entry, *_exported(source)}
+    for token in reversed(code):
+        if token.text in exported and token.kind == "name":
             end = token.at + len(token.text)
-            source = source[: token.at] + _entry(task, index) + source[end:]
+            source = source[: token.at] + f"{token.text}_mutant_{index}" + source[end:]
     lines = source.split("\n")
     for token in tokens(source):
         if token.kind == "directive" and token.text == "include":
             lines[token.line - 1] = ""
-    return "\n".join([f"namespace astra_mutant_{index} {{", *lines, "}", ""])
+    table = ["#undef ASTRA_OPERATORS", f'#define ASTRA_OPERATORS "{_table(index)}"']
+    return "\n".join(
+        [*(table if task.binding else ()), f"namespace {_space(index)} {{", *lines, "}", ""]
+    )
+
+
+def _exported(source: str) -> Iterator[str]:
+    """Names of the functions that a source declares extern "C", each by itself."""
+    found = list(tokens(source))
+    for at, token in enumerate(found[:-1]):
+        if token.text == "extern" and found[at + 1].text == '"C"':
+            for name, opened in pairwise(found[at + 2 :]):
+                if name.text in ("{", ";", "="):
+                    break
+                if opened.text == "(" and name.kind == "name" and name.text[:2] != "__":
+                    yield name.text
+                    break
+
+
+def _space(index: int) -> str:
+    return f"astra_mutant_{index}"
+
+
+def _table(index: int) -> str:
+    """The table in which a mutant registers its operators."""
+    return f"astra_operators_{index}"
 
 
 def _includes(source: str) -> list[str]:

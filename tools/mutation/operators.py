@@ -80,7 +80,8 @@ class EditableCode(Code):
         )
 
     def statement_end(self, index: int) -> int | None:
-        """The semicolon that ends the statement at `index`; None where a block comes first."""
+        """The semicolon that ends the statement at `index`; None where a block comes first, or the
+        end of a loop's head."""
         depth = 0
         for at in range(index, len(self)):
             text = self.text(at)
@@ -88,6 +89,8 @@ class EditableCode(Code):
                 return None
             depth += text in ("(", "[")
             depth -= text in (")", "]")
+            if depth < 0:
+                return None
             if text == ";" and depth == 0:
                 return at
         return None

@@ -130,6 +130,8 @@ class SuiteScore(Value):
     """Names of the mutants that drawn cases alone kill: the task's own cases miss them."""
     unreached: tuple[str, ...] = ()
     """Names of mutants in code that no case reaches; not among `mutants`."""
+    none_because: str = Field(default="", exclude_if=lambda why: not why)
+    """Why no mutant was made or run."""
 
     @property
     def survivors(self) -> tuple[str, ...]:
@@ -137,9 +139,20 @@ class SuiteScore(Value):
         known = {*self.own, *self.drawn}
         return tuple(name for name in self.mutants if name not in known)
 
+    @property
+    def tells(self) -> bool:
+        """Whether any bug could show what the cases are worth."""
+        return bool(self.mutants)
+
     def lines(self) -> list[str]:
+        if not self.tells:
+            why = self.none_because or "no valid case reaches the code that they are in"
+            first = f"seeded bugs: none could be put into the baseline: {why}; the cases are not"
+            first += " scored (--mutants 0 checks the task without seeded bugs)"
+        else:
+            first = f"seeded bugs: the check cases detect {len(self.own)} of {len(self.mutants)}"
         return [
-            f"seeded bugs: the check cases detect {len(self.own)} of {len(self.mutants)}",
+            first,
             *(f"  detected by drawn cases only: {name}" for name in self.drawn),
             *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
             *(f"  left out, no valid case reaches it: {name}" for name in self.unreached),

@@ -297,15 +297,15 @@ def _tensor(
     if parameter.type.count("*") > 1:
         raise BadSource(
             parameter.line,
-            f"{function.name} takes '{parameter.type} {parameter.name}': a task's launcher takes no"
-            " pointers to pointers",
+            f"{function.name} takes '{parameter.type} {parameter.name}': a task's launcher"
+            " cannot take pointers to pointers",
         )
     dtype = letters.get(kind) or dtype_named(kind)
     if kind == "void":
         dtypes = (dtype_named(word) for word in alike.elements)
         dtype = next((d for d in dtypes if d), "T")
     access, doubt = _access(parameter, alike)
-    doubts = [doubt, "" if dtype else f"{kind} is no dtype of a contract: these are its bytes"]
+    doubts = [doubt, "" if dtype else f"{kind} is not a dtype of a contract: these are its bytes"]
     name, told = tensor_name(parameter.name), tuple(one for one in doubts if one)
     return Tensor(name, access, dtype or "uint8", doubts=told)
 

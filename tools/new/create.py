@@ -62,10 +62,12 @@ def new_task(
         raise BadInput(f"'{name}' is not a valid task name: lower-case letters, digits and _ only")
     folder = folder or Path(name)
     if folder.exists():
-        raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
+        raise BadInput(
+            f"{folder} already exists, and nothing was written: choose another name or remove it"
+        )
     triton_file = kernels[0].suffix == ".py"
     if (launch or dtypes) and not triton_file:
-        raise BadInput("--grid, --constant and --dtype are for a Triton kernel (.py)")
+        raise BadInput("--grid, --constant and --dtype apply to a Triton kernel (.py) only")
     if triton_file:
         draft, project = _triton(name, kernels, function, launch, dtypes), Project("")
     else:
@@ -109,13 +111,13 @@ def _triton(
     dtypes: Mapping[str, DTypeName] | None,
 ) -> Draft:
     if len(paths) > 1:
-        raise BadInput("a Triton kernel is one file: name no other beside it")
+        raise BadInput("a Triton kernel is one file: do not name another one with it")
     called = paths[0].name
     with reading(paths[0]):
         source = paths[0].read_text()
     found = triton_kernel.kernels(source, called)
     if not found:
-        raise BadInput(f"{called}: there is no function under @triton.jit in it")
+        raise BadInput(f"{called} contains no function with @triton.jit")
     try:
         chosen = _chosen([kernel.name for kernel in found], function, "has")
         return triton_kernel.draft_of(found[chosen], name, source, launch, dtypes)
@@ -260,9 +262,12 @@ def _no_launcher(defined: Sequence[Function], name: str | None, others: Sequence
         offered = f"it has {', '.join(others)}"
         if not _has(defined, name):
             return f"there is no function '{name}'; {offered}"
-        return f"{name} takes what no contract holds: {offered}; or write one, for --launcher"
+        return (
+            f"{name} takes parameters that no contract can express: {offered}; or write a"
+            " launcher, for --launcher"
+        )
     if not kernels:
-        return "there is no CUDA kernel (__global__) in it"
+        return "it contains no CUDA kernel (__global__)"
     return (
         f"no launcher for {kernels[0]}: write one, such as void launch(const float* x, float* out,"
         " int n, cudaStream_t stream), in a file for --launcher, or give the file that has"

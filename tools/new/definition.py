@@ -74,13 +74,15 @@ def read_definition(path: Path) -> Definition:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         raise BadInput(
-            f"{path.name}: {field}: {first['msg']}: it is no Definition of flashinfer-bench"
+            f"{path.name}: {field}: {first['msg']}: it is not a Definition of flashinfer-bench"
         ) from None
     for name, spec in {**found.inputs, **found.outputs}.items():
         if spec.dtype not in DTYPES:
-            raise BadInput(f"{path.name}: {name} is {spec.dtype}: a task has {', '.join(DTYPES)}")
+            raise BadInput(
+                f"{path.name}: {name} is {spec.dtype}: a task supports {', '.join(DTYPES)}"
+            )
         if strange := [axis for axis in spec.shape or () if axis not in found.axes]:
-            raise BadInput(f"{path.name}: {name}: its axis {strange[0]} is none of axes")
+            raise BadInput(f"{path.name}: {name}: its axis {strange[0]} is not listed in axes")
     return found
 
 

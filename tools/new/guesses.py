@@ -17,6 +17,8 @@ COLUMNS = (64, 96, 256, 1000, 4096)
 FLAT = (1, 31, 256, 4099, 65537)
 LARGEST = {"only": 16777216, "first": 65536, "last": 16384}
 """Legal extents of a dim by its place, until the user says."""
+MOST_ELEMENTS = 2**56
+"""Elements of the largest tensor at most: a contract's tensors have less than 2^63 bytes."""
 _NAMED = (
     (r"(num_)?(kv_)?heads?(_num)?|num_(q_)?heads|heads_\w+", 4, 128),
     (r"(\w+_)?(head_(size|dim)|rot(ary)?_dim|rope_dim)", 64, 512),
@@ -40,12 +42,21 @@ Extents = dict[str, int]
 
 
 def largest(draft: Draft, dim: str) -> int:
-    """The largest legal extent of a dim."""
+    """The largest legal extent of a dim: less where a tensor has many."""
+    most = _largest(draft, dim)
+    for names in (names_in(draft.shape_of(t)) for t in draft.tensors):
+        if math.prod(_largest(draft, name) for name in names) > MOST_ELEMENTS:
+            most = min(most, int(MOST_ELEMENTS ** (1 / len(names))))
+    return _whole(draft, dim, most)
+
+
+def _largest(draft: Draft, dim: str) -> int:
+    """The largest extent that a dim of its name, or else of its place, has."""
     for pattern, _, most in _NAMED:
         if re.fullmatch(pattern, dim):
-            return _whole(draft, dim, most)
+            return most
     place = "last" if dim == draft.dims[-1] else "first"
-    return _whole(draft, dim, LARGEST["only" if len(draft.dims) == 1 else place])
+    return LARGEST["only" if len(draft.dims) == 1 else place]
 
 
 def check_extents(draft: Draft) -> list[Extents]:

@@ -41,7 +41,7 @@ def kernel_files(folder: Path, function: str | None, *, required: bool = True) -
     if not paths and not required:
         return []
     if not paths:
-        raise BadInput(f"{folder}: there is no file that ends in {', '.join(ENDINGS)}")
+        raise BadInput(f"{folder} contains no file that ends in {', '.join(ENDINGS)}")
     if len(paths) == 1:
         return paths
     files = [_File(path) for path in paths]

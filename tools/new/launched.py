@@ -23,6 +23,8 @@ from astra_chat.tools.virtual_gpu.adapter import (
 
 _ACCESS = re.compile(r"is it only read|^\"(write|readwrite)\" if|^it is given to")
 """Doubts that plans settle."""
+_TABLE = re.compile(r" = \{[\d, ]+\}(?=;)")
+"""Numbers of a table: a file may have 50,000, and no address is among them."""
 Touched = tuple[set[str], set[str]]
 """Names of the arguments that one node reads, and that it writes."""
 
@@ -30,6 +32,8 @@ Touched = tuple[set[str], set[str]]
 def accesses_of(plans: Sequence[LaunchPlan], ptx: str) -> dict[str, str]:
     """read, write or readwrite of each argument that a launch touches. What a plan writes before it
     reads it is no input."""
+    launched = {n.kernel for plan in plans for n in plan.nodes if isinstance(n, KernelNode)}
+    ptx = _TABLE.sub("", with_kernels(ptx, launched))
     known: dict[str, Touched] = {}
     reads, writes = set[str](), set[str]()
     for plan in plans:

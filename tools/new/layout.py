@@ -144,6 +144,19 @@ def _from_checks(layout: TensorShapes, stated: Stated, known: set[str]) -> None:
     for first, second in (*stated.alike, *(pair[::-1] for pair in stated.alike)):
         if first not in layout.shapes and second in layout.shapes:
             layout.shapes[first] = layout.shapes[second]
+        for (tensor, axis), extent in list(layout.sizes.items()):
+            if tensor == second and extent and not layout.sizes.get((first, axis)):
+                layout.sizes[first, axis] = extent
+        _complete(layout, stated, first)
+
+
+def _complete(layout: TensorShapes, stated: Stated, tensor: str) -> None:
+    """The shape of a tensor whose sizes are all known."""
+    axes = {a: e for (t, a), e in layout.sizes.items() if t == tensor}
+    rank = stated.ranks.get(tensor, 0)
+    found = [axes.get(a, axes.get(a - rank, "")) for a in range(rank)]
+    if tensor not in layout.shapes and found and all(found):
+        layout.shapes[tensor] = tuple(found)
 
 
 def _equal(layout: TensorShapes, stated: Stated, asked: str, value: str, known: set[str]) -> None:
@@ -165,11 +178,7 @@ def _equal(layout: TensorShapes, stated: Stated, asked: str, value: str, known: 
             shape[axis] = extent
             layout.shapes[tensor] = tuple(shape)
         return
-    axes = {a: e for (t, a), e in layout.sizes.items() if t == tensor}
-    rank = stated.ranks.get(tensor, 0)
-    found = [axes.get(a, axes.get(a - rank, "")) for a in range(rank)]
-    if tensor not in layout.shapes and found and all(found):
-        layout.shapes[tensor] = tuple(found)
+    _complete(layout, stated, tensor)
 
 
 def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str]) -> None:
@@ -202,8 +211,16 @@ def _by_rank(layout: TensorShapes, tensors: Sequence[str], stated: Stated) -> No
 
 
 def _like_another(layout: TensorShapes, tensor: str) -> None:
-    """A gradient has the shape of what it is the gradient of, a result often that of the input."""
-    if tensor in layout.shapes or not (like := _LIKE.fullmatch(tensor)):
+    """A gradient has the shape of what it is the gradient of, a result often that of the input,
+    v_merged that of v_a and v_b."""
+    if tensor in layout.shapes:
+        return
+    if not (like := _LIKE.fullmatch(tensor)):
+        stem = tensor.rpartition("_")[0]
+        named = {s for name, s in layout.shapes.items() if name.rpartition("_")[0] == stem}
+        if stem and len(named) == 1:
+            layout.shapes[tensor] = named.pop()
+            layout.doubts[tensor] = GUESSED
         return
     names = ("x", "input", "inp", "u") if like["result"] else (like["of"], f"{like['of']}_")
     shape = next((layout.shapes[name] for name in names if name in layout.shapes), ())

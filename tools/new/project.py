@@ -74,7 +74,7 @@ def project_of(
     searched = [folder.resolve() for folder in (*folders, *([root] if root else ()))]
     for folder in searched:
         if not folder.is_dir():
-            raise BadInput(f"{folder} is no folder")
+            raise BadInput(f"{folder} is not a folder")
     source = "\n".join(text_of(path) for path in files)
     near = [folder for path in files for folder in _near(path.resolve())]
     found, used = _included(files, [folder.resolve() for folder in folders], near, root, defines)
@@ -106,7 +106,9 @@ def _folder(folder: Path, top: Path) -> str:
 def _name(path: Path, top: Path) -> str:
     name = f"{_folder(path.parent, top)}/{path.name}"
     if not re.fullmatch(HEADER_NAME, name):
-        raise BadInput(f"the name {path} will not do for a header: letters, digits and ._+- only")
+        raise BadInput(
+            f"the name {path} cannot be used for a header: use letters, digits and ._+- only"
+        )
     return name
 
 
@@ -215,7 +217,7 @@ def _listed(command: Sequence[str], path: Path) -> list[str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise BadInput(f"{path}: the preprocessor does not end on it") from None
+        raise BadInput(f"{path}: the preprocessor did not finish") from None
     if done.returncode:
         raise BadInput(f"{path}: {done.stderr.strip().splitlines()[0]}")
     words = _DEPENDENCY.findall(done.stdout.replace("\\\n", " "))

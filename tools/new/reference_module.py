@@ -71,7 +71,7 @@ class ReferenceFunction:
         for name, text in self.files().items():
             path = folder / name
             if path.exists():
-                raise BadInput(f"--reference {self.text}: {path} is there already")
+                raise BadInput(f"--reference {self.text}: {path} already exists")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         contract, own = folder / "task.toml", folder / "reference.py"

@@ -129,7 +129,7 @@ def _end(source: str, at: int, token: Token, text: str) -> int:
         while spliced := _SPLICE.match(source, at):
             at = spliced.end()
         if not source.startswith(letter, at):
-            raise BadSource(token.line, f"'{text}' is not where it is read")
+            raise BadSource(token.line, f"'{text}' is not where it was expected")
         at += 1
     return at
 

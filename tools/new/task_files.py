@@ -29,6 +29,7 @@ TOLERANCES = {
     "float8_e4m3fn": "{ rtol = 0.0625, atol = 2e-3 }",
     "float8_e5m2": "{ rtol = 0.125, atol = 2e-3 }",
 }
+DEMO_ROWS = 1024
 FAMILIES = ("large", "tiny", "ramp", "one_hot")
 
 
@@ -46,7 +47,7 @@ def files(name: str, draft: Draft, origin: str, project: Project | None = None) 
 def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
-        f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
+        f"# Contract of {name}. Each comment that starts with {MARK} is for you: correct what it",
         "# names, then delete it. `astra-chat tasks check` of this folder lists what is left.",
         "schema = 2",
         f'name = "{name}"',
@@ -72,14 +73,14 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *(f"    {row}," for row in _bench_rows(draft, (4096, 256))),
         "]",
         "",
-        "# Timed where the device is the virtual GPU: keep these small.",
+        "# Timed on the virtual GPU, unless --cases bench is given. Larger ones take longer; in",
+        "# smaller ones, starting the kernel hides what a candidate gains.",
         "demo = [",
-        *(f"    {row}," for row in _bench_rows(draft, (16,))),
+        *(f"    {row}," for row in _bench_rows(draft, (DEMO_ROWS,))),
         "]",
         *_dims(draft),
         "",
-        "[tolerance]",
-        *(f"{dtype} = {TOLERANCES[dtype]}" for dtype in draft.toleranced),
+        *_tolerance(draft),
         "",
         "[provenance]",
         f"baseline = {json.dumps(origin)}",
@@ -87,6 +88,17 @@ def task_toml(name: str, draft: Draft, origin: str, project: Project) -> str:
         *_binding(draft),
     ]
     return "\n".join(parts)
+
+
+def _tolerance(draft: Draft) -> list[str]:
+    """Limits that fit results near 1; how large results are, nothing in a kernel says."""
+    if not draft.toleranced:
+        return ["[tolerance]"]
+    return [
+        f"# {MARK}: atol at most a hundredth of your usual results; these fit results near 1.",
+        "[tolerance]",
+        *(f"{dtype} = {TOLERANCES[dtype]}" for dtype in draft.toleranced),
+    ]
 
 
 def _flags(draft: Draft, project: Project) -> list[str]:
@@ -201,7 +213,7 @@ def _scalar(scalar: DraftScalar) -> str:
 
 def _require(draft: Draft) -> list[str]:
     met, unmet = relations(draft)
-    left = [f"# {MARK}: the source demands {text}" for text in unmet]
+    left = [f"# {MARK}: the source requires {text}" for text in unmet]
     return [*left, *([f"require = {json.dumps(met)}"] if met else [])]
 
 

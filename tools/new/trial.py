@@ -116,7 +116,7 @@ def tried_again(folder: Path, notes: Sequence[str]) -> tuple[str, ...]:
 
 def _slow(cpu_s: float, limit_s: int) -> str:
     return (
-        f"nvcc takes {cpu_s:.0f} s for it, so that build_timeout_s is {limit_s} in task.toml;"
+        f"nvcc takes {cpu_s:.0f} s for it, so build_timeout_s in task.toml is {limit_s};"
         " macros of the project (-D) leave out templates that your calls do not need"
     )
 
@@ -187,7 +187,7 @@ def _built(folder: Path) -> tuple[Task, Build] | str:
     if isinstance(made, TimedOut):
         return (
             f"the file does not build within {made.limit_s:.0f} s: leave out templates that your"
-            " calls do not need, by macros of the project's own (-D)"
+            " calls do not need, with macros of the project (-D)"
         )
     if isinstance(made, BuildFailed):
         lines = [line for line in made.log.splitlines() if "error" in line] or [made.log]
@@ -254,7 +254,7 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         right = [case for at, case in enumerate(cases) if seen.works(at)]
         plans = record_each(made, task, right, gpu, random.Random(_SEED)) if right else ()
     except StepTimeout:
-        return "a call of the function does not end"
+        return "a call of the function does not return"
     if isinstance(plans, tuple):
         seen.plans = [plan for plan in plans if isinstance(plan, LaunchPlan)]
     else:

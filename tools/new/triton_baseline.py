@@ -134,8 +134,8 @@ def _values(stated: _Stated) -> list[dict[str, Constant]]:
     dtypes = len(stated.draft.types)
     if 2 * dtypes * len(chosen) > MOST_VARIANTS:
         raise BadInput(
-            f"{dtypes} dtypes with {len(chosen)} values of constants, twice, are more than"
-            f" {MOST_VARIANTS} kernels: give fewer values"
+            f"{dtypes} dtypes with {len(chosen)} values of constants, each built twice,"
+            f" give more than {MOST_VARIANTS} kernels: give fewer values"
         )
     return chosen
 
@@ -206,7 +206,10 @@ def _with_defaults(kernel: ast.FunctionDef, launch: TritonLaunch) -> dict[str, C
     }
     names = constants_of(kernel)
     if unknown := [name for name in launch.constants if name not in names]:
-        raise BadInput(f"--constant {unknown[0]}: {kernel.name} has {', '.join(names) or 'none'}")
+        raise BadInput(
+            f"--constant {unknown[0]}: the constants of {kernel.name} are:"
+            f" {', '.join(names) or 'none'}"
+        )
     found: dict[str, Choice] = {}
     for name in names:
         if name in launch.constants:
@@ -259,7 +262,7 @@ def _triton_type(argument: str, dtype: str) -> str:
     for name, called in TYPES.items():
         if name == dtype:
             return called
-    raise BadInput(f"{argument}: Triton has no {dtype}")
+    raise BadInput(f"{argument}: Triton does not support {dtype}")
 
 
 def _useful_hints(source: str, kernel: str, variant: Variant) -> tuple[str, ...]:

@@ -83,11 +83,11 @@ def compiled(source: str, kernel: str, variants: Sequence[Variant]) -> list[Comp
             raise BadInput(f"Triton took more than {TIMEOUT_S:.0f} s to compile it") from None
         if end.returncode:
             last = end.stderr.strip().rpartition("\n")[2] or f"exit status {end.returncode}"
-            raise BadInput(f"Triton does not compile it: {last}")
+            raise BadInput(f"Triton cannot compile it: {last}")
         made = json.loads(answer.read_text())
     for one in made:
         if "error" in one:
-            raise BadInput(f"Triton does not compile it: {one['error']}")
+            raise BadInput(f"Triton cannot compile it: {one['error']}")
         if one["scratch_bytes"]:
             raise BadInput("it uses scratch memory that Triton's own launcher allocates")
     return [Compiled(one["ptx"], one["shared_bytes"]) for one in made]

@@ -40,7 +40,7 @@ def kernels(source: str, name: str) -> list[ast.FunctionDef]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise BadInput(f"{name}, line {line}: it is no Python: {error}") from None
+        raise BadInput(f"{name}, line {line}: it is not valid Python: {error}") from None
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     return [one for one in functions if any(is_jit(d) for d in one.decorator_list)]
 
@@ -67,7 +67,9 @@ def parameters_of(kernel: ast.FunctionDef) -> tuple[list[TritonParameter], list[
                 TritonParameter(name, "float" if _FLOAT.fullmatch(lower) else "int", lower)
             )
     if not tensors:
-        raise BadInput(f"line {kernel.lineno}: {kernel.name} takes no pointer: a task needs one")
+        raise BadInput(
+            f"line {kernel.lineno}: {kernel.name} takes no pointer, but a task needs at least one"
+        )
     tensors = [_strided(t, len(strides.get(t.name, ()))) for t in tensors]
     for tensor in tensors:
         for place, stride in zip(strides.get(tensor.name, ()), tensor.stride_names, strict=False):
@@ -87,7 +89,7 @@ def draft_of(
     Triton."""
     parameters, tensors = parameters_of(kernel)
     if unknown := sorted(set(dtypes or ()) - {t.name for t in tensors}):
-        raise BadInput(f"--dtype {unknown[0]}: its tensors are {_names(tensors)}")
+        raise BadInput(f"--dtype {unknown[0]}: the tensors are {_names(tensors)}")
     tensors = [replace(t, dtype=(dtypes or {}).get(t.name, t.dtype)) for t in tensors]
     strides = {name for t in tensors for name in t.stride_names}
     others = [p for p in parameters if p.kind in ("int", "float") and p.argument not in strides]

@@ -42,15 +42,17 @@ def launch_of(
     without a grid. Raises BadInput."""
     if grid is None:
         if constants:
-            raise BadInput("--constant goes with --grid, of which Triton's machine code is made")
+            raise BadInput("--constant requires --grid, from which Triton's machine code is made")
         return None
     axes = tuple(_axes(grid))
     if not 1 <= len(axes) <= 3:
-        raise BadInput(f"--grid '{grid}': one to three expressions, such as 'ceil_div(n, BLOCK)'")
+        raise BadInput(
+            f"--grid '{grid}': give one to three expressions, such as 'ceil_div(n, BLOCK)'"
+        )
     for axis in axes:
         _parsed("--grid", axis)
     if warps not in (1, 2, 4, 8, 16, 32):
-        raise BadInput(f"--warps {warps}: a power of two up to 32")
+        raise BadInput(f"--warps {warps}: it must be a power of two up to 32")
     return TritonLaunch(axes, dict(map(_choice, constants)), warps, stages)
 
 
@@ -60,7 +62,7 @@ def dtypes_of(given: Sequence[str]) -> dict[str, DTypeName]:
     for text in given:
         name, _, dtype = text.partition("=")
         if dtype not in TYPES:
-            raise BadInput(f"--dtype '{text}': write TENSOR=DTYPE, one of {', '.join(TYPES)}")
+            raise BadInput(f"--dtype '{text}': write TENSOR=DTYPE, with one of {', '.join(TYPES)}")
         found[name] = dtype
     return found
 

@@ -56,19 +56,21 @@ def entry_of(ptx: str, given: int) -> PtxEntry:
     text = _COMMENT.sub("", ptx)
     found = _ENTRY.search(text)
     if found is None:
-        raise BadInput("Triton made no kernel of it")
+        raise BadInput("Triton produced no kernel from it")
     name, body = found["name"], found["body"]
     if ".func" in text:
-        raise BadInput(f"{name} calls a function of its PTX, which an asm statement cannot hold")
+        raise BadInput(f"{name} calls a function in its PTX, which an asm statement cannot contain")
     for array in _ARRAY.findall(text):
         if array in body:
             raise BadInput(
-                f"{name} reads the array {array} of its PTX: only shared memory can stay"
+                f"{name} reads the array {array} in its PTX: only shared memory is supported"
             )
     types = _PARAMETER.findall(found["parameters"])[:given]
     for index, kind in enumerate(types):
         if kind not in OPERANDS:
-            raise BadInput(f"parameter {index} of {name} is .{kind}: 32 and 64 bits can be passed")
+            raise BadInput(
+                f"parameter {index} of {name} is .{kind}: only 32 and 64 bits can be passed"
+            )
     lines = [" ".join(line.split()) for line in body.splitlines()]
     lines = [line for line in lines if line and not _DROPPED.match(line)]
     lines = [_own_registers(line) for line in _without_idle_labels(lines)]
@@ -95,7 +97,9 @@ def _with_operands(line: str, kernel: str, given: int) -> str:
     loaded = _LOADED.fullmatch(line)
     if loaded is None:
         if f"{kernel}_param_" in line:
-            raise BadInput(f"{kernel} reads its parameters otherwise than by scalar loads: {line}")
+            raise BadInput(
+                f"{kernel} reads its parameters with something other than scalar loads: {line}"
+            )
         return line.replace("%", "%%")
     index = int(loaded["name"].rpartition("_")[2])
     if index >= given:

@@ -70,7 +70,7 @@ def _difference(task: Task, got: Sequence[str], expected: Sequence[str]) -> str:
             for name, kind in ours.items()
             if theirs[name] != kind
         ]
-    return "; ".join(words) or "the order of parameters is another"
+    return "; ".join(words) or "the parameters are in a different order"
 
 
 def _named(parameter: str) -> tuple[str, str]:

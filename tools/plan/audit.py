@@ -92,7 +92,7 @@ def _kernel(node: KernelNode, cubin: Cubin, sizes: dict[str, int], spec: GpuSpec
         return
     yield from _configuration(node, kernel, spec)
     if len(node.parameters) != kernel.parameter_bytes:
-        yield f"{len(node.parameters)} parameter bytes, the cubin says {kernel.parameter_bytes}"
+        yield f"{len(node.parameters)} parameter bytes, but the cubin says {kernel.parameter_bytes}"
     if kernel.parameter_bytes > MAX_PARAMETER_BYTES:
         yield f"{kernel.parameter_bytes:,} parameter bytes are more than {MAX_PARAMETER_BYTES:,}"
     yield from _relocations(node, kernel, cubin, sizes)
@@ -137,7 +137,7 @@ def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iter
     if prod(node.cluster) > MAX_CLUSTER:
         yield f"a cluster of {prod(node.cluster)} blocks"
     if any(blocks % extent for blocks, extent in zip(node.grid, node.cluster, strict=True)):
-        yield "its grid is no multiple of its cluster"
+        yield "its grid is not a multiple of its cluster"
 
 
 def _relocations(

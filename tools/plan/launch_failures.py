@@ -42,7 +42,7 @@ def limit_text(failed: FailedLaunch) -> str:
     value, most = f"{failed.value:,}", f"at most {failed.most:,}"
     match failed.limit:
         case "clusters":
-            return "this GPU has no clusters"
+            return "this GPU does not support clusters"
         case "cluster extents":
             return (
                 "the cluster's extents do not divide the grid's, or differ from the compiled ones"

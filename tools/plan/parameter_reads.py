@@ -8,7 +8,7 @@ of the name (its address is taken) counts as reading all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from astra_vgpu.ground.cubin import Cubin, CubinKernel
 
@@ -22,18 +22,33 @@ Reads = dict[int, set[int]]
 """Bytes that are read of each parameter, by its number."""
 
 
-def unread_parameters(ptx: str, cubin: Cubin) -> dict[str, tuple[tuple[int, int], ...]]:
-    """For each kernel, start and length of the runs of parameter bytes that it never reads.
+def unread_parameters(
+    ptx: str, cubin: Cubin, names: Iterable[str]
+) -> dict[str, tuple[tuple[int, int], ...]]:
+    """For each of these kernels, start and length of the runs of parameter bytes that it never
+    reads.
 
     Offsets are those of the cubin's parameter bytes. A kernel that the PTX does not define is not
     among them.
     """
-    reads = {name: Reads() for name in cubin.kernels if f".entry {name}(" in ptx}
-    for line in ptx.splitlines():
-        if "_param_" in line and not line.lstrip().startswith(".param"):
+    known = [name for name in names if name in cubin.kernels]
+    reads = {name: Reads() for name in known if f".entry {name}(" in ptx}
+    for name in reads:
+        for line in _lines_with(f"{name}_param_", ptx):
             for statement in line.split(";"):
-                _note(statement, reads, cubin)
+                if not statement.lstrip().startswith(".param"):
+                    _note(statement, reads, cubin)
     return {name: tuple(_unread(cubin.kernels[name], found)) for name, found in reads.items()}
+
+
+def _lines_with(words: str, text: str) -> Iterator[str]:
+    """The lines with these words. A file's PTX may be 100 MB, little of which is of one kernel."""
+    at = text.find(words)
+    while at >= 0:
+        start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        at = text.find(words, end)
 
 
 def _note(statement: str, reads: dict[str, Reads], cubin: Cubin) -> None:

@@ -117,7 +117,7 @@ class Recorder:
                     sandbox=self._sandbox(folder),
                 )
             except StepMemory:
-                return Died(None, "the launcher held too much memory")
+                return Died(None, "the launcher used too much memory")
             return _read(folder, done, [call.index for call in calls])
 
     def _sandbox(self, folder: Path) -> SandboxPolicy:

@@ -104,11 +104,11 @@ def _run(command: list[str], folder: Path) -> None:
         )
     except FileNotFoundError:
         raise MissingDependency(
-            f"no compiler {command[0]}: install one: apt-get install g++"
+            f"compiler {command[0]} not found: install one: apt-get install g++"
         ) from None
     except subprocess.TimeoutExpired:
         raise MissingDependency(
-            f"{command[0]} did not end within {COMPILE_TIMEOUT_S:.0f} s"
+            f"{command[0]} did not finish within {COMPILE_TIMEOUT_S:.0f} s"
         ) from None
     if done.returncode:
         log = "\n".join(done.stderr.splitlines()[:8])

@@ -5,6 +5,7 @@ Which recordings are made is in recordings.py; a plan is what all of them agree 
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -99,8 +100,7 @@ def record_each(
         raise AstraError(f"{build.library} is not linked with the fake CUDA runtime")
     recorder = Recorder(task, build.library, cubin, gpu)
     ptx = build.ptx.read_text(errors="replace")
-    unread = unread_parameters(ptx, cubin)
-    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, unread, ptx)
+    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, ptx)
     try:
         return session.plans()
     except StepTimeout:
@@ -132,7 +132,7 @@ def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
     """Why this GPU cannot run the cubin; "" where it can."""
     if not cubin.runs_on(gpu.compute):
         made, wanted = (f"sm_{major}{minor}" for major, minor in (cubin.compute, gpu.compute))
-        return f"the cubin is for {made}, and the GPU is {wanted}"
+        return f"the cubin is for {made}, but the GPU is {wanted}"
     for kernel in cubin.kernels.values():
         if kernel.parameter_bytes > MAX_PARAMETER_BYTES:
             size = f"{kernel.parameter_bytes:,} parameter bytes"
@@ -186,9 +186,9 @@ class _Session:
     rng: random.Random
     stop: Stop
     source: _Source
-    unread: Mapping[str, Ranges]
-    """Parameter bytes that a kernel never reads, by its name: start and length of each range."""
     ptx: str
+    unread: Mapping[str, Ranges] = field(default_factory=dict)
+    """Parameter bytes that a kernel never reads, by its name: start and length of each range."""
     seen: dict[int, list[Seen]] = field(default_factory=dict)
     """Recordings by the case's number, in the order in which they were made."""
     facts: dict[str, int] = field(default_factory=dict)
@@ -212,6 +212,13 @@ class _Session:
             ]
             for process, answer in zip(made, waiting, strict=True):
                 self._take(process, answer.result())
+        launched = {
+            node.kernel
+            for one in itertools.chain(*self.seen.values())
+            for node in one.called.nodes
+            if node.kind == "kernel"
+        }
+        self.unread = unread_parameters(self.ptx, self.recorder.cubin, sorted(launched))
         return tuple(self.failed.get(i) or self._plan(i) for i in range(len(self.cases)))
 
     def _take(self, process: RecordingProcess, report: Report | Died) -> None:
@@ -234,7 +241,10 @@ class _Session:
         as its case's. Raises _Stopped."""
         case = self.cases[index]
         if called.refused:
-            what = f"{called.refused}: a launch plan holds kernels, memsets and device copies"
+            what = (
+                f"{called.refused}: a launch plan may contain only kernels, memsets and device"
+                " copies"
+            )
             raise _Stopped(self._refused(case, f"{what} on the caller's stream, nothing else"))
         if called.strayed:
             binding = self.recorder.task.binding

@@ -93,7 +93,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
 def all_findings(build: Build, task: Task, source: str) -> list[Finding]:
     """What `audit` finds, however much it is."""
     if (size := build.ptx.stat().st_size) > PTX_BYTES:
-        what = f"{size:,} bytes of PTX: more than {PTX_BYTES:,} are not looked through"
+        what = f"{size:,} bytes of PTX: more than {PTX_BYTES:,} are not examined"
         return [Finding(line=1, what=what)]
     host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
     kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
@@ -173,7 +173,7 @@ def _kinds(host: Elf) -> Said:
 def _sections(host: Elf) -> Said:
     for section in host.sections:
         if section.flags & elf.ALLOCATED and not SECTIONS.fullmatch(section.name):
-            yield section.name, "a section of its own"
+            yield section.name, "a custom section"
 
 
 def _system_calls(host: Elf) -> Said:
@@ -222,7 +222,7 @@ def _special_registers(build: Build, ptx: str) -> list[Finding]:
     """Those that tell a kernel more than its arguments and its place in the grid do."""
     text = machine_code_of(build)
     if text is None:
-        return [Finding(line=1, what="its machine code cannot be read: nvdisasm fails on it")]
+        return [Finding(line=1, what="its machine code cannot be read: nvdisasm failed")]
     with text.open(errors="replace") as lines:
         read = machine_code.refused_registers(lines, timer=register_flow.only_sleeps(ptx))
     read += ptx_audit.refused_registers(ptx, grid_sync=register_flow.only_grid_sync(ptx))
@@ -242,9 +242,9 @@ def _device_code(ptx: str, task: Task) -> Said:
 def _low_precision(ptx: str, task: Task) -> Said:
     float32 = [task.is_float32(kind.case({})) for kind in task.combinations]
     if any(float32) and (what := ptx_audit.tf32(ptx)):
-        yield what, "rounds float32 to ten bits: the contract says float32"
+        yield what, "rounds float32 to ten bits, but the contract says float32"
     elif all(float32) and (what := ptx_audit.tensor_or_low_precision(ptx)):
-        yield what, "computes below float32: the contract says float32"
+        yield what, "computes with less than float32, but the contract says float32"
 
 
 def _line(source: str, name: str) -> int:

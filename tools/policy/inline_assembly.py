@@ -22,12 +22,12 @@ def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
         if token.kind != "name" or token.text not in _ASM:
             continue
         if index < end:  # and so that no text is read twice
-            yield Finding(line=token.line, what=f"{token.text}: inside another one")
+            yield Finding(line=token.line, what=f"{token.text}: nested in another one")
             return
         end = code.closing(_next_bracket(code, index))
         text = _spelt(code[index : end + 1])
         if rules.HOST_ASSEMBLY.search(text):
-            yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
+            yield Finding(line=token.line, what="asm: this is host assembly, not PTX")
         if registers and (register := rules.SPECIAL_REGISTERS.search(text)):
             what = f"{register[0]}: what a kernel does must depend on its arguments alone"
             yield Finding(line=token.line, what=what)

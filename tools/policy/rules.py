@@ -107,11 +107,11 @@ RULES = (
         "cudaStreamSetAttribute cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow"
         " cudaDeviceSetLimit cudaLimit* cudaCtx* cudaDeviceSet* cudaSetDevice* cudaDeviceReset"
         " cudaAccessProperty* cudaFuncSetSharedMemConfig",
-        "it changes the device for what runs after it",
+        "it changes the device state for what runs after it",
     ),
     Rule(
         "cudaDeviceSynchronize cudaStreamSynchronize cudaThreadSynchronize cudaStreamQuery",
-        "a launcher must not wait: it cannot be captured in a CUDA graph then",
+        "a launcher must not wait, or it could not be captured in a CUDA graph",
     ),
     Rule(
         "cudaLaunchHostFunc* cudaStreamAddCallback cudaUserObject*",
@@ -127,8 +127,8 @@ RULES = (
         "libraries are not linked: write the kernel",
     ),
     Rule("__cuda[A-Z]*", "it is the compiler's own interface to the runtime"),
-    Rule("__device_stub__* _Z[A-Z0-9]*", "it is of the form of names that the compiler makes"),
-    Rule("cu[A-Z]*", "the driver interface is not for candidates"),
+    Rule("__device_stub__* _Z[A-Z0-9]*", "it has the form of names that the compiler generates"),
+    Rule("cu[A-Z]*", "candidates may not use the driver API"),
     Rule(
         "system popen posix_spawn* fork vfork execl execle execlp execv execve execveat execvp"
         " execvpe fexecve wordexp",
@@ -149,7 +149,7 @@ RULES = (
     ),
     Rule(
         "getenv secure_getenv setenv putenv unsetenv clearenv environ __environ",
-        "the environment is none of its business",
+        "a kernel must not read the environment",
     ),
     Rule(
         "mmap mmap64 mprotect munmap mremap memfd_create shm_open ptrace process_vm_readv"
@@ -182,7 +182,7 @@ RULES = (
     Rule(
         "__builtin_return_address __builtin_frame_address __builtin_extract_return_addr"
         " __builtin_frob_return_addr backtrace*",
-        "by whom it is called is none of its business",
+        "it must not depend on its caller",
     ),
     Rule(
         "__builtin_ia32_* _rdtsc* __rdtsc* _rdrand* _rdseed* _mm_* _mm256_* _xgetbv",
@@ -201,11 +201,11 @@ RULES = (
         "stdout stdin _fileno _IO_FILE __sFILE",
         "a stream of the C library can be turned to other files: only fprintf(stderr, ...)",
     ),
-    Rule("__has_include __has_include_next __has_embed", "it asks what files this machine has"),
+    Rule("__has_include __has_include_next __has_embed", "it depends on the files of this machine"),
     Rule(
         "__BASE_FILE__ __FILE_NAME__ __INCLUDE_LEVEL__ __COUNTER__ __builtin_FILE"
         " __builtin_source_location",
-        "another build gives it another value: the same source must give the same kernel",
+        "its value depends on the build: the same source must give the same kernel",
     ),
     Rule(
         "TORCH_EXTENSION_NAME TORCH_API_INCLUDE_EXTENSION_H PYBIND11_COMPILER_TYPE PYBIND11_STDLIB"

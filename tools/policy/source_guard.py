@@ -110,7 +110,7 @@ def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Findi
         elif token.text == "pragma" and not rules.PRAGMAS.match(text):
             refused = f"#pragma {text}: only unroll and diagnostics"
         elif token.text not in rules.DIRECTIVES:
-            refused = f"#{token.text}: it has no place in a kernel"
+            refused = f"#{token.text}: it may not be used in a kernel"
         if refused:
             yield Finding(line=token.line, what=refused)
 
@@ -123,14 +123,14 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
     if directive != "include":
         return f"#{directive}: only #include"
     if header is None or header.kind != "header":
-        return "#include of a macro: name the header in <>"
+        return "#include with a macro: name the header in <>"
     if header.text.startswith('"'):
         if header.text.strip('"') in headers:
             return None
         own = f"quotes are for {', '.join(headers)}" if headers else "a candidate is one file"
         return f"#include {header.text}: {own}; system headers need <>"
     if not rules.HEADERS.fullmatch(header.text):
-        return f"#include {header.text}: not among the headers that kernels need"
+        return f"#include {header.text}: not one of the headers that a kernel may include"
     return None
 
 

@@ -101,7 +101,7 @@ def packed(files: Mapping[str, bytes], defaults: Mapping[str, bytes]) -> bytes:
             members[name] = Member(sha256=hashed, default_of=task)
             continue
         if MARK in content:
-            raise ValueError(f"{name} is no text")
+            raise ValueError(f"{name} is not text")
         starts = samples.ends()
         text = SAMPLES.sub(partial(_counted, streams=samples), content)
         members[name] = Member(
@@ -159,7 +159,7 @@ def _untarred(content: bytes) -> dict[str, bytes]:
 def _unpacked(content: bytes) -> bytes:
     """Raises EOFError where the last xz stream is cut off, and ValueError for too much."""
     if not content.startswith(XZ):
-        raise ValueError("no xz data")
+        raise ValueError("not xz data")
     parts, left = list[bytes](), MOST_BYTES
     while content:
         stream = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MOST_MEMORY)

@@ -36,7 +36,7 @@ class Cutter:
     def add(self, text: bytes) -> tuple[int, int]:
         """Where its pieces lie in `order`: the first, and how many. Raises ValueError."""
         if BETWEEN in text:
-            raise ValueError("no text: it holds a null byte")
+            raise ValueError("not text: it contains a null byte")
         first = len(self.order)
         place = 0
         for found in NUMBER.finditer(text):

@@ -123,7 +123,7 @@ def _default_run(path: Path, task: str, expected: str) -> bytes:
     file = BUILTIN / PurePosixPath(task).name / TRANSCRIPT
     content = read_recorded(file)
     if hashlib.sha256(content).hexdigest() != expected:
-        raise BadInput(f"{path} was the default run of {task}, and {file} is another one now")
+        raise BadInput(f"{path} was the default run of {task}, but {file} is a different run now")
     return content
 
 
@@ -133,7 +133,7 @@ def _no_member(archive: Path, name: str) -> BadInput:
         return BadInput(f"{archive} is an archive: name a member, as in {first}")
     near = nearest(name, names_in(archive))
     hint = f"; did you mean {archive / near}?" if near else ""
-    return BadInput(f"{archive} holds no {name}{hint}")
+    return BadInput(f"{archive} contains no {name}{hint}")
 
 
 def _opened(path: Path) -> Archive:
@@ -148,7 +148,7 @@ def _opened(path: Path) -> Archive:
         raise BadInput(f"cannot unpack {path}: {str(error).lower()}") from None
     except (*DAMAGE, tarfile.TarError) as error:
         first = str(error).partition("\n")[0]
-        raise BadInput(f"{path} is no archive of recordings: {first}") from None
+        raise BadInput(f"{path} is not an archive of recordings: {first}") from None
 
 
 @lru_cache(maxsize=2)

@@ -72,7 +72,7 @@ class CaseRun:
             odd: str | None = next(filter(None, found), None)
         else:
             odd = odd_file(self.folder, args, case, self.copies, guard)
-        what = f"{odd}, where its results belong, is not what the runner writes"
+        what = f"{odd} is where its results belong, but the runner did not write it"
         return Crashed(case=self.oracle_case.case, message=what) if odd else None
 
     def repeats_the_first(self, args: Sequence[Arg], copy: int) -> bool:

@@ -3,6 +3,7 @@ reference.py says of outputs, where many are legal."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
@@ -112,6 +115,9 @@ class Oracle:
         self.inputs = Path(self._root.name) / "inputs"
         """Holds the inputs of all cases, and nothing that is expected."""
         self.inputs.mkdir()
+        self._removed, self._number = Path(self._root.name) / "removed", itertools.count()
+        """Where forgotten cases lie until their folders are gone."""
+        self._removed.mkdir()
         self._worker: Worker | None = None
         self._line = -1
         self._one = threading.RLock()
@@ -168,7 +174,9 @@ class Oracle:
     def forget(self, oracle_case: OracleCase) -> None:
         """Delete a case's inputs and results."""
         for folder in (oracle_case.folder, oracle_case.inputs):
-            shutil.rmtree(folder, ignore_errors=True)
+            moved = self._removed / f"{next(self._number)}"
+            with suppress(FileNotFoundError):
+                remove_soon(folder.rename(moved))
 
     def oracle_cases(
         self,
@@ -176,7 +184,8 @@ class Oracle:
         stop: Stop,
         on_case: Callable[[int], None] = lambda _: None,
     ) -> list[OracleCase]:
-        """Inputs and results of these cases. Raises BadInput where reference.py fails."""
+        """Inputs and results of these cases. `on_case` gets how many of them there are. Raises
+        BadInput where reference.py fails."""
         ask = partial(self._answer, stop)
         found = [OracleCase(case, *self._folders(case), ask) for case in cases]
         self._asking += 1
@@ -265,8 +274,9 @@ class Oracle:
             missing = [
                 oracle_case for folder, oracle_case in distinct.items() if not folder.is_dir()
             ]
+            there = len(distinct) - len(missing)
             if missing:
-                self._make(missing, stop, on_case)
+                self._make(missing, stop, lambda made: on_case(there + made))
 
     def _folders(self, case: Case) -> tuple[Path, Path]:
         """Returns the folder of a case's expected outputs and that of its inputs."""

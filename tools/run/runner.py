@@ -6,7 +6,6 @@ device code and launch plans.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
@@ -278,14 +278,14 @@ class Runner:
                     started = min(report.index, len(calls) - 1)
                     continue
                 if report.index != finished:
-                    raise BadReport(f"call {report.index} where call {finished} was to come")
+                    raise BadReport(f"call {report.index} where call {finished} was expected")
                 finished += 1
                 run = self._case_run(batch, calls[report.index], report)
                 failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
                 try:
                     yield failure or run
                 finally:
-                    shutil.rmtree(run.folder, ignore_errors=True)  # they can be large
+                    remove_soon(run.folder)  # they can be large
                 if failure and not apart:
                     return
                 if apart:
@@ -300,7 +300,7 @@ class Runner:
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:
-            message = f"its process reports what no runner does: {error}"
+            message = f"its process sent a report that no runner sends: {error}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         if finished < len(calls):

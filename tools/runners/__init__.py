@@ -32,6 +32,7 @@ host_state      floating-point state in which a real launcher is called
 cuda_graph      the nodes of a captured CUDA graph
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 virtual_blocks  the device memory of one call on the virtual GPU
+fault_text      faults of the virtual GPU by argument and element
 virtual_far     a few blocks of calls too large for an oracle: their addresses, how much they write
 translate       PTX to the C engine's files
 

@@ -111,8 +111,8 @@ def require(name: str, tensors: Tensors, shape: tuple[int, ...], dtype: torch.dt
     tensor = _tensor(tensors, name)
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         raise ValueError(
-            f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, "
-            f"the contract says {dtype} {shape}"
+            f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, but the"
+            f" contract says {dtype} {shape}"
         )
 
 
@@ -121,7 +121,7 @@ def _tensor(tensors: Tensors, name: str) -> torch.Tensor:
         raise KeyError(f"reference.py gives no '{name}'")
     tensor = tensors[name]
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"'{name}' of reference.py is no tensor")
+        raise ValueError(f"'{name}' of reference.py is not a tensor")
     return tensor
 
 
@@ -134,7 +134,7 @@ def answered(answered: Any) -> dict[str, Any]:
     where = list(place) if isinstance(place, tuple | list) else [place]
     name = str(where.pop(0)) if where and isinstance(where[0], str) else ""
     if not isinstance(why, str) or not why:
-        raise TypeError(f"accept returns None or a reason, not {why!r}")
+        raise TypeError(f"accept must return None or a reason, not {why!r}")
     return {"why": why, "argument": name, "place": [int(i) for i in where]}
 
 

@@ -43,7 +43,7 @@ def load_reference(task: Task) -> Any:
     if task.reference is None:
         for name in ("reference", "make_inputs"):
             if not hasattr(own, name):
-                raise Undefined(f"reference.py defines no function `{name}`")
+                raise Undefined(f"it defines no function `{name}`")
         return own
     return FunctionReference(task, _load_function(task.folder, task.reference), own)
 
@@ -131,8 +131,8 @@ class FunctionReference:
         left = written if len(given) == len(written) else [n for n in written if n not in passed]
         if len(given) != len(left):
             raise ValueError(
-                f"{self._task.reference} returns {len(given)} tensors: the contract has"
-                f" {', '.join(written)} as results"
+                f"{self._task.reference} returns {len(given)} tensors, but the contract's"
+                f" results are {', '.join(written)}"
             )
         results = {**values, **dict(zip(left, given, strict=True))}
         return {name: wide(results[name]) for name in written}
@@ -170,8 +170,8 @@ class FunctionReference:
         order += [scalar.name for scalar in self._task.scalars]
         if not len(needed) <= len(order) <= len(parameters):
             raise ValueError(
-                f"{self._task.reference} takes ({', '.join(parameters)}), the contract has"
-                f" {', '.join(order)}: give its parameters the contract's names"
+                f"{self._task.reference} takes ({', '.join(parameters)}), but the contract"
+                f" has {', '.join(order)}: give its parameters the contract's names"
             )
         return self._function(*(values[name] for name in order))
 

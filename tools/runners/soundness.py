@@ -34,7 +34,7 @@ def _faults(
         yield "reference", f"reference writes to its input '{other}'"
     asked = [a.name for a in task.args if a.written and a.judged_by(case) == "accept"]
     if asked and not hasattr(reference, "accept"):
-        yield "reference", f"'{asked[0]}' is judged by accept, and there is no function accept"
+        yield "reference", f"'{asked[0]}' is judged by accept, but there is no function accept"
     if other := _different(expected, results(task, case, reference.reference(copies(before)))):
         yield "reference", f"reference gives another '{other}' for the same inputs"
     if any(arg.written and arg.judged_by(case) == "distribution" for arg in task.args):

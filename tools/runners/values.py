@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import torch
 
+from astra_chat.tools.case import LARGE_ROWS
 from astra_chat.tools.types import AnyFamily, ValueFamily
 
 Shape = tuple[int, ...]
@@ -35,6 +36,9 @@ BARE = (
     (-0.0, 0.0),
 )
 """Rows of one or two values: the value of the row, and that of one of its elements."""
+LARGE_ALONE = 2.0**60
+"""Largest number of rows that have one large number, where the contract names no other: float32
+holds its square."""
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
 USUAL = 2.0**-14
@@ -135,7 +139,11 @@ def _special(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tens
     drawn = torch.randn(shape, generator=g)
     chosen = torch.randint(len(palette) * SPECIAL_SHARE, shape, generator=g)
     mixed = torch.where(chosen < len(palette), palette[chosen.clamp(max=len(palette) - 1)], drawn)
-    return (_with_bare_rows(g, mixed, extremes[0]) if seed & BARE_BIT else mixed).to(dtype)
+    if seed & BARE_BIT:
+        mixed = _with_bare_rows(g, mixed, extremes[0])
+    if seed & LARGE_ROWS:
+        mixed = _with_large_rows(g, mixed, sign * min(info.max, LARGE_ALONE), sign * math.inf)
+    return mixed.to(dtype)
 
 
 def _with_bare_rows(g: torch.Generator, mixed: torch.Tensor, infinity: float) -> torch.Tensor:
@@ -152,6 +160,18 @@ def _with_bare_rows(g: torch.Generator, mixed: torch.Tensor, infinity: float) ->
         signed = [infinity if math.isinf(value) else value for value in (usual, other)]
         rows[row] = signed[0]
         rows[row, int(torch.randint(rows.shape[1], (1,), generator=g))] = signed[1]
+    return rows.reshape(mixed.shape)
+
+
+def _with_large_rows(g: torch.Generator, mixed: torch.Tensor, *large: float) -> torch.Tensor:
+    """One row in BARE_ONE_IN, one at least, of normal numbers beside one of the large numbers, by
+    turns."""
+    rows = mixed.reshape(-1, mixed.shape[-1])
+    chosen = torch.randperm(len(rows), generator=g)[: max(1, len(rows) // BARE_ONE_IN)]
+    for number, row in enumerate(chosen.tolist() if rows.numel() else ()):
+        rows[row] = torch.randn(rows.shape[1], generator=g)
+        at = int(torch.randint(rows.shape[1], (1,), generator=g))
+        rows[row, at] = large[number % len(large)]
     return rows.reshape(mixed.shape)
 
 
@@ -196,7 +216,7 @@ class Numbers:
     def of(seed: int, largest: float, dtype: torch.dtype) -> Numbers:
         """Returns the numbers of the case with this seed, for an argument of this dtype."""
         draws = random.Random(seed)
-        sign = draws.choice((1.0, -1.0))
+        sign = draws.choice((1.0, -1.0))  # large_sign(seed)
         exponent = draws.uniform(0.0, math.log10(MOST_SHIFTED))
         largest = min(largest, float(torch.finfo(dtype).max))
         return Numbers(largest, sign, sign * min(10.0**exponent, largest / 4))

@@ -25,6 +25,7 @@ from astra_chat.tools.run.protocol import (
     VirtualRequest,
 )
 from astra_chat.tools.runners.arguments import limit_files_and_cores
+from astra_chat.tools.runners.fault_text import fault_text, item_bytes
 from astra_chat.tools.runners.virtual_blocks import CallMemory
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
@@ -156,7 +157,7 @@ class _Run:
                 if sampled and arg.written:
                     by_kernels.tofile(call.after / f"{arg.name}.written")
         except (Fault, PtxUnsupported) as fault:
-            return fault_report(fault)
+            return fault_report(fault, item_bytes(args, call.case))
         finally:
             memory.unregister()
         return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
@@ -233,9 +234,12 @@ def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:
     return CaseReport(status=status, unsafe=UnsafeCall(what=what, where=where))
 
 
-def fault_report(fault: Fault | PtxUnsupported | PtxSyntaxError) -> CaseReport:
+def fault_report(
+    fault: Fault | PtxUnsupported | PtxSyntaxError, items: Mapping[str, int] | None = None
+) -> CaseReport:
+    """`items`: bytes of an element of each argument, by its name."""
     if isinstance(fault, Fault):
-        what = f"{fault.kind}: {fault.message}"
+        what = fault_text(fault.kind, fault.message, items or {})
         if fault.unset:
             read = fault.unset[0]
             what += (

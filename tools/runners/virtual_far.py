@@ -16,6 +16,7 @@ import numpy as np
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, VirtualRequest
 from astra_chat.tools.runners.arguments import limit_files_and_cores
+from astra_chat.tools.runners.fault_text import item_bytes
 from astra_chat.tools.runners.virtual import fault_report
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
@@ -91,7 +92,7 @@ def _called(
             return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses))
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:
-            return fault_report(fault)
+            return fault_report(fault, item_bytes(task.args, call.case))
     except (MemoryError, PtxUnsupported, PtxSyntaxError):
         pass
     finally:

@@ -33,7 +33,7 @@ class Forked:
         self.returncode: int | None = None
         self._status, self._lock = os.fdopen(status, "rb", buffering=0), threading.Lock()
         self.pid = self._number()
-        """Of the process; KILLED where the server is gone."""
+        """The process's id; KILLED where the server is gone."""
 
     def _number(self) -> int:
         found = self._status.read(NUMBER.size) or b""

@@ -20,4 +20,4 @@ def open_regular(path: Path, most_bytes: int) -> BinaryIO:
     os.close(opened)
     if not stat.S_ISREG(state.st_mode):
         raise BadInput(f"cannot read {path}: not a regular file")
-    raise BadInput(f"{path} has {state.st_size:,} bytes: at most {most_bytes:,}")
+    raise BadInput(f"{path} has {state.st_size:,} bytes; at most {most_bytes:,} are allowed")

@@ -61,7 +61,7 @@ def install_cpu_torch() -> None:
     say("no GPU here: downloading and installing PyTorch's CPU build (750 MB): about a minute")
     if not _pip([CPU_TORCH]) or not _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
         return
-    say(f"no CPU build for this Python: installing {TORCH} as PyPI has it")
+    say(f"no CPU build for this Python: installing {TORCH} from PyPI")
     if _pip([TORCH]):
         raise MissingDependency(f"pip cannot install {TORCH}: see its messages above")
 

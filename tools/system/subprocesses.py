@@ -125,7 +125,9 @@ def run_limited(
     MissingDependency where the program is not there.
     """
     if shutil.which(argv[0]) is None:  # else it is the sandbox, or a shell, that does not find it
-        raise MissingDependency(f"no program {argv[0]}: install it, or see astra-chat doctor")
+        raise MissingDependency(
+            f"program {argv[0]} not found: install it, or see astra-chat doctor"
+        )
     if memory_bytes:
         shell = 'ulimit -v "$1"; shift; exec "$@"'
         argv = ["/bin/sh", "-c", shell, "sh", str(memory_bytes // 1024), *argv]
@@ -141,7 +143,9 @@ class Begun:
     def __init__(self, argv: Sequence[str], *, cwd: Path, sandbox: SandboxPolicy) -> None:
         """argv[0] is a full path. Raises MissingDependency where that is no program."""
         if shutil.which(argv[0]) is None:
-            raise MissingDependency(f"no program {argv[0]}: install it, or see astra-chat doctor")
+            raise MissingDependency(
+                f"program {argv[0]} not found: install it, or see astra-chat doctor"
+            )
         self._child = _start(argv, sandbox, stdin=subprocess.PIPE, cwd=cwd)
         self._tail = _Tail(self._child)
 
@@ -313,12 +317,12 @@ def _status(returncode: int) -> int:
 
 
 SIGNALS = {
-    "SIGSEGV": "the host code accessed memory that is not its own, or its stack overflowed",
+    "SIGSEGV": "the host code accessed memory that does not belong to it, or its stack overflowed",
     "SIGBUS": "the host code accessed memory that is not there",
     "SIGABRT": "an assertion failed, or an exception was not caught",
     "SIGFPE": "an integer was divided by zero",
     "SIGILL": "an invalid instruction",
-    "SIGKILL": "memory ran out, or somebody ended it",
+    "SIGKILL": "memory ran out, or something killed it",
 }
 
 

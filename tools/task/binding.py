@@ -39,7 +39,7 @@ class GivenValue(Value):
     def _one(self) -> GivenValue:
         given = (self.text, self.dtype, self.list, self.size, self.code)
         if sum(value is not None for value in given) > 1:
-            raise ValueError("one of text, dtype, list, size, code")
+            raise ValueError("give one of text, dtype, list, size, code")
         return self
 
 
@@ -70,9 +70,9 @@ class Binding(Value):
     @model_validator(mode="after")
     def _one_function(self) -> Binding:
         if (self.operator is None) == (self.function is None):
-            raise ValueError("operator or function: one of both")
+            raise ValueError("give either operator or function")
         if self.signature and not self.function:
-            raise ValueError("signature is of a function")
+            raise ValueError("signature requires function")
         return self
 
     @property
@@ -91,15 +91,15 @@ class Binding(Value):
         """What it names that the contract lacks."""
         for passed in self.args:
             if isinstance(passed, str) and passed not in tensors | others:
-                yield f"'{passed}' is no argument, dim or scalar of the contract"
+                yield f"'{passed}' is not an argument, dim or scalar of the contract"
             if isinstance(passed, GivenValue):
                 if passed.dtype not in {None, *DTYPES, *variables}:
-                    yield f"'{passed.dtype}' is no dtype and no type variable"
+                    yield f"'{passed.dtype}' is neither a dtype nor a type variable"
                 if passed.code not in {None, *variables}:
-                    yield f"'{passed.code}' is no type variable"
+                    yield f"'{passed.code}' is not a type variable"
         for variable in self.template_variables:
             if variable not in variables:
-                yield f"'{variable}' of {self.function} is no type variable of the contract"
+                yield f"'{variable}' of {self.function} is not a type variable of the contract"
         for name in self.returns:
             if name not in tensors:
-                yield f"'{name}' is no argument of the contract"
+                yield f"'{name}' is not an argument of the contract"

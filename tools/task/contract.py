@@ -142,10 +142,10 @@ class Arg(Value):
             return raw
         fields = {key: value for key, value in raw.items() if key != "strided"}
         if not isinstance(raw["strided"], bool):
-            raise ValueError("strided is true or false")
+            raise ValueError("strided must be true or false")
         if raw["strided"]:
             if "strides" in fields:
-                raise ValueError("strided and strides both: keep strides")
+                raise ValueError("strided and strides are both given: keep only strides")
             fields["strides"] = ["free", "1"]
         return fields
 
@@ -294,7 +294,7 @@ class Dim(Value):
         if not isinstance(values, list | tuple) or not values:
             return raw
         if not all(isinstance(value, int) for value in values):
-            raise ValueError("values are integers")
+            raise ValueError("values must be integers")
         return {"min": min(values), "max": max(values), **raw, "values": sorted(set(values))}
 
     @model_validator(mode="after")
@@ -351,14 +351,16 @@ class Scalar(Value):
     def _in_range(self) -> Scalar:
         named = (self.value, *self.others, *self.values)
         if self.values and (self.range or self.others):
-            raise ValueError(f"{self.name}: values are complete: give no range, no others")
+            raise ValueError(
+                f"{self.name}: values list all that there are: give neither range nor others"
+            )
         if self.type != "float" and not all(
             float(value).is_integer() and abs(value) <= 2**53
             for value in (*named, *(self.range or ()))
         ):
-            raise ValueError(f"{self.name}: values of {self.type} are integers up to 2^53")
+            raise ValueError(f"{self.name}: values of {self.type} must be integers up to 2^53")
         if not all(map(self.allows, named)):
-            raise ValueError(f"{self.name}: a value lies outside its range or its values")
+            raise ValueError(f"{self.name}: a value is outside its range or not in its values")
         return self
 
     @property

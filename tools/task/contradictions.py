@@ -38,13 +38,16 @@ def _types(domain: Domain) -> Iterator[Problem]:
     for at, types in enumerate(domain.types):
         if tuple(types) != domain.variables:
             wanted = ", ".join(domain.variables) or "no variable"
-            yield ("types", at), f"each combination names the same variables in one order: {wanted}"
+            yield (
+                ("types", at),
+                f"each combination must name the same variables in the same order: {wanted}",
+            )
     for at, arg in enumerate(domain.args):
         if arg.dtype not in DTYPES and arg.dtype not in domain.variables:
             known = ", ".join((*domain.variables, *DTYPES))
             yield ("args", at, "dtype"), f"'{arg.dtype}' is not one of {known}"
         if arg.weight and arg.access != "read":
-            yield ("args", at, "weight"), f'{arg.name} is a weight: its access is "read"'
+            yield ("args", at, "weight"), f'{arg.name} is a weight: its access must be "read"'
 
 
 def _names(domain: Domain) -> Iterator[Problem]:
@@ -56,7 +59,7 @@ def _names(domain: Domain) -> Iterator[Problem]:
         (("args", i, "strides"), n) for i, arg in enumerate(domain.args) for n in arg.stride_names
     ]
     counts = Counter(name for _, name in named)
-    yield from ((place, f"'{n}' is there twice") for place, n in named if counts[n] > 1)
+    yield from ((place, f"'{n}' is given twice") for place, n in named if counts[n] > 1)
     known = {*domain.dims, *domain.usual_scalars}
     for place, text in _expressions(domain):
         for unknown in sorted(parse(text).names - known):
@@ -86,7 +89,7 @@ def _expressions(domain: Domain) -> Iterator[tuple[Place, str]]:
 
 def _arguments(domain: Domain) -> Iterator[Problem]:
     if not any(arg.written for arg in domain.args):
-        yield ("args",), "no argument is written: nothing could be checked"
+        yield ("args",), "no argument is written, so nothing could be checked"
     names = {arg.name for arg in domain.args}
     for at, arg in enumerate(domain.args):
         dtypes = _dtypes(domain, arg)
@@ -107,13 +110,16 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
         yield "stride_alignment_bytes", f"'{arg.name}' has no free stride"
     bounded = "range" if arg.range else "largest" if arg.largest else ""
     if arg.access == "workspace" and (arg.strides or arg.index or bounded or arg.judged):
-        yield "access", "a workspace has no strides, index, numbers or judged: nothing is in it"
+        yield (
+            "access",
+            "a workspace cannot have strides, index, numbers or judged: it has no content",
+        )
     if bounded and not all(map(is_float, dtypes)):
         yield bounded, f"'{arg.name}' may hold integers: give it an index, or draw it"
     if arg.range and arg.range[0] >= arg.range[1]:
         yield "range", "no numbers between {:g} and {:g}".format(*arg.range)
     if arg.range and (arg.largest or not arg.read):
-        yield "range", "it says all that largest says, of an argument that is read"
+        yield "range", "give range without largest, and only for an argument that is read"
     yield from _of_values(arg, dtypes)
     if arg.index and not (arg.read and all(dtype in INTEGERS for dtype in dtypes)):
         yield "index", f"an index is for integers that are read: '{arg.name}' is {dtypes[0]}"
@@ -125,7 +131,7 @@ def _of_values(arg: Arg, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
     if arg.values and not (arg.read and all(map(is_float, dtypes))):
         yield "values", f"values are for floats that are read: '{arg.name}' is {dtypes[0]}"
     if arg.range and arg.values in ("any", "no_nan"):
-        yield "values", "range says that all lies between two ends: values is minus_inf or finite"
+        yield "values", "with a range, values must be minus_inf or finite"
 
 
 def _of_judged(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[tuple[str, str]]:
@@ -143,19 +149,19 @@ def _of_judged(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[t
         yield from _of_codes(arg, judged, dtypes)
     if judged.by == "distribution":
         if not judged.probabilities:
-            yield "judged", "draws have probabilities: name the argument that they come from"
+            yield "judged", "draws need probabilities: name the argument that contains them"
         if not all(dtype in INTEGERS for dtype in dtypes):
-            yield "judged", f"draws are integers: '{arg.name}' is {dtypes[0]}"
+            yield "judged", f"draws must be integers, but '{arg.name}' is {dtypes[0]}"
 
 
 def _of_codes(arg: Arg, judged: Judged, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
     if not judged.scale:
-        yield "judged", "quantized codes have a scale: name its argument"
+        yield "judged", "quantized codes need a scale: name its argument"
     if len(judged.group) != len(arg.shape):
-        what = f"group has {len(judged.group)} extents, '{arg.name}' {len(arg.shape)} axes"
+        what = f"group has {len(judged.group)} extents, but '{arg.name}' has {len(arg.shape)} axes"
         yield "judged", what
     if any(ITEM_BYTES[dtype] > 1 or dtype == "bool" for dtype in dtypes):
-        yield "judged", f"codes have 8 bits: '{arg.name}' is {dtypes[0]}"
+        yield "judged", f"codes must have 8 bits, but '{arg.name}' is {dtypes[0]}"
 
 
 def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:

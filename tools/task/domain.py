@@ -154,16 +154,20 @@ class Domain(Value):
         for name, pads in case.pads.items():
             many = (pads,) if isinstance(pads, int) else pads
             if name not in strided or any(pad < 0 for pad in many):
-                raise ValueError(f"pads are 0 or more, for strided arguments: {sorted(strided)}")
+                raise ValueError(
+                    f"pads must be 0 or more, and only for strided arguments: {sorted(strided)}"
+                )
             axes = strided[name].free_axes
             if not isinstance(pads, int) and len(pads) != len(axes):
-                raise ValueError(f"pads of {name}: one for each of {len(axes)} free strides")
+                raise ValueError(
+                    f"pads of {name}: give one for each of its {len(axes)} free strides"
+                )
 
     def _require_legal_by_name(self, case: Case) -> None:
         """Raise ValueError unless what a case says of single arguments and scalars is legal."""
         free = {s.name: s for s in self.scalars if s.varies}
         if not set(case.scalars) <= set(free):
-            raise ValueError(f"only these scalars vary: {sorted(free)}")
+            raise ValueError(f"only these scalars may vary: {sorted(free)}")
         for name, value in case.scalars.items():
             if not free[name].allows(value):
                 raise ValueError(f"{name} = {value:g} is outside its range")
@@ -226,9 +230,9 @@ class Domain(Value):
         limits = INTEGERS.get(arg.dtype_of(case), (0, 0))
         for field, value in (("from", low), ("below", high - 1), ("none", index.none)):
             if value is not None and not limits[0] <= value <= max(limits[1], low):
-                yield (field,), f"{value} does not fit {arg.dtype_of(case)}: {_at(names)}"
+                yield (field,), f"{value} does not fit in {arg.dtype_of(case)}: {_at(names)}"
         if index.none is not None and low <= index.none < high:
-            yield ("none",), f"{index.none} is a valid index too: {_at(names)}"
+            yield ("none",), f"{index.none} is also a valid index: {_at(names)}"
         table = next((a for a in self.args if a.name == index.table), None)
         if table and table.present(case):
             shape, axes = table.shape_of(case), index.table_axes

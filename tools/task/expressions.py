@@ -76,12 +76,12 @@ def holds(relation: str, names: Mapping[str, int]) -> bool:
 
 def _parsed(text: str, require: Callable[[str, ast.expr], None]) -> Expression:
     if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"an expression of more than {MAX_CHARACTERS} characters")
+        raise ValueError(f"an expression has more than {MAX_CHARACTERS} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
         require(text, tree.body)
     except (SyntaxError, RecursionError, MemoryError):
-        raise ValueError(f"'{text}' is no expression: {FORM}") from None
+        raise ValueError(f"'{text}' is not an expression: {FORM}") from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = frozenset(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
@@ -91,9 +91,9 @@ def _parsed(text: str, require: Callable[[str, ast.expr], None]) -> Expression:
 
 def _require_relation(text: str, node: ast.expr) -> None:
     if not isinstance(node, ast.Compare):
-        raise ValueError(f"'{text}' is no relation: write one such as 'rot_dim <= head_size'")
+        raise ValueError(f"'{text}' is not a relation: write one such as 'rot_dim <= head_size'")
     if not all(isinstance(operator, _COMPARISONS) for operator in node.ops):
-        raise ValueError(f"'{text}': a relation compares by < <= == != >= >")
+        raise ValueError(f"'{text}': a relation compares with < <= == != >= >")
     for side in (node.left, *node.comparators):
         _require_arithmetic(text, side)
 
@@ -102,7 +102,7 @@ def _require_arithmetic(text: str, node: ast.expr) -> None:
     match node:
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             if number > MAX_NUMBER:
-                raise ValueError(f"'{text}': {number} does not fit 64 bits")
+                raise ValueError(f"'{text}': {number} does not fit in 64 bits")
         case ast.Name(id=name):
             if name in FUNCTIONS:
                 raise ValueError(f"'{text}': {name} is a function: {name}(a, b)")
@@ -110,7 +110,7 @@ def _require_arithmetic(text: str, node: ast.expr) -> None:
             _require_arithmetic(text, left)
             _require_arithmetic(text, right)
         case ast.BinOp(op=ast.Div()):
-            raise ValueError(f"'{text}': '/' has no whole result: write // or ceil_div(a, b)")
+            raise ValueError(f"'{text}': '/' does not give an integer: write // or ceil_div(a, b)")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             _require_arithmetic(text, operand)
         case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in FUNCTIONS:

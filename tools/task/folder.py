@@ -139,7 +139,7 @@ class Task(Domain):
         """Names in [precision] that are no dim or integer scalar of the task."""
         known = {*self.dims, *(s.name for s in self.scalars if s.type == "int64_t")}
         for name in sorted(parse(self.precision.summands).names - known):
-            yield ("precision", "summands"), f"'{name}' is no dim and no integer scalar"
+            yield ("precision", "summands"), f"'{name}' is neither a dim nor an integer scalar"
 
     def band_factor(self, case: Case) -> float:
         """Width of the band on either side of a midpoint, over an element's sum of terms."""

@@ -63,27 +63,27 @@ def _of_group(
         if name not in by_name:
             yield f"no argument is named '{name}'"
         elif counts[name] > 1:
-            yield f"'{name}' is there twice: its elements would overlap"
+            yield f"'{name}' is given twice: its elements would overlap"
     members = [by_name[name] for name in group.args if name in by_name]
     if len(members) < len(group.args):
         return
     names = " and ".join(group.args)
     if indexed := next((arg.name for arg in members if arg.index), None):
-        yield f"'{indexed}' holds places in a tensor: such arguments have buffers of their own"
+        yield f"'{indexed}' contains indices into a tensor: such arguments need their own buffers"
     elif len({arg.dtype for arg in members}) > 1:
         dtypes = ", ".join(f"{arg.name} is {arg.dtype}" for arg in members)
-        yield f"{names} have one dtype: {dtypes}"
+        yield f"{names} must have the same dtype: {dtypes}"
     if by_one_pointer:
         yield from _of_one_pointer(members, names)
     elif in_rows(members) and len({arg.shape[0] for arg in members}) > 1:
-        yield f"rows of {names} lie beside each other: their first extents are equal"
+        yield f"rows of {names} lie next to each other, so their first extents must be equal"
     if group.then != "0" and (by_one_pointer or not in_rows(members)):
         yield "then is for arguments whose first stride is free"
 
 
 def _of_one_pointer(members: Sequence[Arg], names: str) -> Iterator[str]:
     if len({arg.shape for arg in members}) > 1:
-        yield f"{names} have one shape"
+        yield f"{names} must have the same shape"
     if sum(arg.access != "read" for arg in members) > 1:
         written = " and ".join(arg.name for arg in members if arg.access != "read")
         yield f"outputs overlap: {written} are both written"

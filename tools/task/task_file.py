@@ -29,11 +29,13 @@ def task_fields(raw: dict[str, Any]) -> dict[str, Any]:
     """The fields of a Task from a task.toml of any schema. Raises ValueError."""
     fields, dims = dict(raw), raw.get("dims", {})
     if "dtypes" in raw and "types" in raw:
-        raise ValueError("dtypes and types both: dtypes is short for types with one variable, T")
+        raise ValueError(
+            "dtypes and types are both given: dtypes is short for types with one variable, T"
+        )
     if "dtypes" in raw:
         dtypes = fields.pop("dtypes")
         if not isinstance(dtypes, list) or not dtypes:
-            raise ValueError("dtypes is a list of at least one dtype")
+            raise ValueError("dtypes must be a list of at least one dtype")
         fields["types"] = [{FIRST_VARIABLE: dtype} for dtype in dtypes]
     elif "types" not in raw:
         if raw.get("schema") == 1:
@@ -41,12 +43,12 @@ def task_fields(raw: dict[str, Any]) -> dict[str, Any]:
         fields["types"] = [{}]
     types = fields["types"]
     if not isinstance(types, list) or not all(isinstance(one, dict) for one in types) or not types:
-        raise ValueError('types is a list of tables, such as { T = "float16", I = "int64" }')
+        raise ValueError('types must be a list of tables, such as { T = "float16", I = "int64" }')
     fields["args"] = _with_usual_scalars(raw)
     for section in SECTIONS:
         rows = raw.get(section, [])
         if not isinstance(rows, list) or not isinstance(dims, dict):
-            raise ValueError(f"dims is a table, {section} a list")
+            raise ValueError(f"dims must be a table, and {section} a list")
         fields[section] = [
             _weighted(row, list(dims), types, _fixed_dtype(raw), section) for row in rows
         ]

@@ -29,8 +29,8 @@ def unpack(text: str) -> RawTimes:
         stream = zlib.decompressobj()
         content = stream.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
         if not stream.eof:
-            raise BadInput("raw samples: cut off, or more than any measurement has")
+            raise BadInput("raw samples are cut off, or more than any measurement has")
         return RawTimes.model_validate_json(content)
     except (binascii.Error, zlib.error, ValidationError) as error:
         first = str(error).splitlines()[0]
-        raise BadInput(f"raw samples that no measurement left: {first}") from None
+        raise BadInput(f"raw samples that no measurement produced: {first}") from None

@@ -107,11 +107,11 @@ def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
             relations.append(_relation(relation["relation"].strip(), number))
         mark, constant = _MARK.search(line.rstrip()), _constant(line)
         if mark and constant is None:
-            raise BadInput(f"line {number}: no integer constant before 'tune:'; {FORM}")
+            raise BadInput(f"line {number}: there is no integer constant before 'tune:'; {FORM}")
         if constant is not None and (mark or constant[0] in wanted):
             name, start, end = constant
             if name in parameters:
-                raise BadInput(f"line {number}: {name} has values in an earlier line already")
+                raise BadInput(f"line {number}: {name} already has values in an earlier line")
             named = wanted.pop(name, None)
             values = named or _values(mark["values"] if mark else "", number)
             first = int(line[start:end].replace("'", ""))
@@ -140,7 +140,7 @@ def _values(text: str, line: int) -> list[int]:
     try:
         values = [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
-        raise BadInput(f"line {line}: '{text.strip()}' are no integers; {FORM}") from None
+        raise BadInput(f"line {line}: '{text.strip()}' are not integers; {FORM}") from None
     if not values:
         raise BadInput(f"line {line}: no values after 'tune:'; {FORM}")
     return values
@@ -166,9 +166,11 @@ def _require_sound(space: Space) -> None:
         )
     for one in space.parameters:
         if len(one.values) > MAX_VALUES:
-            raise BadInput(f"{one.name} has {len(one.values)} values: at most {MAX_VALUES}")
+            raise BadInput(
+                f"{one.name} has {len(one.values)} values; at most {MAX_VALUES} are allowed"
+            )
     for relation in space.relations:
         if unknown := sorted(parse_relation(relation).names - names):
-            raise BadInput(f"'{relation}' names {unknown[0]}, which is no constant of the space")
+            raise BadInput(f"'{relation}' names {unknown[0]}, which is not a constant of the space")
     if relation := broken(space.relations, space.first):
-        raise BadInput(f"what the kernel holds now does not meet '{relation}'")
+        raise BadInput(f"the kernel's present values do not satisfy '{relation}'")

@@ -7,6 +7,7 @@ from pathlib import Path
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.analysis.evaluation_rows import evaluation_rows, run_columns
 from astra_chat.analysis.rows import EvaluationRow
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
@@ -58,11 +59,9 @@ def test_a_kernel_that_does_not_build_is_a_row_too(tmp_path: Path) -> None:
 
 def test_a_run_is_live_where_its_replies_come_from_no_file(tmp_path: Path) -> None:
     def live(models: str) -> bool:
-        transcript = read(VIRTUAL)
         path = tmp_path / "t.jsonl"
-        path.write_text(
-            transcript.path.read_text().replace('"models":"scripted"', f'"models":"{models}"')
-        )
+        text = read_recorded(VIRTUAL).decode()
+        path.write_text(text.replace('"models":"scripted"', f'"models":"{models}"'))
         return bool(run_columns(read(path))["live"])
 
     assert [live(m) for m in ("openai:o4-mini,coder=scripted", "mailbox:box")] == [True, True]

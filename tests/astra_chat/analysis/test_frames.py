@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
 from astra_chat import load_transcript
 from astra_vgpu.ground.errors import MissingDependency
-
-EXAMPLE = (
-    Path(__file__).resolve().parents[3] / "transcripts" / "examples" / "virtual/silu_and_mul.jsonl"
-)
+from tests.recorded_files import VIRTUAL
 
 
 def test_metrics_and_steps_are_dicts() -> None:
-    row = load_transcript(EXAMPLE).frame("evaluations").iloc[0]
+    row = load_transcript(VIRTUAL).frame("evaluations").iloc[0]
     assert row["metrics"]["gpu__time_duration.sum"] > 0
     assert row["steps"]["check"] > 0 and row["cases"][0]["label"]
 
@@ -25,4 +21,4 @@ def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.delitem(sys.modules, "astra_chat.analysis.frames", raising=False)
     with pytest.raises(MissingDependency, match=r"astra-chat\[analysis\]"):
-        load_transcript(EXAMPLE).frame("rounds")
+        load_transcript(VIRTUAL).frame("rounds")

@@ -294,21 +294,21 @@ def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
     out = io.StringIO()
     assert Terminal(io.StringIO("d\ns\n"), out).decide(asked) == "stop"
     before, after = out.getvalue().split("whole [d]ifference, ", 1)
-    assert before.count("+// line") < 200 and "d shows all" in before
+    assert before.count("+// line") < 200 and "d to show all" in before
     assert after.count("+// line") == 500 and after.count("[s]top, ") == 2
 
 
 def test_the_question_says_what_it_is_about_and_explains() -> None:
     for gate, question_mark, meaning in (
         ("run", "run it? ", "its code is run on this machine"),
-        ("accept", "accept it as the best? ", "best.cu holds it"),
+        ("accept", "accept it as the best? ", "best.cu contains it"),
     ):
         out = io.StringIO()
         asked = replace(asked_now(), gate=gate)
         assert Terminal(io.StringIO("?\nabsolutely not\ns\n"), out).decide(asked) == "stop"
         shown = out.getvalue()
         assert shown.count(question_mark) == 3 and meaning in shown
-        assert "not understood: absolutely not; ? explains" in shown
+        assert "not understood: absolutely not; type ? for help" in shown
 
 
 @pytest.mark.parametrize("typed", ["", "s\n", "x\n", "r\n", "r\n\n"])
@@ -344,7 +344,7 @@ def test_an_edit_that_is_none_asks_again(
 
 def test_no_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "/no/such/editor")
-    with pytest.raises(BadInput, match="no editor '/no/such/editor'"):
+    with pytest.raises(BadInput, match="cannot start the editor '/no/such/editor'"):
         edited(asked_now())
 
 
@@ -398,7 +398,7 @@ def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> 
     with pytest.raises(BadInput, match="started without"):
         request_on(resumed(path), task, session=SessionOptions(approver="ask"))
     path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
-    with pytest.raises(BadInput, match="name it by --approver"):
+    with pytest.raises(BadInput, match="name it with --approver"):
         request_on(resumed(path), task, RunOptions())
 
 
@@ -422,7 +422,7 @@ def test_the_evidence_of_a_winner_is_shown() -> None:
     assert found is not None
     Terminal(io.StringIO("a\n"), out).decide(found)
     shown = " ".join(out.getvalue().split())
-    assert "waits to be accepted as the best" in shown
+    assert "is waiting to be accepted as the best" in shown
     for case in confirmed.outcome.cases:  # type: ignore[union-attr]
         assert case.case.label in shown
     assert "1.62 to 1.98" in shown and "1.44 to 1.76" in shown and "% of" in shown

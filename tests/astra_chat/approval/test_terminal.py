@@ -134,7 +134,7 @@ def test_left_and_resumed(short: Task, tmp_path: Path, keys: str) -> None:
     again = OwnTerminal(chat(short, out))
     again.type("a\n")  # before anything is asked: it is no answer
     again.wait_for(ASKS)
-    assert "waits to be run" in again.plain
+    assert "is waiting to be run" in again.plain
     again.type("r\n")
     again.wait_for("why? ")
     again.type("no\n")

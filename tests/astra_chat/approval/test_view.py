@@ -63,5 +63,7 @@ def test_a_long_difference_is_cut_where_that_is_asked_for() -> None:
     show_question(console(out), found, MAX_LINES)
     cut = out.getvalue()
     assert cut.count("// line") < MAX_LINES
-    assert f"... {len(lines) - MAX_LINES:,} more lines of the difference: d shows all" in cut
+    assert (
+        f"... {len(lines) - MAX_LINES:,} more lines of the difference: press d to show all" in cut
+    )
     assert "more lines" not in shown(asked(VECTOR))

@@ -26,7 +26,7 @@ def written(folder: Path, text: str) -> Path:
         (GOOD + "repeat = 3", "did you mean repeats?"),
         (GOOD + "qqqq = 3", "no key 'qqqq': use schema, tasks"),
         (GOOD + "[budget]\ntoken = 3", "no key 'budget.token': use tokens"),
-        (GOOD + "strategies = []", "'strategies' is empty: that makes no run"),
+        (GOOD + "strategies = []", "'strategies' is empty, so there is nothing to run"),
         ('schema = 1\ntasks = []\nmodels = ["scripted"]', "'tasks' is empty"),
         ('schema = 1\nmodels = ["scripted"]', "'tasks' is missing"),
         (GOOD.replace("= 1", "= 2"), "schema: it has to be 1"),
@@ -40,7 +40,7 @@ def written(folder: Path, text: str) -> Path:
         (GOOD + "rounds = 0", "--rounds 0"),
         (GOOD + 'judge = "elsewhere"', "--judge elsewhere"),
         (GOOD + 'judge = "ssh:-oProxyCommand"', "name a host, as in ssh:user@host"),
-        (GOOD + TOO_MANY, "it makes 12,000 runs, more than 10,000"),
+        (GOOD + TOO_MANY, "it defines 12,000 runs; at most 10,000 are allowed"),
         ("schema = ", "Invalid value"),
     ],
 )

@@ -20,6 +20,7 @@ from astra_chat.mailbox.questions import questions
 from astra_chat.tools.task.folder import Task
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.campaign_samples import TEXT, driver, stories, write_file
+from tests.astra_chat.cli.test_judge_jobs import SHORT
 from tests.astra_chat.job_commands import BROKEN_BASELINE, command, work
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,7 +65,7 @@ def test_the_budget_of_all_leaves_runs_out_that_more_of_it_brings_back(
     first, second = read_index(out).runs
     assert code == 1 and first.outcome == "baseline_failed" and first.evaluations == 1
     assert second.state == "left_out" and not second.transcript
-    assert "does not suffice: evaluations: 1 of 1 spent" in second.words
+    assert "does not cover another run: evaluations: 1 of 1 spent" in second.words
     file.write_text(file.read_text().replace("evaluations = 1", "evaluations = 2"))
     command("campaign", file, "-o", out, "--resume", "--quiet")
     index = read_index(out)
@@ -120,7 +121,7 @@ def _until(there: Callable[[], bool], seconds: float = 900) -> None:
 
 
 def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
-    with driving(tmp_path / "out"), pytest.raises(BadInput, match="another process drives"):
+    with driving(tmp_path / "out"), pytest.raises(BadInput, match="another process is running"):
         with driving(tmp_path / "out"):
             raise AssertionError("both drive")
 
@@ -168,11 +169,14 @@ def test_ctrl_c_stops_it_resumably(task: Task, tmp_path: Path) -> None:
 
 
 @pytest.mark.second_tier
-def test_the_campaign_of_the_documentation_runs(tmp_path: Path) -> None:
+def test_the_campaign_of_the_documentation_runs(task_folder: Path, tmp_path: Path) -> None:
+    """With a task of the tests, which is judged sooner."""
+    (task_folder / "script" / "script.toml").write_text(SHORT)
     page = (ROOT / "docs" / "campaigns.md").read_text()
     blocks = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file, out = tmp_path / "compare.toml", tmp_path / "out"
-    file.write_text(blocks[0])
+    assert '"silu_and_mul"' in blocks[0]
+    file.write_text(blocks[0].replace("silu_and_mul", str(task_folder)))
     code, text = command("campaign", file, "-o", out)
     index = read_index(out)
     assert code == 0 and index.totals.ended == index.file.count == 2, text

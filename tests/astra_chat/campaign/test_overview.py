@@ -42,11 +42,11 @@ def test_on_a_terminal_failures_stay_and_the_table_is_drawn_again() -> None:
 
 def test_of_many_runs_those_with_news_are_shown() -> None:
     rows = [row("best", n, (1.0,), state="new") for n in range(1, SHOWN + 3)]
-    running = row("tree", 1, (1.0,), state="running", words="the judge works")
+    running = row("tree", 1, (1.0,), state="running", words="the judge is working")
     screen = PlainConsole(file=StringIO(), width=120)
     screen.print(live_table(index_of(FILE, [*rows, running], 1.0)))
     lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert lines[1].startswith("tree-1") and "the judge works" in lines[1]
+    assert lines[1].startswith("tree-1") and "the judge is working" in lines[1]
     assert "and 3 more" in lines and len(lines) == SHOWN + 3
 
 

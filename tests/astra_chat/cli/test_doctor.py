@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.doctor import Point, bindings_point, counters_permitted, diagnose, driver_point
+from astra_chat.cli.diagnosis import (
+    Point,
+    bindings_point,
+    counters_permitted,
+    diagnose,
+    driver_point,
+)
 from tests.astra_chat.fake_openai import Asked, Reply, failed, serving
 from tests.astra_chat.fake_openai import said as said_by_a_model
 from tests.sources import IMPORT_PATH
@@ -112,7 +118,9 @@ def test_counter_permission_is_read_from_the_driver(tmp_path: Path) -> None:
 
 @pytest.mark.second_tier
 def test_the_cuda_release_of_torch_is_read_without_importing_it() -> None:
-    code = "import sys; from astra_chat.cli.doctor import torch_cuda_version as v; print(v() or '')"
+    code = (
+        "import sys; from astra_chat.cli.diagnosis import torch_cuda_version as v; print(v() or '')"
+    )
     code += "; assert 'torch' not in sys.modules; import torch; print(torch.version.cuda or '')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

@@ -44,7 +44,23 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
     assert code == 0
     for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
         assert words in out, words
-    assert "correct on" in out and f"built and run behind {WORDS[isolation()]}" in out
+    assert (
+        "correct on" in out and f"isolation while building and running: {WORDS[isolation()]}" in out
+    )
+
+
+@pytest.mark.second_tier
+def test_time_says_that_the_demo_cases_alone_were_timed(
+    command: Command, task_folder: Path
+) -> None:
+    """A case that the caller states is timed instead of them."""
+    words = ("time", task_folder, task_folder / "baseline.cu", "--device", "virtual", "--trust")
+    code, _, err = command(*words)
+    assert code == 0 and "timed: 1 demo case only; --cases bench times the 1 bench case, of" in err
+    code, out, err = command(*words, "--case", '{ rows = 3, d = 264, dtype = "float32" }')
+    assert code == 0 and "3x264 float32" in out and "demo case" not in err
+    code, _, err = command(*words, "--case", "{}", "--cases", "demo")
+    assert code == 2 and "give --case or --cases, not both" in err
 
 
 @pytest.mark.second_tier

@@ -41,7 +41,7 @@ def test_work_ends_with_a_count_and_a_code(
     assert (code, document["schema"]) == (2, "astra-chat/worked/1")
     assert document["count"] == {"judged": 0, "refused": 1, "claimed": 0, "failed": 0}
     assert command("judge", "work", runs, "--json")[0] == 2
-    assert "--json goes with --once" in capsys.readouterr().err
+    assert "--json requires --once" in capsys.readouterr().err
     assert work(tmp_path / "nowhere")[0] == 2
     assert "cannot read" in capsys.readouterr().err
 
@@ -120,15 +120,40 @@ def test_jobs_and_results_are_carried_in_files(task_folder: Path, tmp_path: Path
     assert command("judge", "unpack", runs / "a" / TRANSCRIPT, runs)[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "code", "words"),
+    [
+        ("echo 'ssh: connect to box: No route' >&2; exit 255", 3, "ssh: connect to box: No route"),
+        ("echo 'astra-chat: no CUDA device 0' >&2; exit 3", 3, "no CUDA device 0"),
+        ("", 2, "it asks for the judge .*: use the same version on both machines"),
+    ],
+)
+def test_a_host_that_cannot_judge_is_one_line_before_the_run_begins(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    first: str,
+    code: int,
+    words: str,
+) -> None:
+    log, out = stand_in(tmp_path, monkeypatch, first), tmp_path / "a"
+    monkeypatch.setattr("astra_chat.detached.asking.judge_sha256", lambda: 64 * "a")
+    options = ["--device", "virtual", "--judge", "ssh:box", "--quiet", "--out", out]
+    assert command("run", "silu_and_mul", *options)[0] == code
+    assert re.fullmatch(f"astra-chat: --judge ssh:box: {words}\n", capsys.readouterr().err)
+    assert log.read_text() == "box\n" and not out.exists()
+
+
 @pytest.mark.second_tier
 def test_a_host_judges_while_the_run_goes_on(
     task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host that cannot be reached is one line; resumed, the run goes on with the same job. The
+    """A host that fails during the run is one line; resumed, the run goes on with the same job. The
     transcript names no host."""
     (task_folder / "baseline.cu").write_text(BROKEN_BASELINE)
     options = ["--models", "scripted", "--device", "virtual", *NO_MUTANTS, "--out", tmp_path / "a"]
-    stand_in(tmp_path, monkeypatch, "echo 'ssh: connect to box: No route' >&2; exit 255")
+    lost = "case $2 in *--check*) ;; *) echo 'ssh: connect to box: No route' >&2; exit 255;; esac"
+    stand_in(tmp_path, monkeypatch, lost)
     code, text = command("run", task_folder, *options, "--judge", "ssh:box", "--quiet")
     transcript = tmp_path / "a" / TRANSCRIPT
     assert code == 4 and f"--resume {transcript} --judge ssh:box" in text

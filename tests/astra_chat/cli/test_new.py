@@ -107,7 +107,7 @@ def test_all_errors_of_a_contract_are_told_at_once(tmp_path: Path) -> None:
     text = (folder / "task.toml").read_text()
     for old, new in (
         ('access = "write"', 'access = "wrote"'),
-        ("max = 4096", "max = 0"),
+        ("max = 256", "max = 0"),
         ('{ rows = 3, d = 20, dtype = "float32" }', '{ rows = 3, d = 21, dtype = "float32" }'),
     ):
         assert old in text

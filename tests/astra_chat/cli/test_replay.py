@@ -42,7 +42,7 @@ def test_json_is_one_document_quiet_or_not(path: Path) -> None:
     [
         (["--rerun", "--rejudge"], "--rejudge and --rerun cannot be combined"),
         (["--prompts", "--quiet"], "--quiet and --prompts"),
-        (["-o", "x"], "--out goes with --rerun"),
+        (["-o", "x"], "--out requires --rerun"),
         (["--turn", "3", "--json"], "omit --json"),
         (["--role", "coder", "--rejudge"], "omit --rejudge"),
         (["--speed", "2", "--quiet"], "omit --quiet"),
@@ -50,7 +50,7 @@ def test_json_is_one_document_quiet_or_not(path: Path) -> None:
         (["--round", "7"], "has rounds 0 to 1"),
         (["--turn", "99"], "has turns 1 to 8"),
         (["--role", "coda"], "did you mean coder"),
-        (["--role", "planner", "--turn", "1"], "no turn is in this round and by this role"),
+        (["--role", "planner", "--turn", "1"], "this role has no turn in this round"),
     ],
 )
 def test_what_does_not_go_together(path: Path, words: list[str], said: str) -> None:

@@ -44,7 +44,9 @@ def test_a_file_of_the_user_stays(tmp_path: Path) -> None:
     mine.parent.mkdir()
     mine.write_text("mine")
     done = CliRunner().invoke(app, ["skill", "--dir", str(tmp_path)])
-    assert isinstance(done.exception, BadInput) and "--force replaces it" in str(done.exception)
+    assert isinstance(done.exception, BadInput) and "use --force to replace it" in str(
+        done.exception
+    )
     assert mine.read_text() == "mine" and not (mine.parent / SNIPPET).exists()
     assert CliRunner().invoke(app, ["skill", "--dir", str(tmp_path), "--force"]).exit_code == 0
     assert mine.read_text() == text_of(SKILL)

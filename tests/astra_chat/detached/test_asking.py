@@ -81,7 +81,7 @@ def test_it_says_what_is_wrong(task: Task, tmp_path: Path) -> None:
     with pytest.raises(WaitsForJudge, match="; refused by box:1: it asks for another GPU"):
         session(task, tmp_path).evaluate(SCALAR)
     (folder / RESULT).write_text("{}")
-    with pytest.raises(WaitsForJudge, match=r"; result\.json is no result"):
+    with pytest.raises(WaitsForJudge, match=r"; result\.json is not a result"):
         session(task, tmp_path).evaluate(SCALAR)
     with full_disk(100), pytest.raises(MissingDependency, match="cannot write"):
         session(task, tmp_path).evaluate(VECTOR)

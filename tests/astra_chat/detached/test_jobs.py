@@ -62,7 +62,7 @@ def test_whatever_decides_the_result_is_in_its_name(task: Task, changes: dict[st
 def test_a_job_that_is_cut_off_is_none(task: Task, tmp_path: Path, length: int) -> None:
     path = put(tmp_path, task) / JOB
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(Unreadable, match=r"job\.json is no job") as caught:
+    with pytest.raises(Unreadable, match=r"job\.json is not a job") as caught:
         read_job(path.parent)
     assert "\n" not in str(caught.value)
 
@@ -71,7 +71,7 @@ def test_a_forged_job_is_none(task: Task, tmp_path: Path) -> None:
     path = put(tmp_path, task) / JOB
     forged = {**json.loads(path.read_text()), "seed": "0123456789ab-00000000000000ff"}
     path.write_text(json.dumps(forged))
-    with pytest.raises(Unreadable, match="its hash is not the name of its folder"):
+    with pytest.raises(Unreadable, match="its hash does not match the name of its folder"):
         read_job(path.parent)
     path.unlink()
     with pytest.raises(Unreadable, match="missing"):
@@ -105,7 +105,7 @@ def test_jobs_are_found_at_any_depth_and_links_are_not_followed(task: Task, tmp_
     (tmp_path / "jobs" / "notes").mkdir()
     assert set(folders_under([tmp_path, tmp_path / "a"])) == {deep, other}
     assert list(folders_under([deep.parent])) == [deep]
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         list(folders_under([tmp_path / "nowhere"]))
 
 

@@ -48,7 +48,7 @@ def test_there_and_back(runs: Path, task: Task, tmp_path: Path) -> None:
     assert found is not None and found.worker == worker()[0].name
     (there / "else").mkdir()
     left = unpack(tmp_path / "results.zip", there / "else")
-    assert (left.jobs, left.results) == (0, 0) and "no such job is there" in left.left_out[0]
+    assert (left.jobs, left.results) == (0, 0) and "there is no such job" in left.left_out[0]
     assert list((there / "else").iterdir()) == []
 
 
@@ -58,7 +58,7 @@ def test_a_folder_is_made_for_jobs_and_may_be_named_jobs(runs: Path, tmp_path: P
     assert unpack(tmp_path / "jobs.zip", there) == Carried(jobs=1)
     assert worker()[0].work([there])["judged"] == 1
     assert pack([there], tmp_path / "results.zip") == Carried(results=1)
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         unpack(tmp_path / "results.zip", tmp_path / "mistyped")
     assert not (tmp_path / "mistyped").exists()
 
@@ -118,21 +118,21 @@ def other_seed(members: Members) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda m: m.update({"../evil.json": b"{}"}), "no part of a job"),
-        (lambda m: m.update({"jobs/../../job.json": b"{}"}), "no part of a job"),
-        (lambda m: m.update({f"jobs/{64 * 'a'}/{CLOSED}": b""}), "no part of a job"),
+        (lambda m: m.update({"../evil.json": b"{}"}), "not part of a job"),
+        (lambda m: m.update({"jobs/../../job.json": b"{}"}), "not part of a job"),
+        (lambda m: m.update({f"jobs/{64 * 'a'}/{CLOSED}": b""}), "not part of a job"),
         (lambda m: m.update({f"texts/{64 * 'a'}.txt": b"x"}), "does not match"),
-        (lambda m: m.update({f"jobs/{64 * 'a'}/{JOB}": b"{}"}), "is no job"),
+        (lambda m: m.update({f"jobs/{64 * 'a'}/{JOB}": b"{}"}), "is not a job"),
         (lambda m: m.update({f"jobs/{64 * 'a'}/{RESULT}": b"{}"}), r"job\.json is missing"),
         (lambda m: m.update({f"jobs/{64 * 'a'}/{JOB}": b"\xff"}), "is not text"),
         (lambda m: m.pop(name_of(m, ".txt")), "which it names, is missing"),
-        (lambda m: m.update({MANIFEST: b"{}"}), "is no file of jobs"),
+        (lambda m: m.update({MANIFEST: b"{}"}), "is not a file of jobs"),
         (
             lambda m: m.update({MANIFEST: b'{"schema": "astra-chat/jobs/1", "files": {}}'}),
-            "its members are not those of",
+            "its members are not the ones listed",
         ),
-        (other_seed, "its hash is not the name of its folder"),
-        (other_result, "is no result"),
+        (other_seed, "its hash does not match the name of its folder"),
+        (other_result, "is not a result"),
     ],
 )
 def test_what_pack_does_not_make_is_refused_whole(
@@ -155,7 +155,7 @@ def test_a_changed_member_a_torn_file_and_too_much(
     pack([runs], file)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadInput, match="is no file of jobs"):
+    with pytest.raises(BadInput, match="is not a file of jobs"):
         unpack(file, runs)
     with pytest.raises(BadInput, match="cannot read"):
         unpack(tmp_path / "none.zip", runs)

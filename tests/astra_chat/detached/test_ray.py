@@ -28,6 +28,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_vgpu.ground.errors import AstraError, BadInput
 from tests.astra_chat.cli.test_judge_jobs import SHORT, verdicts
+from tests.astra_chat.detached.test_ray_client import WANTED
 from tests.astra_chat.detached.test_ray_worker import until
 from tests.astra_chat.job_samples import put
 
@@ -112,10 +113,10 @@ def raylets() -> Iterator[Raylets]:
 
 
 def test_a_kind_that_nobody_has_is_an_error_at_once(raylets: Raylets) -> None:
-    words = r"^--judge ray:\S+: no machine .* of kind h200; there are: 1 h100, 2 virtual"
+    words = r"^--judge ray:\S+: no machine .* of kind h200; the cluster has: 1 h100, 2 virtual"
     with pytest.raises(BadInput, match=words):
-        Carrier(Destination("ray", raylets.address), "h200").require()
-    Carrier(Destination("ray", raylets.address), "virtual").require()
+        Carrier(Destination("ray", raylets.address), "h200").require(WANTED)
+    Carrier(Destination("ray", raylets.address), "virtual").require(WANTED)
 
 
 def test_a_hung_kernel_is_killed_with_its_worker(

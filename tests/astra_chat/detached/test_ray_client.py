@@ -6,9 +6,13 @@ import socket
 
 import pytest
 
+from astra_chat.detached.asking import wanted_of
 from astra_chat.detached.carrying import Carrier, Destination
 from astra_chat.detached.ray_client import gpus_of
+from astra_chat.tools.system.devices import virtual_device
 from astra_vgpu.ground.errors import MissingDependency
+
+WANTED = wanted_of(virtual_device("h200"))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,7 @@ def test_a_cluster_that_is_not_there_is_one_line() -> None:
         held.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{held.getsockname()[1]}"
         with pytest.raises(MissingDependency) as failed:
-            Carrier(Destination("ray", address), "virtual").require()
+            Carrier(Destination("ray", address), "virtual").require(WANTED)
     text = str(failed.value)
     assert text.startswith(f"--judge ray:{address}: no ") and "\n" not in text
     assert "pip install 'astra-chat[ray]'" in text or "Connection refused" in text

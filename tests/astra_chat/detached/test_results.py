@@ -53,12 +53,12 @@ def tuning(candidate: str) -> Tuning:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda r: {"job": 64 * "0"}, "it is of another job"),
+        (lambda r: {"job": 64 * "0"}, "it belongs to another job"),
         (lambda r: {"judge_sha256": 64 * "0"}, "another version of the judge"),
         (lambda r: other_evaluation(r, candidate="0123456789ab"), "about candidate 0123456789ab"),
         (lambda r: other_evaluation(r, device=virtual_device("h100")), "judged on virtual GPU"),
-        (lambda r: other_evaluation(r, seed=""), "its seed is another"),
-        (lambda r: other_evaluation(r, confirms=True), "its seed is another"),
+        (lambda r: other_evaluation(r, seed=""), "it was judged with another seed"),
+        (lambda r: other_evaluation(r, confirms=True), "it was judged with another seed"),
         (lambda r: {"found": tuning(r.evaluation.candidate)}, "the job asks for an evaluation"),
     ],
     ids=["job", "judge", "candidate", "device", "seed", "confirms", "tuning"],
@@ -68,7 +68,7 @@ def test_another_result_does_not_count(task: Task, tmp_path: Path, change: Any, 
     job = read_job(folder)
     result = result_for(job, VECTOR)
     write_result(folder, result.model_copy(update=change(result)))
-    with pytest.raises(Unreadable, match=f"does not count: .*{why}"):
+    with pytest.raises(Unreadable, match=f"cannot be used: .*{why}"):
         result_of(folder, job)
 
 
@@ -78,7 +78,7 @@ def test_half_a_result_does_not_count(task: Task, tmp_path: Path) -> None:
     write_result(folder, result_for(job, VECTOR))
     text = (folder / RESULT).read_text()
     (folder / RESULT).write_text(text[: len(text) // 2])
-    with pytest.raises(Unreadable, match="is no result"):
+    with pytest.raises(Unreadable, match="is not a result"):
         result_of(folder, job)
     with full_disk(100), pytest.raises(MissingDependency, match="cannot write"):
         replace(folder / RESULT, text)

@@ -15,13 +15,13 @@ from astra_chat.detached.jobs import CLOSED, JOB, TEXTS, read_job
 from astra_chat.detached.results import RESULT, refusal_of, result_of
 from astra_chat.detached.worker import work_on
 from astra_chat.tools.system.devices import virtual_device, wanted_device
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.tuning.tuned import Tuning
 from astra_chat.tools.types import BuildFailed, Case, Device, Refused
 from astra_vgpu.ground.errors import BadInput
 from tests.astra_chat.job_samples import REFUSED_BY_GUARD, job_of, put, worker
 from tests.astra_chat.test_kill import Events
-from tests.chat_samples import KERNELS, VECTOR
+from tests.chat_samples import KERNELS, VECTOR, WIDE_TOML
 from tests.full_disk import full_disk
 from tests.tools.tuning.test_tuning_judge import SLOW
 
@@ -64,14 +64,16 @@ def test_a_tuning_is_a_job(task: Task, tmp_path: Path) -> None:
         ({"device": wanted_device("cuda", "h100")}, "asks for NVIDIA H100 80GB HBM3"),
         ({"extra_cases": [LARGE.model_dump()]}, "are too many for a check"),
         ({"extra_cases": [{"dims": {"rows": 1}, "dtype": "float32"}]}, "d"),
-        ({"extra_cases": [LARGE.model_dump()] * 300}, "300 cases are too many"),
+        ({"extra_cases": [LARGE.model_dump()] * 300}, "it has 300 cases; at most"),
         ({"task_files": {}}, "task.toml"),
     ],
     ids=["judge", "device", "large case", "illegal case", "many cases", "no task"],
 )
 def test_what_cannot_be_judged_is_refused_and_the_worker_goes_on(
-    task: Task, tmp_path: Path, changes: dict[str, Any], why: str
+    task_folder: Path, tmp_path: Path, changes: dict[str, Any], why: str
 ) -> None:
+    (task_folder / "task.toml").write_text(WIDE_TOML)
+    task = load_task(task_folder)
     changes = {n: v.model_dump() if isinstance(v, Device) else v for n, v in changes.items()}
     bad, good = put(tmp_path / "a" / "jobs", task, **changes), put(tmp_path / "b" / "jobs", task)
     one, lines = worker()
@@ -89,7 +91,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(task: Task, tmp_path: Pat
     one, _ = worker()
     assert one.work([tmp_path])["refused"] == 1
     refusal = refusal_of(bad)
-    assert refusal is not None and "leads out of its folder" in refusal.why
+    assert refusal is not None and "points outside its folder" in refusal.why
 
 
 def test_forged_and_cut_off_jobs_are_refused(task: Task, tmp_path: Path) -> None:
@@ -103,8 +105,8 @@ def test_forged_and_cut_off_jobs_are_refused(task: Task, tmp_path: Path) -> None
     assert one.work([tmp_path]) == {"judged": 1, "refused": 3, "claimed": 0, "failed": 0}
     assert (good / RESULT).exists()
     why = [refusal.why for folder in (cut, forged, text) if (refusal := refusal_of(folder))]
-    assert "is no job" in why[0] and "its hash is not the name" in why[1]
-    assert "was changed: its hash is not its name" in why[2]
+    assert "is not a job" in why[0] and "its hash does not match the name" in why[1]
+    assert "was changed: its hash does not match its name" in why[2]
 
 
 def test_any_gpu_with_constants_is_estimated_for(task: Task, tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_result_that_does_not_count_is_made_again(task: Task, tmp_path: Path) 
     (folder / RESULT).write_text("{")
     one, lines = worker()
     assert one.work([tmp_path])["judged"] == 1
-    assert "result.json is no result" in lines[0] and "judged again" in lines[0]
+    assert "result.json is not a result" in lines[0] and "judging it again" in lines[0]
     assert result_of(folder, read_job(folder)) is not None
 
 
@@ -160,7 +162,7 @@ def test_it_waits_for_jobs_to_come(task: Task, tmp_path: Path) -> None:
     ended.set()
     waiting.join(60)
     assert (folder / RESULT).exists() and not waiting.is_alive()
-    with pytest.raises(BadInput, match="no folder"):
+    with pytest.raises(BadInput, match="not a folder"):
         one.work([tmp_path / "nowhere"])
 
 

@@ -176,5 +176,5 @@ def test_cases_that_were_left_out_are_said() -> None:
     some = Correct(cases=201, hidden=190, worst=0.5, left_out=22)
     said = outcome_text(some).plain
     assert "correct on 201 of 223 cases" in said and "everywhere" not in said
-    assert "within the tolerance on all that were judged" in said
+    assert "within the tolerance on all cases that were judged" in said
     assert "everywhere" in outcome_text(some.model_copy(update={"left_out": 0})).plain

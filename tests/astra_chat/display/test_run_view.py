@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.turn_order import Decision
-from astra_chat.agents.turns import Turn
+from astra_chat.agents.turns import TestSuite, Turn
 from astra_chat.display.console import WIDTH, console
 from astra_chat.transcript.events import (
     Chosen,
@@ -24,6 +24,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from tests.astra_chat.display.view_text import shown
 from tests.chat_samples import (
+    asking_turns,
     plan,
     write_transcript,
 )
@@ -91,11 +92,11 @@ def test_deviations_and_repairs_take_one_line() -> None:
         Contradiction(speaker="planner", reason="no such line", stands=False),
         Contradiction(speaker="planner", reason="no such metric", stands=True),
     )
-    parted = "parts from the script: it expected accepted of abc, the judge found tie"
+    parted = "differs from the script, which expected accepted for abc: the judge found tie"
     assert parted in text.replace("\n     ", " ")
     assert "planner's reply was sent back: it does not fit" in text
     assert "planner is asked to check: no such line" in text
-    assert "planner repeats its reply in spite of this: no such metric" in text
+    assert "planner repeats its reply despite this: no such metric" in text
 
 
 def test_a_budget_of_evaluations_is_shown_as_it_goes(tmp_path: Path) -> None:
@@ -148,5 +149,18 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
         new = head.model_copy(update={"repeats": told, "options": options, "task": scripted})
         text = events(new, Deviation(candidate="abc", expected="accepted", found="tie"))
         plain = " ".join(text.split())
-        assert words in plain and "turn 1 parts from the recorded run" in plain
+        assert words in plain and "turn 1 differs from the recorded run" in plain
         assert ("--models scripted" in plain) == (own == "transcript")
+
+
+def test_a_list_s_entries_hang(tmp_path: Path) -> None:
+    """Else a wrapped entry could not be told from the next one."""
+    user, tester = asking_turns()[:2]
+    assert isinstance(tester.payload, TestSuite)
+    (case, *_) = tester.payload.cases
+    long = case.model_copy(update={"why": "one word after another " * 9})
+    tests = tester.payload.model_copy(update={"cases": (long,)})
+    path = write_transcript(tmp_path / "t.jsonl", [user, Turn("tester", tests)])
+    lines = shown(read(path).records).splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("     - "))
+    assert lines[first + 1][:7].isspace() and lines[first + 1][7].isalpha()

@@ -33,7 +33,7 @@ def test_an_answer_beside_the_budget() -> None:
         role="coder", model="m", tokens=Tokens(prompt=25, completion=3, estimated=28)
     )
     words = asked_words(guessed, guessed.tokens, Budget())
-    assert "25 tokens in, 3 out (28 estimated: the server does not count), $0.0000" in words
+    assert "25 tokens in, 3 out (28 estimated: the server does not count them), $0.0000" in words
     plain = ModelCall(role="coder", model="openai:x", tokens=Tokens(prompt=1, usd=None))
     assert asked_words(plain, plain.tokens, Budget()) == (
         "coder asked openai:x: 1 tokens in, 0 out, price unknown; so far 1, price unknown"
@@ -44,7 +44,7 @@ def test_it_says_who_answered_in_a_mailbox() -> None:
     event = ModelCall(role="coder", model="mailbox", tokens=ONE, answered_by="Ada\n\x1b[2J")
     assert asked_whom(event) == "coder asked mailbox, answered by Ada \\x1b[2J"
     twice = event.model_copy(update={"answered_by": "", "refused": 2})
-    assert asked_whom(twice) == "coder asked mailbox (2 answers refused before)"
+    assert asked_whom(twice) == "coder asked mailbox (2 answers refused first)"
     assert asked_words(event, ONE, Budget()).startswith(asked_whom(event))
 
 
@@ -92,4 +92,4 @@ def test_where_the_time_went_stands_beside_it() -> None:
     assert time_words(use) == (
         "judge 9.0 s; a GPU held for 4.5 s (50%), waited for 1.0 s; judge 2.0 s outside its steps"
     )
-    assert time_words(TimeUse()) == "nothing was waited for"
+    assert time_words(TimeUse()) == "no time was spent waiting"

@@ -64,9 +64,9 @@ def test_a_failure_is_a_report(task_folder: Path, source: str, verdict: str, sai
     [
         ({"task": "no_such_task"}, "no task 'no_such_task'"),
         ({"kernel": Path("/no/such/file.cu")}, "cannot read /no/such/file.cu"),
-        ({"cases": "some"}, "no cases 'some': use demo or bench"),
-        ({"baseline": "mine"}, "no baseline 'mine': use "),
-        ({"engine": "steam"}, "no engine 'steam': use "),
+        ({"cases": "some"}, "there are no cases named 'some': use demo or bench"),
+        ({"baseline": "mine"}, "there is no baseline 'mine': use "),
+        ({"engine": "steam"}, "there is no engine 'steam': use "),
         ({"device": "tpu"}, "tpu"),
         ({"seed": "xyz"}, "xyz"),
         ({"more_cases": ["{ rows = 0 }"]}, "case"),

@@ -10,11 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
-from astra_chat.judging.gate import GateReport, _report
+from astra_chat.judging.gate import GateReport, _report, gate
 from astra_chat.judging.gate_files import junit, sarif
 from astra_chat.tools.timing.regression import losses
 from astra_chat.tools.types import Finding, Outcome, Refused
-from tests.chat_samples import SCALAR, VECTOR, WRONG_OUTCOME, evaluation, timed
+from astra_vgpu.ground.errors import BadInput
+from tests.chat_samples import BROKEN, SCALAR, VECTOR, WRONG_OUTCOME, evaluation, timed
 
 
 def report(outcome: Outcome) -> GateReport:
@@ -68,3 +69,9 @@ def test_the_old_kernel_is_the_baseline(task_folder: Path, tmp_path: Path) -> No
     again = json.loads(second.stdout)
     assert again["verdict"] == "slower" and again["losses"][0]["where"] == "all cases"
     assert f"{again['losses'][0]['ratio']:.3f}x" in first.stdout
+
+
+@pytest.mark.second_tier
+def test_what_is_off_with_the_old_kernel_is_said_of_it(task_folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"^the old kernel does not build: line \d"):
+        gate(task_folder, BROKEN, VECTOR, device="virtual", trust=True)

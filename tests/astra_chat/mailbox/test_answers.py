@@ -47,11 +47,11 @@ def test_an_answer_is_given_and_taken_once(question: Question) -> None:
 
 def test_of_two_answers_the_first_counts(question: Question) -> None:
     give(question, "first")
-    with pytest.raises(BadInput, match="has an answer already"):
+    with pytest.raises(BadInput, match="already has an answer"):
         give(question, "second")
     taken = take(question)
     assert taken is not None and taken.reply == "first"
-    with pytest.raises(BadInput, match="is closed: the run has taken an answer"):
+    with pytest.raises(BadInput, match="is closed: the run has already taken an answer"):
         give(question, "third")
 
 
@@ -145,7 +145,7 @@ def test_two_answers_by_hand_are_none(question: Question) -> None:
 
 def test_a_forged_answer_is_said(question: Question) -> None:
     (question.folder / "given.json").write_text('{"reply": 3, "more": []}')
-    with pytest.raises(Unreadable, match=r"given.json is not what"):
+    with pytest.raises(Unreadable, match=r"given.json was not written by"):
         take(question)
 
 

@@ -55,7 +55,7 @@ def test_a_tester_may_ask_for_legal_cases_only(task: Task, box: Path) -> None:
     }
     suite = {"reply": {"kind": "tests", "words": "", "cases": [case]}}
     assert "the answer cannot be used: case 1" in refusal(question, json.dumps(suite))
-    assert "asks the tester for no kernel" in refusal(question, VECTOR, words="Four.")
+    assert "does not ask the tester for a kernel" in refusal(question, VECTOR, words="Four.")
     assert "longer than" in refusal(question, " " * (MAX_BYTES + 1))
     assert answer(question, TESTED, answered_by="Ada") == FACTS
     assert len(list(question.folder.glob("refused-*.json"))) == 4
@@ -70,9 +70,9 @@ def test_a_plan_names_a_line_and_a_metric(task: Task, box: Path) -> None:
     reply = PlannerReply(reply=odd).model_dump_json()
     said = refusal(question, reply)
     assert "contradicts the facts: the anchor `no such line` is not in the source" in said
-    assert "--as-is gives it all the same" in said
+    assert "to give it anyway, add --as-is" in said
     assert answer(question, reply, as_is=True) == FACTS
-    with pytest.raises(BadInput, match="has an answer already"):
+    with pytest.raises(BadInput, match="already has an answer"):
         answer(question, reply)
 
 

@@ -95,10 +95,10 @@ def test_an_id_leads_nowhere_else(tmp_path: Path, name: str) -> None:
 
 
 def test_no_mailbox_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"a run makes it with --models mailbox:"):
+    with pytest.raises(BadInput, match=r"a run creates it with --models mailbox:"):
         questions(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="name a folder that can be written"):
+    with pytest.raises(BadInput, match="name a folder that is writable"):
         open_mailbox(tmp_path / "file")
     assert open_mailbox(tmp_path / "new" / "box").is_dir()
 

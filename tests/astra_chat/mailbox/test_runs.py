@@ -61,7 +61,7 @@ def test_it_ends_at_once_when_the_last_run_ends(
     assert looking.look() is None
     writer.close()
     transcript.write_text("".join(lines))
-    with pytest.raises(NoRunLeft, match="run run-1 is not under way: The profiler expects"):
+    with pytest.raises(NoRunLeft, match="run run-1 is not running: The profiler expects"):
         looking.look()
 
 
@@ -88,10 +88,10 @@ def test_a_mailbox_that_a_starting_run_has_not_made_is_waited_for(
     ask(box, meta("q-1"), "p", {})
     found = looking.look()
     assert found is not None and found.id == "q-1"
-    with pytest.raises(BadInput, match="a run makes it with --models mailbox:"):
+    with pytest.raises(BadInput, match="a run creates it with --models mailbox:"):
         wait_for_question(tmp_path / "none", timeout_s=0)
     monkeypatch.setattr(runs, "START_S", 0.0)
-    with pytest.raises(BadInput, match="a run makes it with --models mailbox:"):
+    with pytest.raises(BadInput, match="a run creates it with --models mailbox:"):
         wait_for_question(tmp_path / "none")
 
 

@@ -51,7 +51,7 @@ def test_kernels_are_evaluated_one_after_the_other(jobs: Jobs, task_folder: Path
     [
         ({"task": "no_such_task"}, "no task 'no_such_task'"),
         ({"device": "tpu"}, "tpu"),
-        ({"cases": "some"}, "no cases 'some'"),
+        ({"cases": "some"}, "there are no cases named 'some'"),
     ],
 )
 def test_bad_input_is_the_line_of_the_command(
@@ -82,7 +82,7 @@ def test_nothing_is_left_after_the_end(task_folder: Path) -> None:
 
 
 def test_an_unknown_job_is_said(jobs: Jobs) -> None:
-    with pytest.raises(BadInput, match="no evaluation 'x' here: begin one"):
+    with pytest.raises(BadInput, match="no evaluation 'x' here: start one with `evaluate`"):
         jobs.status("x")
 
 

@@ -129,11 +129,15 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("task", {"task": "nope"}, "no task 'nope'"),
     ("evaluate", {"task": "nope", "kernel": "x"}, "no task 'nope'"),
     ("evaluate", {}, "task: it is missing; kernel: it is missing (exit code 2)"),
-    ("evaluation", {"job": "nope"}, "no evaluation 'nope' here: begin one (exit code 2)"),
+    (
+        "evaluation",
+        {"job": "nope"},
+        "no evaluation 'nope' here: start one with `evaluate` (exit code 2)",
+    ),
     (
         "mailbox_next",
         {"folder": "/no/box", "wait_s": 0},
-        "a run makes it with --models mailbox:",
+        "a run creates it with --models mailbox:",
     ),
     ("transcript", {"path": "/etc/hostname"}, "not a transcript"),
     ("runs", {"folder": "/no/such/folder"}, "is not a folder: name a folder of runs"),

@@ -125,7 +125,7 @@ def test_a_planner_sees_cards_after_its_own_first_ideas(task: Task, tmp_path: Pa
 
 def test_a_resumed_run_reads_no_file(task: Task, tmp_path: Path) -> None:
     past = resumed(run(task, tmp_path / "out", CARD))
-    with pytest.raises(BadInput, match="keeps the cards that its first turn holds"):
+    with pytest.raises(BadInput, match="keeps the cards in its first turn"):
         request_on(past, task, session=SessionOptions(memory="cards.toml"))
 
 

@@ -25,7 +25,10 @@ def test_the_first_message_that_differs_is_named() -> None:
 
 
 def test_more_messages_than_recorded() -> None:
-    assert difference(request("a"), request("a", "b")) == "it has 2 messages, the recorded one 1"
+    assert (
+        difference(request("a"), request("a", "b"))
+        == "it has 2 messages, but the recorded one has 1"
+    )
 
 
 def test_other_fields() -> None:

@@ -82,7 +82,7 @@ def test_filters_are_told_from_mistakes() -> None:
             "did not answer within 300 s, in 8 tries: raise timeout",
         ),
         (openai.APIConnectionError(request=REQUEST), MissingDependency, "cannot reach http://host"),
-        (NoAnswer("a page"), MissingDependency, "no chat completion, in 8 tries: a page"),
+        (NoAnswer("a page"), MissingDependency, "a chat completion, in 8 tries: a page"),
         (status(400), BadInput, "refuses the request (HTTP 400)"),
     ],
 )
@@ -97,9 +97,12 @@ def test_each_says_what_to_do(error: Exception, kind: type[Exception], words: st
     [
         (openai.APITimeoutError(REQUEST), "did not answer within 300 s"),
         (TimeoutError(), "did not answer within 300 s"),
-        (openai.APIConnectionError(request=REQUEST), "cannot be reached, or broke off"),
+        (
+            openai.APIConnectionError(request=REQUEST),
+            "could not be reached, or closed the connection",
+        ),
         (status(503), "answered HTTP 503"),
-        (NoAnswer("<html>"), "answered with no chat completion"),
+        (NoAnswer("<html>"), "did not answer with a chat completion"),
     ],
 )
 def test_a_failure_that_passes_is_named_in_short(error: Exception, words: str) -> None:

@@ -144,9 +144,13 @@ def test_what_each_server_is_sent(name: str) -> None:
     ("name", "given", "words"),
     [
         ("anthropic", {"reasoning_effort": "high"}, "anthropic ignores reasoning_effort: leave it"),
-        ("anthropic", {"temperature": "1.5"}, "temperature: at most 1 with anthropic"),
+        ("anthropic", {"temperature": "1.5"}, "temperature: must be at most 1 with anthropic"),
         ("ollama", {"service_tier": "flex"}, "ollama ignores service_tier"),
-        ("vllm", {"max_tokens": "9", "max_completion_tokens": "9"}, "are one limit: give one"),
+        (
+            "vllm",
+            {"max_tokens": "9", "max_completion_tokens": "9"},
+            "set the same limit: give only one of them",
+        ),
         ("google", {"max_token": "9"}, "no option 'max_token'; did you mean max_tokens?"),
         ("google", {"provider": "openai"}, "no option 'provider'; there is base_url"),
     ],
@@ -172,7 +176,7 @@ EXAMPLES = {name: one.example for name, one in PROVIDERS.items()}
 FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
     # a refused key
     ("anthropic", anthropic(401, "authentication_error", "invalid x-api-key"), MissingDependency,
-     "refuses the key in ANTHROPIC_API_KEY (HTTP 401): set one that is valid", 1),
+     "refuses the key in ANTHROPIC_API_KEY (HTTP 401): set a valid key", 1),
     ("google", google(400, "API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT"),
      MissingDependency, "refuses the key in GEMINI_API_KEY (HTTP 400)", 1),
     ("openrouter", openrouter(401, "User not found."), MissingDependency,
@@ -185,9 +189,9 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
     ("openrouter", openrouter(402, "Insufficient credits"), MissingDependency, "credit left", 1),
     # an unknown model
     ("anthropic", anthropic(404, "not_found_error", "model: claude-x"), BadInput,
-     "is not there (HTTP 404): model: claude-x; see the provider's list", 1),
+     "does not exist (HTTP 404): model: claude-x; see the provider's list", 1),
     ("google", google(404, "models/x is not found for API version v1main", "NOT_FOUND"), BadInput,
-     "is not there (HTTP 404): models/x is not found", 1),
+     "does not exist (HTTP 404): models/x is not found", 1),
     ("openrouter", openrouter(400, "x is not a valid model ID"), BadInput,
      "not a valid model ID; see openrouter.ai/models", 1),
     ("openrouter", openrouter(404, "No endpoints found that can handle the parameters."), BadInput,
@@ -198,9 +202,9 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
      "The model `x` does not exist.; it serves the model", 1),
     # a prompt that is too long
     ("anthropic", anthropic(400, "invalid_request_error", "prompt is too long: 9 tokens > 8"),
-     BadInput, "does not fit into the model's context (HTTP 400): prompt is too long", 1),
+     BadInput, "does not fit in the model's context (HTTP 400): prompt is too long", 1),
     ("google", google(400, "The input token count (9) exceeds the maximum number of tokens allowed"
-                           " (8).", "INVALID_ARGUMENT"), BadInput, "does not fit into", 1),
+                           " (8).", "INVALID_ARGUMENT"), BadInput, "does not fit in", 1),
     ("openrouter", openrouter(400, "This endpoint's maximum context length is 8 tokens"), BadInput,
      "name a model with a longer context", 1),
     ("ollama", ollama(400, "the request exceeds the available context size (4096)"), BadInput,

@@ -76,7 +76,7 @@ def miss(recording: Recording, who: str, request: Json) -> str:
 
 def test_what_is_not_recorded_is_set_against_the_nearest(path: Path) -> None:
     said = miss(opened(path, "replay"), "coder", TWO)
-    assert f"{path}: this request of the coder is not recorded" in said
+    assert f"{path}: this request from the coder is not recorded" in said
     assert "closest one, 1 of 1" in said
     assert "message 1 (UserMessage) differs: - 'first'; + 'second'" in said
 
@@ -84,11 +84,11 @@ def test_what_is_not_recorded_is_set_against_the_nearest(path: Path) -> None:
 def test_asked_once_too_often(path: Path) -> None:
     recording = opened(path, "replay")
     assert get(recording, "coder", ONE)
-    assert "has this request of the coder only 1 times" in miss(recording, "coder", ONE)
+    assert "has this request from the coder only 1 times" in miss(recording, "coder", ONE)
 
 
 def test_somebody_who_never_asked(path: Path) -> None:
-    assert "no request of the tester is recorded" in miss(opened(path, "replay"), "tester", ONE)
+    assert "no request from the tester is recorded" in miss(opened(path, "replay"), "tester", ONE)
 
 
 def test_a_new_recording_overwrites_nothing(path: Path) -> None:
@@ -134,9 +134,9 @@ def test_a_torn_last_line_is_left_out_and_cut_off(path: Path, cut: int) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not a recording"),
-        ("hello\n", "not a recording"),
-        ('{"v": 1, "run": "x"}\n', "not a recording"),
+        ("", "not an Astra recording"),
+        ("hello\n", "not an Astra recording"),
+        ('{"v": 1, "run": "x"}\n', "not an Astra recording"),
         (HEAD.model_dump_json() + "\n{}\n", "line 2: "),
         (HEAD.model_copy(update={"v": 9}).model_dump_json() + "\n", "format version 9"),
     ],

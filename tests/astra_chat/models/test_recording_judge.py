@@ -246,7 +246,7 @@ def test_where_the_task_has_changed_it_says_what_differs(
     with pytest.raises(BadInput) as caught:
         run(changed, open_models(f"replay:{recording}", changed), tmp_path / "again", NoJudge())
     words = str(caught.value)
-    assert "this request of the tester is not recorded; the closest one, 1 of 2" in words
+    assert "this request from the tester is not recorded; the closest one, 1 of 2" in words
     assert "differs: - 'out = 2 * input'; + 'out = twice the input'" in words
 
 
@@ -266,11 +266,11 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, recording: Path) ->
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("record:", "name file and models"),
-        ("record:tape.jsonl", "name file and models"),
-        ("record::scripted", "name the recording's file"),
+        ("record:", "name the file and the models"),
+        ("record:tape.jsonl", "name the file and the models"),
+        ("record::scripted", "name the file of the recording"),
         ("auto:tape.jsonl:nobody", "no backend 'nobody'"),
-        ("replay:", "name the recording's file"),
+        ("replay:", "name the file of the recording"),
         ("replay:none.jsonl", "cannot read none.jsonl"),
     ],
 )

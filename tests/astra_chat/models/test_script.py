@@ -117,7 +117,7 @@ def test_edits_that_cannot_be_made_are_named(task_folder: Path) -> None:
 def test_a_file_is_edited_once(task_folder: Path) -> None:
     for old in ("scalar.cu", "vector.cu"):
         edited(task_folder, old, "return")
-    assert "edits of 'wrong.cu, edited' twice" in refusal(task_folder)
+    assert "edits 'wrong.cu, edited' twice" in refusal(task_folder)
 
 
 def test_beyond_the_script_there_is_nothing(task: Task) -> None:
@@ -141,7 +141,7 @@ def refusal(folder: Path) -> str:
     [
         ('expects = "tie"', 'expects = "fast"', "round.0.fixer.1.expects"),
         ('bottleneck = "dram"', "bottleneck = 3", "round.1.profiler.bottleneck"),
-        ('file = "vector.cu"', 'file = "../vector.cu"', "not a name"),
+        ('file = "vector.cu"', 'file = "../vector.cu"', "not the name of a file"),
         ('file = "vector.cu"', 'file = "none.cu"', "none.cu, which does not exist"),
         ("[[selector]]", "[[selector]", "script.toml"),
         ("rows = 7,", 'rows = "seven",', "dims.0.value"),

@@ -81,11 +81,11 @@ def test_evidence_is_what_the_prompt_shows_of_it(models: ScriptedModels) -> None
 
 def test_the_selector(models: ScriptedModels) -> None:
     assert NextSpeaker.model_validate_json(ask(models, "selector", 1, 1)).choose == "tester"
-    assert "at its end" in NextSpeaker.model_validate_json(ask(models, "selector", 2, 2)).choose
+    assert "has ended" in NextSpeaker.model_validate_json(ask(models, "selector", 2, 2)).choose
 
 
 def test_a_prompt_without_a_place_is_our_fault(models: ScriptedModels) -> None:
-    with pytest.raises(ValueError, match="states no position"):
+    with pytest.raises(ValueError, match="does not state its position"):
         asyncio.run(models.client("coder").create([UserMessage(content="hi", source="user")]))
 
 

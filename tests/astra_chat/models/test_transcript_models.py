@@ -67,7 +67,7 @@ def test_elsewhere_it_passes(path: Path) -> None:
     models = TranscriptModels(path)
     assert isinstance(reply(models, "coder", 9), Pass)
     assert "no such turn" in ask(models, "selector", 7)
-    with pytest.raises(ValueError, match="states no position"):
+    with pytest.raises(ValueError, match="does not state its position"):
         asyncio.run(models.client("coder").create([UserMessage(content="hi", source="user")]))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.mailbox.checking import answer
 from astra_chat.mailbox.questions import waiting
 from astra_chat.tools.task.folder import load_task
 from tests.astra_chat.mailbox_samples import scripted
@@ -99,10 +100,7 @@ def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_pa
     while done.returncode == 4:
         assert "resume with: the same command" in done.stderr
         (question,) = waiting(box)
-        reply = tmp_path / "reply.json"
-        reply.write_text(scripted(load_task(tmp_path / "activation"), question))
-        given = astra(repository, "mailbox", "answer", box, question.id, reply)
-        assert given.returncode == 0, given.stderr
+        answer(question, scripted(load_task(tmp_path / "activation"), question))
         done = optimize(repository, *words, f"mailbox:{box}")
     assert done.returncode == 0, done.stderr
     assert [run.name for run in own.glob("run-*")] == ["run-1"]
@@ -120,7 +118,7 @@ def test_from_the_file_to_the_patch_by_the_same_command(repository: Path, tmp_pa
 
     before = (own / "run-1" / "transcript.jsonl").read_bytes()
     again = optimize(repository, *words, f"mailbox:{box}")
-    assert again.returncode == 0 and f"{FILE} has this patch already" in again.stdout
+    assert again.returncode == 0 and f"{FILE} already has this patch" in again.stdout
     assert (own / "run-1" / "transcript.jsonl").read_bytes() == before
     line = again.stdout.splitlines()[-1]
     assert line.startswith(f"judge the patched file again, in {repository}: ")
@@ -147,7 +145,7 @@ def test_without_a_winner_there_is_no_patch(repository: Path) -> None:
     with_script(own / "task")
     done = optimize(repository, FILE, *RUN, "--judge", "detached")
     assert done.returncode == 4, done.stderr
-    assert f"the task has changed since {OWN}/run-1: {OWN}/run-2 begins" in done.stderr
+    assert f"the task has changed since {OWN}/run-1: starting {OWN}/run-2" in done.stderr
     while done.returncode == 4:
         worked = astra(repository, "judge", "work", OWN / "run-2", "--once", "--trust")
         assert worked.returncode == 0, worked.stderr
@@ -166,7 +164,7 @@ def test_a_finished_or_begun_folder_is_of_one_file_and_one_way(repository: Path)
     other = optimize(repository, "csrc/other.cu", "-o", "own")
     assert f"own is about {FILE}" in other.stderr
     taken = optimize(repository, FILE, "-o", "csrc")
-    assert taken.returncode == 2 and "csrc exists and is none of optimize's" in taken.stderr
+    assert taken.returncode == 2 and "csrc exists, but optimize did not create it" in taken.stderr
 
 
 @pytest.mark.parametrize(
@@ -177,7 +175,7 @@ def test_a_finished_or_begun_folder_is_of_one_file_and_one_way(repository: Path)
         ((FILE, "--op", "nope"), "there is no function 'nope'; it exports silu_and_mul"),
         (("csrc/link.cu",), "csrc/link.cu is a link"),
         (("csrc/lacking.cu",), "lacking.cu: headers are missing: deep/gone.h, gone.cuh"),
-        (("csrc/kernel.py",), "kernel.py is no CUDA file"),
+        (("csrc/kernel.py",), "kernel.py is not a CUDA file"),
         ((FILE, "--calls", "none.json"), "none.json"),
         ((FILE, "--reference", "none:none"), "--reference none:none"),
     ],

@@ -66,11 +66,11 @@ def test_a_file_outside(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     outside.write_text("")
     place = place_of(outside)
     assert (place.name, place.top, head_of(place)) == ("b.cu", tmp_path, "")
-    assert "is in no git repository" in str(warning(place))
+    assert "is not in a git repository" in str(warning(place))
     (tmp_path / "other").mkdir()
     git(tmp_path / "other", "init", "-q")
     monkeypatch.chdir(tmp_path / "other")
-    assert "is not of this repository" in str(warning(place_of(file)))
+    assert "is not in this repository" in str(warning(place_of(file)))
     link = file.with_name("link.cu")
     link.symlink_to(outside)
     with pytest.raises(BadInput, match="is a link"):

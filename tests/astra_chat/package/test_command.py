@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
-from astra_chat.package.plugins import proved_plugin
+from astra_chat.package.plugins import hooks_of, proved_plugin
 from astra_chat.package.proof import NotProved, proof_of, read_proof
-from astra_chat.package.winners import winners
+from astra_chat.package.winners import winners, with_engine_files
+from astra_chat.tools.task.folder import find_task
 from astra_vgpu.ground.errors import AstraError, BadInput
 from tests.recorded_files import LIVE, VIRTUAL
 
@@ -43,10 +45,10 @@ def package(*words: object) -> Result:
         (["--for", "files"], "-o DIR", 2),
         (["--for", "files", "-o", "out", "--proof", "p.json"], "not for files", 2),
         (["--for", "sglang", "-o", "out"], "--prove proof.json", 1),
-        (["--for", "vllm", "-o", "out"], "ships only operators that were seen", 1),
+        (["--for", "vllm", "-o", "out"], "gets only operators that were seen", 1),
         (["--for", "sglang", "--prove", "p.json"], "--engine-command", 2),
         (["--for", "sglang", "-o", "out", "--proof", "none.json"], "cannot read none.json", 2),
-        (["--check"], "is no package of a plugin", 2),
+        (["--check"], "is not a plugin package", 2),
     ],
 )
 def test_what_is_refused_says_what_to_do(
@@ -96,7 +98,7 @@ def test_a_proof_counts_graphs_calls_and_reasons(tmp_path: Path) -> None:
     ("candidate", "changes", "error", "said"),
     [
         ("ffffffffffff", {}, NotProved, "no winner of these runs was seen"),
-        ("", {"engine": "vllm"}, BadInput, "a proof of vllm says nothing about sglang"),
+        ("", {"engine": "vllm"}, BadInput, "a proof for vllm says nothing about sglang"),
     ],
 )
 def test_a_plugin_ships_what_was_seen_in_that_engine(
@@ -108,3 +110,24 @@ def test_a_plugin_ships_what_was_seen_in_that_engine(
         with pytest.raises(error, match=said):
             proved_plugin(found, "sglang", [path], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_task_of_ones_own_brings_its_engine_file(tmp_path: Path) -> None:
+    """A shipped task's, too, if its folder is named."""
+    folder = tmp_path / "mine"
+    shutil.copytree(find_task("silu_and_mul").folder, folder)
+    with ExitStack() as stack:
+        found = winners([VIRTUAL], stack)
+        (own,) = with_engine_files(found, [folder])
+        assert own.engine_file() == found[0].engine_file()
+        text = (folder / "engine.toml").read_text()
+        (folder / "engine.toml").write_text('schema = 1\nnone = "ours alone"\n')
+        assert hooks_of(own, "sglang") == () and hooks_of(found[0], "sglang")
+        (folder / "engine.toml").write_text(text.replace("input = ", "other = "))
+        with pytest.raises(BadInput, match="the launcher takes"):
+            own.engine_file()
+        (folder / "engine.toml").unlink()
+        with pytest.raises(BadInput, match=r"mine: it has no engine\.toml"):
+            with_engine_files(found, [folder])
+        with pytest.raises(BadInput, match=r"rmsnorm is rmsnorm; .* winners of silu_and_mul"):
+            with_engine_files(found, [find_task("rmsnorm").folder])

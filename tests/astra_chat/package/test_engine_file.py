@@ -64,12 +64,12 @@ def test_arguments_are_forwarded_as_they_came() -> None:
     ("before", "after", "words"),
     [
         ('"x, out=None"', '"x, out=None, **rest"', "name each parameter"),
-        ('input = "x"', 'input = "y.view(-1)"', "names y, which is not there"),
-        ('input = "x"', 'input = "x ="', "is not an expression"),
-        ('input = "x"', 'weight = "x"', "the launcher takes out, input"),
+        ('input = "x"', 'input = "y.view(-1)"', "uses y, which is not defined there"),
+        ('input = "x"', 'input = "x ="', "is not a Python expression"),
+        ('input = "x"', 'weight = "x"', "but the launcher takes out, input"),
         ('versions = ">=0.5"', 'versions = "about 5"', "versions:"),
         ("sglang.ops:norm", "sglang.ops", "hooks.0.target"),
-        ("schema = 1", 'schema = 1\nnone = "no place"', "give hooks, or say"),
+        ("schema = 1", 'schema = 1\nnone = "no place"', "give hooks, or explain"),
     ],
 )
 def test_what_is_wrong_is_named(before: str, after: str, words: str, tmp_path: Path) -> None:

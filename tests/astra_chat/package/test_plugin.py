@@ -150,7 +150,7 @@ def test_the_engine_runs_the_winner_and_the_original_where_it_does_not_fit(
             "it takes (name, x, y)",
             1,
         ),
-        ("", "", {"ASTRA_WINNERS": "off"}, "is it installed, and switched on?", 1),
+        ("", "", {"ASTRA_WINNERS": "off"}, "is it installed and enabled?", 1),
     ],
 )
 def test_check_says_what_is_hooked(

@@ -117,7 +117,9 @@ def test_one_turns_prompt(
     assert "# Planner" in found[0]["system"] and "## Task silu_and_mul" in found[0]["user"]
 
 
-@pytest.mark.parametrize(("turn", "words"), [(3, "the executor is no model"), (99, "turns 1 to")])
+@pytest.mark.parametrize(
+    ("turn", "words"), [(3, "the executor is not a model"), (99, "turns 1 to")]
+)
 def test_a_turn_without_a_prompt_is_refused(turn: int, words: str) -> None:
     folder = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
     with pytest.raises(BadInput, match=words):

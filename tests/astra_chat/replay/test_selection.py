@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def recorded() -> Transcript:
-    return read(ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl")
+    return read(ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl.xz")
 
 
 def test_rounds_part_the_turns(recorded: Transcript) -> None:

@@ -68,7 +68,7 @@ def test_a_torn_and_a_killed_one(tmp_path: Path) -> None:
     path.write_text(text[:-9])
     assert "cut off" in str(incompleteness(read(path)))
     path.write_text(text[: text.rstrip().rindex("\n") + 1])
-    assert "killed before its end" in str(incompleteness(read(path)))
+    assert "killed before it ended" in str(incompleteness(read(path)))
 
 
 def test_in_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A report of a measured and an estimated run about one task."""
     page = tmp_path_factory.mktemp("report") / "report.html"
-    paths = EXAMPLES / "silu_and_mul-h200.jsonl", EXAMPLES / "virtual/silu_and_mul.jsonl"
+    paths = EXAMPLES / "silu_and_mul-h200.jsonl", EXAMPLES / "virtual/silu_and_mul.jsonl.xz"
     page.write_text(report([read(path) for path in paths]))
     return page.as_uri()
 

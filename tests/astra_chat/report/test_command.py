@@ -87,10 +87,10 @@ def bad_input(folder: Path, kind: str) -> Path:
     [
         ("missing", "cannot read"),
         ("empty", "is empty"),
-        ("binary", "not a transcript of Astra"),
-        ("another's", "not a transcript of Astra"),
-        ("one line of nothing", "not a transcript of Astra"),
-        ("nested", "not a transcript of Astra"),
+        ("binary", "not an Astra transcript"),
+        ("another's", "not an Astra transcript"),
+        ("one line of nothing", "not an Astra transcript"),
+        ("nested", "not an Astra transcript"),
         ("folder", "cannot read"),
         ("loop", "cannot read"),
         ("broken in the middle", "line 4"),
@@ -136,7 +136,7 @@ def test_a_killed_run_is_reported(command, transcript: Path, tmp_path: Path) -> 
     text = transcript.read_text()
     transcript.write_text(text[: text.rstrip().rindex("\n") + 9])
     assert command(transcript, "-o", tmp_path / "out.html").code == 0
-    assert "killed before its end" in (tmp_path / "out.html").read_text()
+    assert "killed before it ended" in (tmp_path / "out.html").read_text()
 
 
 ALONE = """

@@ -20,7 +20,7 @@ def test_by_task(tmp_path: Path) -> None:
     paths = [
         examples / "silu_and_mul-h200.jsonl",
         write_transcript(tmp_path / "t.jsonl"),
-        examples / "virtual/silu_and_mul.jsonl",
+        examples / "virtual/silu_and_mul.jsonl.xz",
     ]
     runs = [run_page(read(path), f"run{n}") for n, path in enumerate(paths, 1)]
     first, second = groups_of(runs)

@@ -34,7 +34,7 @@ def test_by_profiles() -> None:
     ):
         assert words in drawing.svg
     on_gpu = profiled_parts("r", after.cases, *profiles, "measured")
-    assert on_gpu is not None and "<pattern" not in on_gpu.svg and "attribution" in on_gpu.caption
+    assert on_gpu is not None and "<pattern" not in on_gpu.svg and "attributed" in on_gpu.caption
 
 
 def test_profiles_without_parts() -> None:

@@ -11,7 +11,7 @@ from astra_chat.transcript.summary import summarize
 from tests.astra_chat.report.samples import a_round, attempt, speed, with_rounds
 
 ROOT = Path(__file__).parents[3]
-RECORDED = summarize(read(ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl").records)
+RECORDED = summarize(read(ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl.xz").records)
 
 
 def test_every_candidate_is_marked_with_its_result() -> None:

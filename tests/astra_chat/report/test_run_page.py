@@ -38,7 +38,7 @@ def test_a_measured_run(measured: RunPage) -> None:
 def test_a_task_that_cannot_be_read_costs_the_roofline_only(tmp_path: Path) -> None:
     page = run_page(read(write_transcript(tmp_path / "t.jsonl")), "run1")
     assert page.drawings["roofline"] is None and page.drawings["cases"] is not None
-    assert page.left_out == ["the roofline: the recorded task does not give flops and bytes"]
+    assert page.left_out == ["the roofline: the recorded task does not state flops and bytes"]
     assert page.basis == "estimated" and page.winner
 
 
@@ -71,7 +71,9 @@ def test_events_of_a_newer_astra_are_named(tmp_path: Path) -> None:
         line["turn"] += 1
     path.write_text("".join(json.dumps(one) + "\n" for one in [*lines[:at], new, *lines[at:]]))
     page = run_page(read(path), "run1")
-    assert page.left_out[0] == "1 events of kinds that this version does not know: vote"
+    assert page.left_out[0] == "1 event of kinds unknown to this version: vote"
     turns = {turn.number: turn.speaker for turn in page.texts.turns}
     assert 2 not in turns and turns[page.rounds[0].turn] == "planner"
-    assert any("does not know: vote" in words for t in page.texts.turns for words in t.before)
+    assert any(
+        "unknown to this version: vote" in words for t in page.texts.turns for words in t.before
+    )

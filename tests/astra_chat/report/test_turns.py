@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_of_a_recorded_run() -> None:
-    transcript = read(ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl")
+    transcript = read(ROOT / "transcripts/examples/virtual/silu_and_mul.jsonl.xz")
     found = texts_of(transcript.records)
     assert [one.number for one in found.turns] == list(range(1, len(found.turns) + 1))
     assert [one.speaker for one in found.turns[:5]] == [
@@ -50,4 +50,4 @@ def test_what_is_recorded_between_turns(tmp_path: Path) -> None:
         "tester asked m: 10 tokens in, 2 out",
         "tester's reply was sent back: empty",
     ]
-    assert len(found.after) == 2 and "expected: tie of abc" in found.after[1]
+    assert len(found.after) == 2 and "expected: tie for abc" in found.after[1]

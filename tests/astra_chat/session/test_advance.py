@@ -140,7 +140,7 @@ def test_what_a_run_waits_for(task: Task, tmp_path: Path) -> None:
     assert (refused := standing_of(one.path)) and "refused by box:1: no such GPU" in refused.words
     (result.job / RESULT).write_text("{")
     broken = standing_of(one.path)
-    assert broken is not None and not broken.ready and "result.json is no result" in broken.words
+    assert broken is not None and not broken.ready and "result.json is not a result" in broken.words
     answer(result.job)
     assert (answered := standing_of(one.path)) and answered.ready
     lines = one.path.read_text().splitlines(keepends=True)

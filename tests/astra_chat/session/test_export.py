@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,12 @@ from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import candidate_id
 from astra_vgpu.ground.errors import MissingDependency
-from astra_vgpu.ground.toolkit import find_tool
+from astra_vgpu.ground.toolkit import find_tool, find_toolkit
 
-MADE = {"silu_and_mul.so", "README.md", "load_example.py", "reference.py", "torch_op.py"}
+MADE = {
+    *("silu_and_mul.so", "README.md", "load_example.py", "reference.py", "torch_op.py"),
+    *("best.cu", "best.built.cu"),
+}
 CALL_ON_THE_HOST = """
 import sys, numpy, tvm_ffi
 function = tvm_ffi.load_module(sys.argv[1]).silu_and_mul
@@ -87,6 +91,26 @@ def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
     example = (best / "load_example.py").read_text()
     ast.parse(example)
     assert "module.silu_and_mul(tensors['out'], tensors['input'])" in example
+
+
+@pytest.mark.second_tier
+def test_the_source_compiles_as_its_readme_says(best: Path, tmp_path: Path) -> None:
+    """The declaration in a C++ file of the user's, the command on best.cu, and both linked."""
+    words = (best / "README.md").read_text()
+    assert "one folder up" not in words and "dtype: 0 float32, 1 float16, 2 bfloat16." in words
+    assert "- tokens: 1 to " in words and "| read | 16 |" in words
+    (declared,) = re.findall(r"^```cpp\n(.*?)^```$", words, re.DOTALL | re.MULTILINE)
+    (command,) = re.findall(r"^    nvcc (.*)$", words, re.MULTILINE)
+    toolkit = find_toolkit()
+    calls = "int main() { return silu_and_mul(0, 0, 1, 1, 99, 0) == cudaErrorInvalidValue; }\n"
+    (tmp_path / "main.cpp").write_text(declared + calls)
+    (tmp_path / "best.cu").write_text((best / "best.cu").read_text())
+    include = f"-I{toolkit.include_dir}"
+    nvcc = [str(toolkit.nvcc), f"-ccbin={toolkit.cxx}", include, *command.split()]
+    libraries = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
+    cxx = [str(toolkit.cxx), include, "main.cpp", "best.o", *libraries]
+    for step in (nvcc, cxx):
+        subprocess.run(step, cwd=tmp_path, check=True, timeout=300)
 
 
 def test_without_a_reference_file_there_is_no_example(tmp_path: Path) -> None:

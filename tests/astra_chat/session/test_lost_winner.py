@@ -105,7 +105,7 @@ def test_it_is_repaired_and_the_repair_is_confirmed(repairing: Task, tmp_path: P
     assert best is not None and best.confirmed and best.candidate == candidate_id(REPAIRED)
     assert ended.reason == "no_plan", "what ended the search is what the end says"
     lost = candidate_id(VECTOR)
-    assert f"Candidate {lost}, estimated 1.90x the baseline's speed in the search, was" in (
+    assert f"Candidate {lost} (estimated 1.90x the baseline's speed in the search) failed" in (
         ended.words
     )
     assert DRAWN.named in ended.words and f"refused-{lost}.cu" in ended.words
@@ -122,7 +122,7 @@ def test_lost_for_good_it_is_named_with_its_figure_its_case_and_its_file(
     words = end_of(result.transcript).words
     assert result.summary.best is None and "not faster" not in words
     assert "estimated 1.90x" in words and DRAWN.named in words
-    assert "1 refused by its confirmation" in words and "1 that did not build" in words
+    assert "1 that did not pass confirmation" in words and "1 that did not build" in words
     assert (tmp_path / "out" / f"refused-{candidate_id(VECTOR)}.cu").read_text() == VECTOR
 
 
@@ -177,8 +177,8 @@ def test_a_reader_sees_refusal_repair_and_confirmation(repairing: Task, tmp_path
         for record in records:
             view.show(record)
         shown = " ".join(out.getvalue().split())
-        assert "the confirmation refuses the winner with estimated 1.90x" in shown
-        assert "refused by its confirmation" in shown and DRAWN.named in shown
+        assert "the winner (estimated 1.90x the baseline's speed) failed its" in shown
+        assert "failed its confirmation" in shown and DRAWN.named in shown
     board_out = io.StringIO()
     console(board_out).print(board(state_of(records), 20))
     rows = board_out.getvalue().splitlines()

@@ -151,8 +151,8 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
     [
         ({"cases": "bench"}, "--cases bench"),
         ({"tier": "paper"}, "--baseline paper"),
-        ({"out": "elsewhere"}, "--out goes with --branch"),
-        ({"device": "virtual", "gpu": "h100"}, "figures of two devices cannot be compared"),
+        ({"out": "elsewhere"}, "--out requires --branch"),
+        ({"device": "virtual", "gpu": "h100"}, "figures from two devices cannot be compared"),
         ({"rounds": 0}, "--rounds 0"),
         ({"models": "oracle"}, "no backend 'oracle'"),
     ],
@@ -211,7 +211,7 @@ def test_a_task_that_was_changed_is_refused(task: Task, path: Path) -> None:
 def test_a_file_name_cannot_lead_out_of_the_folder(path: Path, tmp_path: Path) -> None:
     text = path.read_text().replace('"baseline.cu":', '"../escaped.cu":')
     path.write_text(text)
-    with pytest.raises(BadInput, match="leads out of its folder"), task_of(read(path), None):
+    with pytest.raises(BadInput, match="points outside its folder"), task_of(read(path), None):
         pass
     assert not list(tmp_path.rglob("escaped.cu"))
 
@@ -220,7 +220,7 @@ def test_a_file_name_cannot_lead_out_of_the_folder(path: Path, tmp_path: Path) -
     ("words", "said"),
     [
         (("a", "b", None), "give one"),
-        ((None, None, 1), "--from ROUND goes with"),
+        ((None, None, 1), "--from ROUND requires"),
         (("none.jsonl", None, None), "cannot read"),
         ((None, "none.jsonl", 2), "cannot read"),
     ],

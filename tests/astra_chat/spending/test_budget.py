@@ -53,7 +53,7 @@ def test_what_is_left_is_told_of_what_is_limited_and_never_of_time() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("euros=5", "there is no 'euros': use tokens, usd, wall_s, evaluations or gpu_s"),
+        ("euros=5", "there is no limit 'euros': use tokens, usd, wall_s, evaluations or gpu_s"),
         ("usd", "'usd': give each limit once, as usd=NUMBER"),
         ("usd=1,usd=2", "give each limit once"),
         ("tokens=many", "--budget: tokens: "),

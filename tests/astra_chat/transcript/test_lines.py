@@ -44,7 +44,7 @@ def test_values_are_counted_outside_of_texts(path: Path, monkeypatch: Any) -> No
     monkeypatch.setattr(lines, "MAX_VALUES", 5)
     assert read_lines(path).texts == [line.encode()]
     monkeypatch.setattr(lines, "MAX_VALUES", 4)
-    with pytest.raises(BadInput, match="line 1: the file holds more than 4 values"):
+    with pytest.raises(BadInput, match="line 1: the file contains more than 4 values"):
         read_lines(path)
     path.write_text("[1]\n" * 5)
     with pytest.raises(BadInput, match="line 5"):

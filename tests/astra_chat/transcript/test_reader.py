@@ -77,7 +77,7 @@ def test_cut_anywhere_it_is_a_prefix_or_a_clear_refusal(path: Path, data: st.Dat
 
 def test_of_another_version(path: Path) -> None:
     edit(path, 0, v=99)
-    assert "format version 99; this Astra reads 1 to 2" in refusal(path)
+    assert "format version 99; this version of Astra reads versions 1 to 2" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_of_another_version(path: Path) -> None:
 def test_not_a_transcript_at_all(tmp_path: Path, text: str) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text(text)
-    assert "not a transcript" in refusal(other)
+    assert "not an Astra transcript" in refusal(other)
 
 
 def test_a_binary_file(tmp_path: Path) -> None:
     other = tmp_path / "other.bin"
     other.write_bytes(bytes(range(256)) * 10)
-    assert "not a transcript" in refusal(other)
+    assert "not an Astra transcript" in refusal(other)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_scalars_are_finite() -> None:
     case = task.check[0]
     for value in (float("nan"), float("inf"), 1e300):
         wild = case.model_copy(update={"scalars": {"eps": value}})
-        with pytest.raises(ValueError, match="is no value of a scalar"):
+        with pytest.raises(ValueError, match="is not a valid value of a scalar"):
             require_bounded(anything, wild)
         with pytest.raises(ValueError, match="is outside its range"):
             require_bounded(task, wild)

@@ -30,15 +30,15 @@ def test_a_run_holds_a_lock_on_its_transcript(path: Path) -> None:
     assert state_of_run(read(path).records, True)[0] == "running"
     writer.close()
     assert path.stat().st_ino not in locked_inodes()
-    assert state_of_run(read(path).records, False) == ("stopped", "killed before its end")
+    assert state_of_run(read(path).records, False) == ("stopped", "killed before it ended")
 
 
 @pytest.mark.parametrize(
     ("speaker", "words"),
     [
-        ("executor", "the judge works"),
-        ("human", "waits for the human's decision"),
-        ("coder", "waits for the reply of the coder"),
+        ("executor", "the judge is working"),
+        ("human", "waiting for the human's decision"),
+        ("coder", "waiting for the coder's reply"),
     ],
 )
 def test_what_a_run_waits_for(path: Path, speaker: str, words: str) -> None:
@@ -49,7 +49,7 @@ def test_what_a_run_waits_for(path: Path, speaker: str, words: str) -> None:
     writer.append(Chosen(decision=decision))
     writer.close()
     assert state_of_run(read(other).records, True) == ("running", words)
-    assert doing(read(other).records[:-1]) == "chooses who acts next"
+    assert doing(read(other).records[:-1]) == "choosing who acts next"
 
 
 @pytest.mark.parametrize(("question", "command"), [("", "approve"), ("0001-coder", "mailbox next")])

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.types import Device, MeasuredTime
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
-VIRTUAL = EXAMPLES / "virtual" / "silu_and_mul.jsonl"
+VIRTUAL = EXAMPLES / "virtual" / "silu_and_mul.jsonl.xz"
 H200 = EXAMPLES / "silu_and_mul-h200.jsonl"
 Json = dict[str, Any]
 Edit = Callable[[list[Json]], None]
@@ -22,7 +23,7 @@ Edit = Callable[[list[Json]], None]
 
 def forged(edit: Edit, folder: Path, source: Path = VIRTUAL) -> Path:
     """A copy of a run whose events were changed."""
-    lines = [json.loads(line) for line in source.read_text().splitlines()]
+    lines = [json.loads(line) for line in read_recorded(source).splitlines()]
     edit([line["event"] for line in lines])
     path = folder / "transcript.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

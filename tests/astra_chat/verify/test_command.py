@@ -50,8 +50,8 @@ def test_a_bundle_is_verified_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((VIRTUAL, "--device", "virtual"), "go with --measure"),
-        ((VIRTUAL, "--key", "key.pem"), "only bundles are signed"),
+        ((VIRTUAL, "--device", "virtual"), "require --measure"),
+        ((VIRTUAL, "--key", "key.pem"), "only bundles can be signed"),
         (("none.jsonl",), "No such file"),
     ],
 )

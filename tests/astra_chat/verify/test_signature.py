@@ -1,4 +1,4 @@
-"""Key files: what is no Ed25519 key is one line."""
+"""Key files: what is not an Ed25519 key is one line."""
 
 from __future__ import annotations
 

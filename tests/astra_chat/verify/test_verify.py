@@ -172,5 +172,5 @@ def test_a_killed_run_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
     path = forged(lambda events: None, tmp_path)
     path.write_text("\n".join(path.read_text().splitlines()[:-2]) + "\n")
     found = verify(read(path))
-    assert found.stands and "killed before its end" in found.notes[0]
+    assert found.stands and "killed before it ended" in found.notes[0]
     assert {SEEDS, WINNER} <= {one.name for one in found.claims if one.status == "unchecked"}

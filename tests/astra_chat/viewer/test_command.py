@@ -14,6 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from astra_chat.cli.main import app
+from astra_chat.tools.recordings.archive import packed
+from astra_chat.transcript.reader import read
 from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 from tests.sources import IMPORT_PATH
@@ -39,8 +41,21 @@ def test_the_list(folder: Path) -> None:
     assert document["runs"][0]["best"]["ratio"] == 1.9
 
 
+def test_the_list_of_an_archive_names_paths_that_commands_take(folder: Path) -> None:
+    text = (folder / "a" / "transcript.jsonl").read_bytes()
+    members = {"live/one.jsonl": text, "live/notes.json": b"[1]", "other/two.jsonl": text}
+    archive = folder / "recorded.tar.xz"
+    archive.write_bytes(packed(members, {}))
+    said = run("runs", "list", archive / "live", "--json")
+    (row,) = json.loads(said.stdout)["runs"]
+    assert row["path"] == str(archive / "live" / "one.jsonl") and row["best"]["ratio"] == 1.9
+    assert read(Path(row["path"])).header.task.name == row["task"]
+    said = run("runs", "list", archive)
+    assert said.stdout.count("1.90x") == 2 and "baseline.cu" in said.stdout
+
+
 def test_nothing_there(tmp_path: Path) -> None:
-    assert run("runs", "list", tmp_path).stdout == f"no run lies in {tmp_path}\n"
+    assert run("runs", "list", tmp_path).stdout == f"there are no runs in {tmp_path}\n"
     for words in (("runs", "list"), ("view",)):
         said = run(*words, tmp_path / "none")
         assert isinstance(said.exception, BadInput) and "is not a folder" in str(said.exception)

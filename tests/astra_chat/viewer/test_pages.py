@@ -29,7 +29,7 @@ def test_the_index(path: Path) -> None:
     page = index_page(root, rows)
     assert page.count("<script") == 1 and index_rows(rows) in page
     assert f'href="run/{rows[0].key}/">doubled</a>' in page and "estimated" in page
-    assert "No run lies here" in index_page(root, [])
+    assert "There are no runs here" in index_page(root, [])
 
 
 def test_a_run_under_way(path: Path) -> None:

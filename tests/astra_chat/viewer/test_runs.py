@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 from pathlib import Path
 
@@ -34,7 +36,7 @@ def test_killed_or_under_way(root: Path, lines: int) -> None:
     path = root / "a" / "transcript.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
     runs = Runs(root)
-    assert [(r.state, r.words) for r in runs.list()] == [("stopped", "killed before its end")]
+    assert [(r.state, r.words) for r in runs.list()] == [("stopped", "killed before it ended")]
     writer = Writer.go_on(read(path))
     assert path.stat().st_ino in locked_inodes()
     assert runs.list()[0].state == "running", "though the file did not change"
@@ -52,6 +54,16 @@ def test_only_transcripts_and_no_links(
     (root / "notes.txt").write_bytes(elsewhere.read_bytes())
     os.mkfifo(root / "pipe.jsonl")
     assert list(transcripts_in(root)) == [root / "a" / "transcript.jsonl"]
+
+
+def test_compressed_ones_are_listed_too(root: Path) -> None:
+    whole = (root / "a" / "transcript.jsonl").read_bytes()
+    (root / "b.jsonl.xz").write_bytes(lzma.compress(whole))
+    (root / "c.jsonl.gz").write_bytes(gzip.compress(whole))
+    (root / "d.jsonl.xz").write_bytes(lzma.compress(b"{}"))
+    (root / "e.jsonl.gz").write_bytes(whole)
+    found = {row.path: row.state for row in Runs(root).list()}
+    assert found == dict.fromkeys(("a/transcript.jsonl", "b.jsonl.xz", "c.jsonl.gz"), "ended")
 
 
 def test_a_broken_one_is_said_and_the_others_stay(root: Path) -> None:

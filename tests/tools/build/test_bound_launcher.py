@@ -53,7 +53,7 @@ def said(task: Task, source: str) -> str:
 
 def test_tensors_are_built_from_the_contract(changed: Changed) -> None:
     task = changed()
-    text = launcher_text(task)
+    text = launcher_text(task, task.baseline)
     assert (
         "::astra::tensor(x, dtype, {int64_t(rows), int64_t(width)}, {x_stride, int64_t{1}})" in text
     )
@@ -90,7 +90,9 @@ def test_what_does_not_fit_is_said(changed: Changed, old: str, new: str, words: 
 
 
 def test_names_that_the_contract_lacks_are_refused(changed: Changed) -> None:
-    with pytest.raises(BadInput, match="'absent' is no argument, dim or scalar of the contract"):
+    with pytest.raises(
+        BadInput, match="'absent' is not an argument, dim or scalar of the contract"
+    ):
         changed('args = ["x"', 'args = ["absent"')
 
 
@@ -138,9 +140,20 @@ def test_a_template_is_chosen_by_the_dtype_and_launcher_cu_follows_the_file(
         changed(old, bound)
     task = changed()
     (task.folder / "launcher.cu").write_text("namespace ns { // mine\n}\n")
-    text = launcher_text(changed(old, bound))
+    task = changed(old, bound)
+    text = launcher_text(task, task.baseline)
     assert text.index('#line 1 "launcher.cu"\nnamespace ns') < text.index('extern "C"')
     for code, name in ((1, "__half"), (0, "float")):
         assert f"if (dtype == {code}) return ::astra::require_returned(::astra::invoke(" in text
         assert f"&::ns::go<{name}, 4>, astra_values)" in text
     assert "::astra::Value(int64_t(dtype))" in text
+
+
+def test_macros_of_the_file_do_not_reach_the_launcher(changed: Changed) -> None:
+    old = 'operator = "row_means"\nargs = ["x", { text = "mean" }, "factor"]\nreturns = ["out"]'
+    task = changed(old, 'function = "go"\nargs = ["out", "x", "rows", {}]')
+    text = launcher_text(task, "#define min(a, b) a\n #def\\\nine rows 4\n#define go went\n")
+    kept = (
+        '#undef go\n#undef min\n#undef rows\n#include <astra/launcher.h>\n#pragma pop_macro("go")'
+    )
+    assert f'#pragma push_macro("go")\n{kept}\nextern "C"' in text

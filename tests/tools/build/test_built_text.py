@@ -92,7 +92,7 @@ def test_the_second_reader_sees_what_the_first_saw() -> None:
         ("int a\x0b= 1;", "the control character U+000B outside"),
         ("int caf\u00e9;", "the character U+00E9 outside"),
         ('"a\x1bb"', "the control character U+001B in a literal"),
-        ('"\ud800"', "half of a character"),
+        ('"\ud800"', "half of a UTF-16 surrogate pair"),
         ("a\n/* b", "line 2: a comment without an end"),
     ],
 )

@@ -31,7 +31,7 @@ def test_comments_and_nameless_namespaces_change_nothing() -> None:
 def test_other_code_is_a_clear_failure() -> None:
     """A digraph that an argument of the # operator holds is spelt otherwise."""
     source = "#define SPELT(x) #x\n__device__ const char* kept = SPELT(<:);\n" + KERNEL
-    with pytest.raises(BadInput, match="the author wrote it compiles to other code"):
+    with pytest.raises(BadInput, match="its author wrote it compiles to code that differs"):
         proven_object(TASK, source, find_toolkit(), "sm_90")
 
 

@@ -68,7 +68,7 @@ def test_a_compiler_past_its_limit_is_stopped(
     if engine == "auto":
         assert compile_walled(changed, engine, Stop()) == {}
         return
-    with pytest.raises(MissingDependency, match="did not end within"):
+    with pytest.raises(MissingDependency, match="did not finish within"):
         compile_walled(changed, engine, Stop())
 
 

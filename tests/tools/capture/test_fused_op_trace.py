@@ -42,10 +42,10 @@ def test_equal_records_are_one_call(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", "has no record"),
+        ("[]", "has no records"),
         (json.dumps([{**OTHER, "tensor_args": ["half[3]"]}]), "'half[3]' is no tensor"),
-        ('{"schema": "astra-chat/calls/2"}', "is no file of captured calls"),
-        ("what", "is no file of captured calls"),
+        ('{"schema": "astra-chat/calls/2"}', "schema: it has to be astra-chat/calls/1"),
+        ("what", "is not a file of captured calls"),
     ],
 )
 def test_another_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:

@@ -115,8 +115,8 @@ def test_what_calls_do_beyond_the_contract_is_said(tmp_path: Path) -> None:
     }
     done = refresh(folder, calls(call.model_copy(update={"tensors": tensors})))
     assert done.lines == (
-        "in 2 calls 'positions' holds 0 to 4096, the contract says from 0 to below 4096",
-        "in 2 calls 'cos_sin_cache' is written, and the contract says access = \"read\"",
+        "in 2 calls 'positions' contains 0 to 4096, but the contract says from 0 to below 4096",
+        "in 2 calls 'cos_sin_cache' is written, but the contract says access = \"read\"",
     )
 
 

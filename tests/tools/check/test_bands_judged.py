@@ -10,6 +10,7 @@ from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Correct, Device, Wrong
+from tests.small_tasks import within
 
 pytestmark = pytest.mark.second_tier
 EDITS = {
@@ -36,7 +37,7 @@ EDITS = {
 def test_columns_rounded_in_another_way_are_found_at_the_first_check(
     name: str, device: Device
 ) -> None:
-    task, (old, new) = find_task(name), EDITS[name]
+    task, (old, new) = within(find_task(name), tokens=64), EDITS[name]
     assert old in task.baseline
     sources = [task.baseline, task.baseline.replace(old, new)]
     oracle = Oracle(task)

@@ -248,7 +248,9 @@ def test_a_tool_that_does_not_end_is_stopped(
     monkeypatch.setattr(module, "TOOL_TIMEOUT_S", 2.0)
     monkeypatch.setattr(module, "TOOLS", ("memcheck",))
     hangs = "import time; time.sleep(60)"
-    with pytest.raises(MissingDependency, match="memcheck did not work: no end in 2 s"):
+    with pytest.raises(
+        MissingDependency, match="memcheck did not work: it did not finish within 2 s"
+    ):
         watched_by(tmp_path, monkeypatch, hangs, hangs)
 
 

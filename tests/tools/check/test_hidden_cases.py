@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from astra_chat.tools.case import LARGE_ROWS, large_sign
 from astra_chat.tools.check.drawn_dims import MUCH
 from astra_chat.tools.check.drawn_values import OF_ARGUMENTS, SMALL, small_together
 from astra_chat.tools.check.hidden_cases import (
@@ -228,7 +229,7 @@ def test_rows_lie_apart_by_up_to_several_rows() -> None:
     apart = next(c for c in cases if c.pads["input"] != c.pads["residual"])
     by_name = {arg.name: arg.stride_of(apart) - apart.dims["h"] for arg in FUSED.args}
     assert by_name == {**apart.pads, "weight": 0}
-    with pytest.raises(ValueError, match="pads are 0 or more"):
+    with pytest.raises(ValueError, match="pads must be 0 or more"):
         FUSED.require_legal(apart.model_copy(update={"pads": {"weight": 8}}))
 
 
@@ -294,3 +295,20 @@ def test_small_numbers_meet_in_all_arguments_and_in_all_but_one() -> None:
     assert not list(small_together(args[:1], random.Random(0)))
     drawn = [case for seed in SEEDS for case in draw(FUSED, "virtual", random.Random(seed))]
     assert any(set(case.families.values()) <= {*SMALL} and case.families for case in drawn)
+
+
+@pytest.mark.parametrize("name", ["row_sum", "topk_softmax", "fused_add_rmsnorm"])
+def test_every_check_has_large_numbers_in_rows_without_nan(name: str) -> None:
+    """Special values with rows of one large number, of either sign; and positive magnitudes in each
+    argument that has families of its own."""
+    task = ROW_SUM if name == "row_sum" else find_task(name)
+    for seed in range(4):
+        cases = draw_shared(task, random.Random(seed), task.check)
+        large = [case for case in cases if case.seed & LARGE_ROWS]
+        assert sorted(case.seed & 3 for case in large) == [0, 2]
+        assert all("special" in (case.values, *case.families.values()) for case in large)
+        for case in large:
+            task.require_legal(case)
+        for arg in (arg for arg in task.args if arg.has_families):
+            there = [c for c in cases if c.families.get(arg.name) == "magnitudes"]
+            assert any(large_sign(c.seed) > 0 and arg.shape_of(c)[-1] > 1 for c in there)

@@ -106,7 +106,7 @@ def test_what_no_legal_call_launches_is_named_and_not_confirmed(judge: Judge, sc
     fault, seen = judge(source, True)
     assert isinstance(fault, Refused) and fault.gate == "plan"
     (finding,) = fault.findings
-    assert "kernel rare<4352> is launched by none of" in finding.what
+    assert "kernel rare<4352> is not launched by any of" in finding.what
     assert "rare(" in source.splitlines()[finding.line - 1]
 
 

@@ -60,9 +60,9 @@ def test_half_of_the_drawn_cases_must_be_judged() -> None:
     lacking = below_floor(drawn, drawn[:4], failed)
     assert isinstance(lacking, Unsupported)
     assert describe(lacking) == (
-        "unsupported: the baseline cannot be judged on enough drawn cases: 4 are left, at least 5"
-        " are needed; it fails on rows=2 d=6 float32: launch 1 of the launcher fails; repair it, or"
-        " narrow task.toml to what it can do"
+        "unsupported: the baseline cannot be judged on enough drawn cases: 4 are left, but at least"
+        " 5 are needed; it fails on rows=2 d=6 float32: launch 1 of the launcher fails; repair it,"
+        " or narrow task.toml to what it supports"
     )
 
 
@@ -70,7 +70,7 @@ def test_some_cases_of_every_dtype_must_be_judged() -> None:
     drawn = [*(row(d) for d in range(1, 11)), *(row(d, dtype="float16") for d in range(1, 5))]
     assert below_floor(drawn, drawn[:11], []) is None
     lacking = below_floor(drawn, drawn[:10], [])
-    assert lacking and "enough drawn cases of float16: 0 are left, at least 1" in lacking.what
+    assert lacking and "enough drawn cases of float16: 0 are left, but at least 1" in lacking.what
 
 
 def test_others_drawn_near_what_works_are_not_enough() -> None:
@@ -78,4 +78,4 @@ def test_others_drawn_near_what_works_are_not_enough() -> None:
     others = [row(d, rows=3) for d in range(1, 13)]
     assert below_floor(drawn, [*drawn[:3], *others[:3]], []) is None
     lacking = below_floor(drawn, [*drawn[:2], *others], [])
-    assert lacking and "enough cases as they were drawn: 2 are left, at least 3" in lacking.what
+    assert lacking and "enough cases as they were drawn: 2 are left, but at least 3" in lacking.what

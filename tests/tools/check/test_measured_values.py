@@ -113,7 +113,7 @@ def test_too_many_codes_a_step_off_are_wrong_with_their_share(scene: Scene) -> N
     scene.got *= 1.04
     wrong = scene.judge()
     assert isinstance(wrong, Wrong) and wrong.argument == "output_q" and wrong.reason == "value"
-    assert "one step off, at most 1.0% may be" in wrong.note
+    assert "one step off; at most 1.0% may be" in wrong.note
 
 
 def test_a_code_two_steps_off_is_wrong(scene: Scene) -> None:
@@ -121,7 +121,7 @@ def test_a_code_two_steps_off_is_wrong(scene: Scene) -> None:
     scene.got[2, 7] = 120.0
     wrong = scene.judge()
     assert isinstance(wrong, Wrong) and wrong.index == (2, 7) and wrong.got == 120.0
-    assert (wrong.bad, wrong.note) == (1, "a code may be one step beside the nearest one")
+    assert (wrong.bad, wrong.note) == (1, "a code may be one step away from the nearest one")
 
 
 def test_scales_have_their_own_tolerance(scene: Scene) -> None:

@@ -54,6 +54,7 @@ def test_a_scalar_of_the_contract_is_doubled_where_it_is_used() -> None:
         ("last", "template <typename T> void f(); a<b>(c);"),
         ("arithmetic", "const float *p; float* q; x = -y; ++i;"),
         ("accumulate", "for (;; i += step) { f(); }"),
+        ("accumulate", "for (;; i += step) f();"),
         ("statement", "{ for (;;) f; if (a) {} return; }"),
         ("subscript", "float item[4];"),
         ("constant", '#define X 1.0f\nconst char* s = "1.0f"; // 1.0f'),

@@ -73,6 +73,12 @@ def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
     assert "harmless" not in SCORES.model_dump_json() and "also" not in SCORES.model_dump_json()
 
 
+def test_a_suite_without_mutants_says_why_and_scores_nothing() -> None:
+    none = SuiteScore(mutants=(), own=(), drawn=(), none_because="it does not build: line 3")
+    assert not none.tells and "it does not build: line 3" in none.lines()[0]
+    assert "0 of 0" not in none.lines()[0]
+
+
 def test_a_suite_names_what_it_misses() -> None:
     score = SuiteScore(mutants=("a", "b", "c"), own=("a",), drawn=("b",))
     assert score.lines() == [

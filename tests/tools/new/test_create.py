@@ -31,7 +31,7 @@ def test_it_never_overwrites() -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["baseline.cu", "reference.py", "task.toml"]
     assert "silu" in origin
     (folder / "reference.py").write_text("my work")
-    with pytest.raises(BadInput, match="mine exists"):
+    with pytest.raises(BadInput, match="mine already exists"):
         new_task("mine", [KERNELS / "silu_launcher.cu"])
     assert (folder / "reference.py").read_text() == "my work"
 

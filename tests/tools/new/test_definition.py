@@ -93,9 +93,12 @@ def test_its_reference_is_called(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"axes": 3}, "axes: .* it is no Definition"),
+        ({"axes": 3}, "axes: .* it is not a Definition"),
         ({"reference": ""}, "reference"),
-        ({"outputs": {"out": {"shape": ["n"], "dtype": "bfloat16"}}}, "its axis n is none of axes"),
+        (
+            {"outputs": {"out": {"shape": ["n"], "dtype": "bfloat16"}}},
+            "its axis n is not listed in axes",
+        ),
         ({"outputs": {"out": {"shape": ["H"], "dtype": "float4"}}}, "out is float4"),
     ],
 )
@@ -104,5 +107,5 @@ def test_what_is_no_definition(path: Path, change: dict[str, Any], words: str) -
     with pytest.raises(BadInput, match=words):
         read_definition(path)
     path.write_text("not json")
-    with pytest.raises(BadInput, match="no Definition"):
+    with pytest.raises(BadInput, match="not a Definition"):
         read_definition(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from astra_chat.tools.new.create import draft_of
@@ -30,6 +32,13 @@ def test_sizes_meet_the_relations(file: str) -> None:
         assert all(extents[name] % step == 0 for name, step in found.multiples.items())
         assert all(extents[name] <= largest(found, name) for name in found.dims)
     assert len({tuple(one.values()) for one in check_extents(found)}) == 5
+
+
+def test_a_tensor_of_many_dims_has_less_than_2_to_63_bytes() -> None:
+    launcher = "void go(float* x, int a, int b, int c, int e, cudaStream_t s) { k<<<1, 1>>>(x); }"
+    found = draft_of(f"__global__ void k(float* x) {{ x[0] = 1; }}\n{launcher}", "mine", None)
+    (shape,) = map(found.shape_of, found.tensors)
+    assert len(shape) == 4 and math.prod(largest(found, dim) for dim in shape) == 2**56
 
 
 def test_indices() -> None:

@@ -45,6 +45,15 @@ def test_checks_tell_what_is_left() -> None:
         ["x", "s", "t", "w"], said, {("x", 0): "m"}, {"x": ("m", "n")}, ["m", "n"], []
     )
     assert found.shapes == {"x": ("m", "n"), "s": ("m", "n"), "t": ("m", "n"), "w": ("n",)}
+    said = Stated(  # each says a half, and that both are alike
+        ranks={"s": 2, "t": 2},
+        equal=[("s.size(0)", "x.size(0)"), ("t.size(1)", "x.size(1)")],
+        alike=[("s", "t")],
+    )
+    shapes = {"x": ("m", "n", "d"), "y_a": ("d",), "y_b": ("d",)}
+    found = layout_of(["x", "s", "t", "y_sum"], said, {}, shapes, ["m", "n", "d"], [])
+    assert found.shapes["s"] == found.shapes["t"] == ("m", "n")
+    assert found.shapes["y_sum"] == ("d",) and found.doubts == {"y_sum": GUESSED}
 
 
 def test_a_number_in_a_check_is_more_exact_than_a_comment() -> None:

@@ -69,5 +69,5 @@ def test_what_a_macro_of_the_build_includes(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "kernel.cu").write_text("")
-    with pytest.raises(BadInput, match="absent is no folder"):
+    with pytest.raises(BadInput, match="absent is not a folder"):
         project_of([tmp_path / "kernel.cu"], [tmp_path / "absent"])

@@ -86,12 +86,16 @@ def test_without_triton_it_says_what_to_do() -> None:
         ("n_rows", ["BLOCK"], "write NAME=VALUE"),
         ("n_rows", ["BLOCK=256,512"], "write NAME=VALUE"),
         ("n_rows", ["BLOCK=x"], "write NAME=VALUE"),
-        ("n_rows", ["BLOCK=256", "WIDE=1"], "--constant WIDE: row_norm has BLOCK"),
+        (
+            "n_rows",
+            ["BLOCK=256", "WIDE=1"],
+            "--constant WIDE: the constants of row_norm are: BLOCK",
+        ),
         ("n_rows", ["BLOCK=256,512>=n"], "there is no n; there are eps, n_cols, n_rows"),
         ("rows", ["BLOCK=256"], "--grid 'rows': there is no rows"),
-        ("n_rows / 2", ["BLOCK=256"], "--grid: .* has no whole result"),
+        ("n_rows / 2", ["BLOCK=256"], "--grid: .* does not give an integer"),
         ("1, 2, 3, 4", ["BLOCK=256"], "one to three expressions"),
-        (None, ["BLOCK=256"], "--constant goes with --grid"),
+        (None, ["BLOCK=256"], "--constant requires --grid"),
     ],
 )
 def test_bad_options(
@@ -110,9 +114,9 @@ def test_bad_options(
 def test_other_bad_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kernel.cu").write_text("__global__ void k() {}")
-    with pytest.raises(BadInput, match="are for a Triton kernel"):
+    with pytest.raises(BadInput, match="apply to a Triton kernel"):
         new_task("rows", [tmp_path / "kernel.cu"], None, LAUNCH)
-    with pytest.raises(BadInput, match="--dtype z: its tensors are x, y"):
+    with pytest.raises(BadInput, match="--dtype z: the tensors are x, y"):
         new_task("rows", [KERNEL], None, LAUNCH, {"z": "int32"})
     with pytest.raises(BadInput, match="TENSOR=DTYPE"):
         dtypes_of(["x=double"])
@@ -144,7 +148,10 @@ HEAD = ".visible .entry k(\n\t.param .u64 .ptr k_param_0,\n\t.param .u64 k_param
         (f".global .align 4 .b8 t[4] = {{1}};\n{HEAD}\tmov.b64 %rd1, t;\n}}\n", "the array t"),
         (HEAD.replace(".u64 .ptr", ".u16") + "\tret;\n}\n", "parameter 0 of k is .u16"),
         (f"{HEAD}\tld.param.b64 %rd1, [k_param_1];\n}}\n", "scratch memory"),
-        (f"{HEAD}\tld.param.v2.b64 {{%rd1, %rd2}}, [k_param_0];\n}}\n", "otherwise than by scalar"),
+        (
+            f"{HEAD}\tld.param.v2.b64 {{%rd1, %rd2}}, [k_param_0];\n}}\n",
+            "with something other than scalar",
+        ),
     ],
 )
 def test_ptx_that_an_asm_statement_cannot_hold(ptx: str, words: str) -> None:

@@ -40,7 +40,7 @@ def test_marks_and_blank_formulas_are_places(folder: Path) -> None:
         (
             "void* out, const void* input, int64_t",
             "const void* input, void* out, int64_t",
-            r"the order of parameters is another: .*\(const void\* input, void\* out",
+            r"the parameters are in a different order: .*\(const void\* input, void\* out",
         ),
         (
             "int64_t d,\n",

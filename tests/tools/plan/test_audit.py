@@ -148,7 +148,7 @@ def argument(name: str, offset: int) -> PointerRelocation:
         ),
         ({"cluster": (32, 1, 1)}, "a cluster of 32 blocks"),
         ({"cluster": (3, 1, 1)}, "no multiple of its cluster"),
-        ({"parameters": bytes(143)}, "143 parameter bytes, the cubin says 144"),
+        ({"parameters": bytes(143)}, "143 parameter bytes, but the cubin says 144"),
         ({"undefined": ((140, 5),)}, "undefined bytes outside"),
         ({"undefined": ((8, 4), (10, 4))}, "undefined bytes outside"),
         ({"relocations": (pointer(4),)}, "misaligned or overlapping"),

@@ -40,32 +40,38 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Cubin]:
     return (folder / "unit.ptx").read_text(), read_cubin((folder / "unit.cubin").read_bytes())
 
 
+def unread_of(ptx: str, cubin: Cubin) -> dict[str, tuple[tuple[int, int], ...]]:
+    return unread_parameters(ptx, cubin, cubin.kernels)
+
+
 def test_padding_and_unused_parameters_are_unread(made: tuple[str, Cubin]) -> None:
-    unread = unread_parameters(*made)
+    unread = unread_of(*made)
     assert unread["mixed"] == ((12, 4), (28, 4), (32, 4)), "a char is loaded as four bytes"
     assert unread["halves"] == ((4, 4),)
     assert unread["vectors"] == ((16, 16),)
     assert unread["empty"] == ((0, 4),)
+    assert list(unread_parameters(*made, ["vectors", "of_another_file"])) == ["vectors"]
 
 
 def test_a_parameter_whose_address_is_taken_is_read_throughout(made: tuple[str, Cubin]) -> None:
-    assert unread_parameters(*made)["taken"] == ()
+    assert unread_of(*made)["taken"] == ()
 
 
 def test_inline_assembly_reads_too(made: tuple[str, Cubin]) -> None:
-    assert unread_parameters(*made)["by_hand"] == ((0, 4), (8, 8))
+    assert unread_of(*made)["by_hand"] == ((0, 4), (8, 8))
 
 
 def test_what_is_not_understood_counts_as_read(made: tuple[str, Cubin]) -> None:
     ptx, cubin = made
-    for line in ("mov.b64 %rd9, halves_param_0;", "ld.param.odd %r9, [halves_param_0+4];"):
-        assert unread_parameters(f"{ptx}\n{line}\n", cubin)["halves"] == ()
+    odd = "mov.b64 %rd9, halves_param_0;"
+    for line in (odd, f".param .b32 own; {odd}", "ld.param.odd %r9, [halves_param_0+4];"):
+        assert unread_of(f"{ptx}\n{line}\n", cubin)["halves"] == ()
 
 
 def test_a_kernel_without_ptx_is_not_judged(made: tuple[str, Cubin]) -> None:
-    assert unread_parameters("", made[1]) == {}
+    assert unread_of("", made[1]) == {}
 
 
 def test_line_info_and_paths_do_not_matter(made: tuple[str, Cubin], tmp_path: Path) -> None:
     ptx, cubin = made
-    assert unread_parameters(f'.file 1 "halves_param_9"\n{ptx}', cubin)["halves"] == ((4, 4),)
+    assert unread_of(f'.file 1 "halves_param_9"\n{ptx}', cubin)["halves"] == ((4, 4),)

@@ -112,7 +112,7 @@ HIDDEN = {
     ),
     "a second exported function": (kernel("", "", 'extern "C" int main() { return 0; }'), "main"),
     "a raw system call": (kernel("", 'asm volatile("syscall");'), ".text"),
-    "a section of its own": (
+    "a custom section": (
         kernel(
             '__attribute__((section("hidden"))) static const volatile int x = 3;',
             "volatile int y = x; (void)y;",
@@ -244,7 +244,7 @@ def test_machine_code_that_cannot_be_read_is_refused(
     (tmp_path / "build" / disassembly.FILE).unlink(missing_ok=True)
     monkeypatch.setattr(disassembly, "find_tool", lambda _: Path("/bin/false"))
     (finding,) = audit(replace(built, folder=tmp_path / "build"), TASK, source)
-    assert "nvdisasm fails" in finding.what
+    assert "nvdisasm failed" in finding.what
 
 
 TF32 = (

@@ -61,14 +61,14 @@ def test_launchers_may_name(name: str) -> None:
         ("cudaEventRecord", "the judge"),
         ("cudaStreamBeginCapture", "launched again"),
         ("cudaLaunchAttributeAccessPolicyWindow", "changes the device"),
-        ("cuModuleLoad", "driver interface"),
+        ("cuModuleLoad", "driver API"),
         ("cudaMemcpy", "not among the names"),
         ("cudaMemcpyToSymbol", "not among the names"),
         ("__cudaPushCallConfiguration", "compiler's own"),
         ("vfork", "another program"),
         ("clock64", "is watched"),
         ("__globaltimer", "is watched"),
-        ("__builtin_return_address", "by whom it is called"),
+        ("__builtin_return_address", "must not depend on its caller"),
     ],
 )
 def test_refusals_give_the_better_reason(name: str, reason: str) -> None:

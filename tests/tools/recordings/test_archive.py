@@ -57,7 +57,7 @@ def test_a_default_run_is_only_named() -> None:
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_what_is_no_text_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="no text"):
+    with pytest.raises(ValueError, match="not text"):
         packed({name: {"a": b"\x04", "b": b"a\0b"}[name]}, {})
 
 

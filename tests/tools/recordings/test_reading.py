@@ -68,7 +68,7 @@ def damaged(content: bytes, how: str) -> bytes:
     match how:
         case "cut off":
             return content[: len(content) // 2]
-        case "no xz data":
+        case "not xz data":
             return b"hello"
         case "corrupt":
             return content[:300] + bytes([content[300] ^ 1]) + content[301:]
@@ -83,10 +83,10 @@ def damaged(content: bytes, how: str) -> bytes:
     ("how", "words"),
     [
         ("cut off", "is cut off"),
-        ("no xz data", "no xz data"),
+        ("not xz data", "not xz data"),
         ("corrupt", "corrupt"),
-        ("no tar", "no archive of recordings"),
-        ("another tar", "no archive of recordings"),
+        ("no tar", "not an archive of recordings"),
+        ("another tar", "not an archive of recordings"),
     ],
 )
 def test_what_is_no_archive_is_refused_in_one_line(archive: Path, how: str, words: str) -> None:
@@ -115,7 +115,9 @@ def test_samples_that_no_archive_holds_are_refused(tmp_path: Path, head: str) ->
 
 
 def test_a_member_that_is_not_there(archive: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"holds no live/aa\.jsonl; did you mean .*live/a\.jsonl\?"):
+    with pytest.raises(
+        BadInput, match=r"contains no live/aa\.jsonl; did you mean .*live/a\.jsonl\?"
+    ):
         read_recorded(archive / "live/aa.jsonl")
     with pytest.raises(BadInput, match=r"holds no none/\*"):
         expanded([archive / "none/*"])

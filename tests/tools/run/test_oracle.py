@@ -116,7 +116,7 @@ def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     [
         ('"out"', '"output"', "no 'out'"),
         (".double()", ".float()", "torch.float32"),
-        ("def reference(", "def reference_(", "reference.py defines no function `reference`"),
+        ("def reference(", "def reference_(", "it defines no function `reference`"),
         ("def reference(", "def (", "SyntaxError: invalid syntax"),
     ],
 )
@@ -312,4 +312,4 @@ def test_a_reference_for_its_own_dtypes_alone_is_told(
         (found,) = oracle.oracle_cases([case()], Stop())
     assert not list(found.folder.glob("*.derived"))
     oracle.close()
-    assert "takes no float64: AssertionError" in caplog.text
+    assert "does not accept float64: AssertionError" in caplog.text

@@ -77,7 +77,7 @@ def test_it_computes_in_float64_whatever_it_casts_to(tmp_path: Path, function: s
     ("function", "said"),
     [
         ("of_two", "acts:of_two takes (first, second), the contract has input"),
-        ("nothing", "acts:nothing returns 0 tensors: the contract has out as results"),
+        ("nothing", "acts:nothing returns 0 tensors, but the contract's results are out"),
         ("failing", "NotImplementedError: no kernel for the CPU"),
         ("missing", "acts has no function missing"),
         ("peeking", "PermissionError"),

@@ -88,7 +88,7 @@ def test_a_sound_reference(task: Task) -> None:
         ("torch.rand(8, generator=generator)", "torch.rand(8)", "make_inputs draws another 'x'", 3),
         ('inputs["x"].double()', 'inputs["x"].mul_(0.5).double()', "writes to its input 'x'", 5),
         ("x * 254,", "x * 254 + torch.rand(1),", "reference gives another 'codes'", 5),
-        ("def accept(", "def accepts(", "'order' is judged by accept, and there is no function", 5),
+        ("def accept(", "def accepts(", "'order' is judged by accept, but there is no function", 5),
         ("x.argsort()", "x.argsort(descending=True)", "accept refuses what reference", 8),
         (
             '"order": outputs["order"].sort().values',
@@ -118,7 +118,7 @@ def test_a_fault_is_named_with_the_line_of_its_function(
         ("x.argsort()", "x.argsort().int()", "'order' of reference.py is torch.int32"),
         ("x * 254", "x.float()", "'codes' of reference.py is torch.float32"),
         ('"order": x.argsort()', '"orders": x.argsort()', "gives no 'order'"),
-        ("x.argsort()}", "x.argsort()[:4]}", "(4,), the contract says torch.int64 (8,)"),
+        ("x.argsort()}", "x.argsort()[:4]}", "(4,), but the contract says torch.int64 (8,)"),
     ],
 )
 def test_another_dtype_or_shape_than_the_contract_says(

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
 import pytest
 import torch
 
+from astra_chat.tools.case import LARGE_ROWS, SEED_BITS, large_sign
 from astra_chat.tools.check.drawn_values import OF_ARGUMENTS
-from astra_chat.tools.runners.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
+from astra_chat.tools.runners.oracle import generator_seed
+from astra_chat.tools.runners.values import (
+    LARGE_ALONE,
+    DrawnCase,
+    Numbers,
+    Range,
+    draw_argument,
+    draw_in_range,
+)
 from astra_chat.tools.types import AnyFamily, ValueFamily
 
 SHAPE = (64, 96)
@@ -45,6 +55,7 @@ def test_numbers_are_in_the_arguments_domain(family: AnyFamily, dtype: torch.dty
 def test_large_numbers_of_a_case_have_one_sign(family: AnyFamily) -> None:
     signs = [drawn(family, seed=seed).sign().unique().tolist() for seed in range(8)]
     assert all(len({s for s in one if s}) == 1 for one in signs)
+    assert [one[-1] for one in signs] == [large_sign(seed) for seed in range(8)]
     assert {one[-1] > 0 for one in signs} == {True, False}
 
 
@@ -193,3 +204,23 @@ def test_mixed_rows_hold_every_family_beside_normal_ones() -> None:
     assert 0.5 < usual.double().mean() < 0.75
     assert drawn("mixed_rows", shape=(0, 4)).shape == (0, 4)
     assert drawn("mixed_rows", shape=(7,)).shape == (7,)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rows_of_one_large_number_have_no_nan(dtype: torch.dtype, sign: float) -> None:
+    """The largest number or an infinity, of the sign that the seed says, beside normal numbers."""
+    seed = generator_seed(2**40 | LARGE_ROWS | (0 if sign > 0 else 2))
+    rows = drawn("special", dtype, seed=seed).double()
+    plain = DrawnCase({"n": 4}, dtype, "special").draw(torch.Generator().manual_seed(seed), SHAPE)
+    for found, largest in ((rows, LARGEST), (plain.double(), LARGE_ALONE)):
+        most = sign * min(largest, torch.finfo(dtype).max)
+        large = found[~found.isnan().any(-1)]
+        large = large[(large.abs() > 100).sum(-1) == 1]
+        tops = {float(row[row.abs().argmax()]) for row in large}
+        assert sign * math.inf in tops and any(abs(top / most - 1) < 0.01 for top in tops)
+
+
+def test_families_of_recorded_seeds_stay() -> None:
+    assert 2**SEED_BITS < LARGE_ROWS and generator_seed(7) == 7
+    assert generator_seed(2**40 | 2) | LARGE_ROWS != generator_seed(2**40 | 2)

@@ -14,15 +14,15 @@ from tests.tools.task.contracts import write_contract
 
 WRONG = [
     ('packed = ["cache", "keys"]', "packed.0: no argument is named 'keys'"),
-    ('packed = [["cache", "key"], ["key", "cache"]]', "'cache' is there twice"),
-    ('packed = ["key", "key"]', "'key' is there twice"),
+    ('packed = [["cache", "key"], ["key", "cache"]]', "'cache' is given twice"),
+    ('packed = ["key", "key"]', "'key' is given twice"),
     ('packed = ["key", "bias"]', "one dtype: key is T, bias is float32"),
-    ('packed = ["key", "slot"]', "'slot' holds places in a tensor"),
+    ('packed = ["key", "slot"]', "'slot' contains indices into a tensor"),
     ('packed = ["key"]', "at least 2 items"),
     ('packed = [{ args = ["cache", "key"], then = "head_size" }]', "first stride is free"),
     ('packed = [{ args = ["cache", "key"], then = "headsize" }]', "'headsize' in"),
     ('packed = "key"', "valid tuple"),
-    ('same = ["cache", "key"]', "same.0: cache and key have one shape"),
+    ('same = ["cache", "key"]', "same.0: cache and key must have the same shape"),
 ]
 
 

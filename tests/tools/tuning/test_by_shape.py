@@ -19,7 +19,7 @@ from astra_chat.tools.tuning.search import tune
 from astra_chat.tools.tuning.shapes import ShapeTable
 from astra_chat.tools.tuning.space import read_space
 from astra_chat.tools.types import Timed
-from tests.chat_samples import REFERENCE, SCALAR, TASK_TOML
+from tests.chat_samples import REFERENCE, SCALAR, WIDE_TOML
 
 OPEN = SCALAR.replace(
     "__global__", "constexpr int kBlocks = 2;  // tune: 4096\n__global__", 1
@@ -38,7 +38,7 @@ def judged(folder: Path, sizes: tuple[tuple[int, int], ...]) -> Iterator[Judge]:
     )
     lines = [
         f"{line.split(' ')[0]} = [{cases}]" if line.startswith(("bench", "demo")) else line
-        for line in TASK_TOML.splitlines()
+        for line in WIDE_TOML.splitlines()
     ]
     (folder / "task.toml").write_text("\n".join(lines))
     (folder / "reference.py").write_text(REFERENCE)

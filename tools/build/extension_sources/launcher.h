@@ -1,4 +1,5 @@
 // What a generated launcher is made of: it hands the contract's arguments to the user's function.
+// It uses no macro: those of the user's file have been undefined, and some may have had our names.
 #pragma once
 #include <algorithm>
 
@@ -18,10 +19,12 @@ inline Memory memory(const at::Tensor& tensor, bool taken = false) {
   return {tensor.data_ptr(), tensor.nbytes(), tensor.scalar_type(), tensor.sizes().vec(), taken};
 }
 
-inline std::vector<at::Tensor> operators(const char* name, const Values& values) {
+inline std::vector<at::Tensor> operators(const char* name, const Values& values,
+                                         const Registration* first = __start_astra_operators,
+                                         const Registration* end = __stop_astra_operators) {
   Search search{name, &values, {}};
-  for (const Registration* one = __start_astra_operators; one != __stop_astra_operators; ++one) (*one)(search);
-  TORCH_CHECK(search.found, "the file registers no operator ", name, ", which [binding] in task.toml calls");
+  for (const Registration* one = first; one != end; ++one) (*one)(search);
+  if (!search.found) fail("", "the file registers no operator ", name, ", which [binding] in task.toml calls");
   return search.returned;
 }
 
@@ -35,12 +38,12 @@ inline void require_returned(const std::vector<at::Tensor>& returned, const std:
     if (now.dry) now.which.push_back(made ? static_cast<int>(place) : -1);
     if (!now.dry) say("returns ", made ? static_cast<int>(place) : -1);
   }
-  TORCH_CHECK(returned.size() >= results.size(), "the function returns ", returned.size(), " tensors, and [binding]"
-              " in task.toml names ", results.size());
+  if (returned.size() < results.size())
+    fail("", "the function returns ", returned.size(), " tensors, and [binding] in task.toml names ", results.size());
   for (size_t i = 0; i < results.size() && !now.dry; ++i)
-    TORCH_CHECK(returned[i].data_ptr() == results[i].data_ptr() || results[i].numel() == 0,
-                "result ", i, " that the function returns, ", returned[i].scalar_type(), returned[i].sizes(),
-                ", is not the memory of the contract's, ", results[i].scalar_type(), results[i].sizes());
+    if (returned[i].data_ptr() != results[i].data_ptr() && results[i].numel() != 0)
+      fail("", "result ", i, " that the function returns, ", returned[i].scalar_type(), returned[i].sizes(),
+           ", is not the memory of the contract's, ", results[i].scalar_type(), results[i].sizes());
 }
 
 template <class Body>

@@ -32,9 +32,11 @@ using Registration = void (*)(Search&);
 
 #define ASTRA_JOINED(a, b) a##b
 #define ASTRA_JOIN(a, b) ASTRA_JOINED(a, b)
+// The table's name: of several files that are compiled as one, each has its own.
+#define ASTRA_OPERATORS "astra_operators"
 #define ASTRA_REGISTRATION(id, ...)                                                      \
   static void ASTRA_JOIN(astra_registers_, id)(::astra::Search & search);                \
-  __attribute__((section("astra_operators"), used)) static const ::astra::Registration   \
+  __attribute__((section(ASTRA_OPERATORS), used)) static const ::astra::Registration     \
       ASTRA_JOIN(astra_registration_, id) = &ASTRA_JOIN(astra_registers_, id);           \
   static void ASTRA_JOIN(astra_registers_, id)(::astra::Search & search) __VA_ARGS__
 

@@ -66,7 +66,7 @@ struct alignas(1) Float8_e8m0fnu {
   static constexpr __host__ __device__ from_bits_t from_bits() { return {}; }
   Float8_e8m0fnu() = default;
   constexpr __host__ __device__ Float8_e8m0fnu(uint8_t bits, from_bits_t) : x(bits) {}
-  __host__ __device__ operator float() const { return x == 255 ? NAN : ldexpf(1.0f, x - 127); }
+  __host__ __device__ operator float() const { return x == 255 ? __builtin_nanf("") : ldexpf(1.0f, x - 127); }
 };
 struct alignas(1) Float4_e2m1fn_x2 {
   uint8_t val_;
@@ -194,4 +194,21 @@ template <class T>
 using opmath_type = typename OpMathType<T>::type;
 template <class T, bool is_cuda = true>
 using acc_type = std::conditional_t<std::is_integral_v<T>, int64_t, opmath_type<T>>;
+
+// The limits of a type, for kernels; bounds are infinite where the type has infinity.
+template <class T>
+struct numeric_limits {
+  using Std = std::numeric_limits<T>;
+  static constexpr T kLowest = Std::lowest(), kMax = Std::max(), kInfinity = Std::infinity();
+  static __host__ __device__ T lowest() { constexpr T limit = kLowest; return limit; }
+  static __host__ __device__ T max() { constexpr T limit = kMax; return limit; }
+  static __host__ __device__ T upper_bound() {
+    constexpr T limit = Std::has_infinity ? kInfinity : kMax;
+    return limit;
+  }
+  static __host__ __device__ T lower_bound() {
+    if constexpr (Std::has_infinity) return static_cast<T>(-upper_bound());
+    return lowest();
+  }
+};
 }  // namespace at

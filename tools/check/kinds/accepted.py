@@ -33,7 +33,7 @@ def comparable(task: Task, run: CaseRun, outputs: Outputs) -> Outputs | Wrong:
         return {name: outputs[name] for name in kept}
     for arg in task.args:
         if arg.written and arg.dtype_of(case) == "bool" and (outputs[arg.name] > 1).any():
-            return _refused(task, case, outputs, Answer("a bool is 0 or 1", arg.name))
+            return _refused(task, case, outputs, Answer("a bool must be 0 or 1", arg.name))
     answer = run.oracle_case.answer(outputs)
     if answer.why:
         return _refused(task, case, outputs, answer)

@@ -63,7 +63,7 @@ def judge_draws(
     rows, drawn = places // max(1, len(draws) // len(table)), draws[places]
     outside = np.flatnonzero((drawn < 0) | (drawn >= symbols))
     if len(outside):
-        return Refusal(int(places[outside[0]]), len(outside), f"symbols are 0 to {symbols - 1}")
+        return Refusal(int(places[outside[0]]), len(outside), f"symbols must be 0 to {symbols - 1}")
     impossible = np.flatnonzero(table[rows, drawn] <= 0)
     if len(impossible):
         return Refusal(int(places[impossible[0]]), len(impossible), "its probability is zero")

@@ -26,7 +26,7 @@ def check(engine: str) -> int:
     for fit in plugin.FITS:
         print(fit.words)
     if not plugin.FITS:
-        print(f"{engine} loaded no plugin of this package: is it installed, and switched on?")
+        print(f"{engine} loaded no plugin of this package: is it installed and enabled?")
     return 0 if plugin.FITS and not any(fit.why_not for fit in plugin.FITS) else 1
 
 
@@ -35,7 +35,7 @@ def counters(files: list[Path]) -> int:
     try:
         counts = counting.read(files)
     except (OSError, ValueError) as error:
-        print(f"these are no counters: {error}", file=sys.stderr)
+        print(f"these are not counters: {error}", file=sys.stderr)
         return 2
     print("\n".join(counting.lines(counts)))
     return 0

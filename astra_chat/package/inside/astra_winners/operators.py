@@ -69,7 +69,7 @@ class Operator:
                 why = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._decided = not why
             if why:
-                log.warning("astra: %s: the original runs: %s", self.name, why)
+                log.warning("astra: %s: running the original: %s", self.name, why)
                 COUNTERS.add(self.name, OFF, why)
         return self._decided
 
@@ -99,13 +99,13 @@ class Operator:
         if not self.wanted:
             return "it is switched off"
         if arch != PACKAGED["arch"]:
-            return f"it was built for {PACKAGED['arch']}, and {name} is {arch}"
+            return f"it was built for {PACKAGED['arch']}, but {name} is {arch}"
         if known and name not in known:
-            return f"it was proved on {', '.join(known)}, and this is {name}"
+            return f"it was proved on {', '.join(known)}, but this is {name}"
         if os.environ.get(DETERMINISTIC, "").lower() in ("1", "true", "yes", "on"):
-            return "deterministic inference, which no winner was judged for"
+            return "inference is deterministic, and no winner was judged for that"
         if proved and ranks() > proved:
-            return f"it was proved with {proved} process, and {ranks()} share this model"
+            return f"it was proved with {proved} process, but {ranks()} share this model"
         others = filter(None, (one() for one in self.others))
         return next(others, "") or self._load(name)
 

@@ -108,7 +108,7 @@ def why_not(hook: Hook) -> str:
             return f"{hook.engine} {installed} is not {hook.versions}"
         proved = PACKAGED["versions"]
         if proved and installed not in proved:
-            return f"it was proved with {hook.engine} {', '.join(proved)}, and this is {installed}"
+            return f"it was proved with {hook.engine} {', '.join(proved)}, but this is {installed}"
         found = parameters(pkgutil.resolve_name(hook.target))
     except Exception as error:
         return f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -88,7 +88,10 @@ class Process:
         try:
             wrap_function(module, path, functools.partial(self._wrapped, name))
         except AttributeError:
-            why = f"{module.__name__} has no {path}, or only after it is imported"
+            why = (
+                f"{module.__name__} does not define {path}, or does so only after it has been"
+                " imported"
+            )
             self._journal.line("missing", name=name, why=why)
         except TypeError as error:
             self._journal.line("missing", name=name, why=str(error))

@@ -61,7 +61,7 @@ def wrap_function(module: ModuleType, path: str, wrapped: Callable[[Any], Any]) 
     elif callable(found) and not isinstance(found, type):
         setattr(owner, name, wrapped(found))
     else:
-        raise TypeError(f"{path} is a {type(found).__name__}, no function")
+        raise TypeError(f"{path} is a {type(found).__name__}, not a function")
 
 
 def wrap_torch_ops(module: ModuleType, called: Callable[[Any], Any]) -> None:

@@ -71,10 +71,10 @@ def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
                 check=False,
             )
         except FileNotFoundError:
-            raise MissingDependency(f"no compiler {command[0]}") from None
+            raise MissingDependency(f"compiler {command[0]} not found") from None
         except subprocess.TimeoutExpired:
             raise MissingDependency(
-                f"{command[0]} did not end within {COMPILE_TIMEOUT_S:.0f} s: use --engine numpy"
+                f"{command[0]} did not finish within {COMPILE_TIMEOUT_S:.0f} s: use --engine numpy"
             ) from None
         log.seek(0)
         return done.returncode, log.read()

@@ -85,7 +85,7 @@ def find_compiler() -> Path:
     compiler = shutil.which(os.environ.get("CXX") or "g++")
     if compiler is None:
         asked = os.environ.get("CXX")
-        named = f"$CXX names {asked}, which is not there" if asked else "no g++ on PATH"
+        named = f"$CXX names {asked}, which does not exist" if asked else "no g++ on PATH"
         raise MissingDependency(f"{named}: {_HOW_TO_GET['g++']}")
     return Path(compiler)
 
@@ -189,7 +189,7 @@ def _inspect(nvcc: Path, cxx: Path) -> Toolkit:
     """Ask nvcc for its folders: the one on PATH may be a wrapper that lies anywhere."""
     release = re.search(r"release \S+, V([\d.]+)", _answer([str(nvcc), "--version"]))
     if release is None:
-        raise _UnusableError("it does not say its version")
+        raise _UnusableError("it does not report its version")
     version = release.group(1)
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_NVCC:
         oldest = ".".join(map(str, OLDEST_NVCC))
@@ -202,7 +202,7 @@ def _inspect(nvcc: Path, cxx: Path) -> Toolkit:
         )
     )
     if "TOP" not in folders:
-        raise _UnusableError("nvcc -dryrun does not name its folder")
+        raise _UnusableError("nvcc -dryrun does not report its folder")
     top = Path(folders["TOP"].strip()).resolve()
     include_dir = _first_with(
         "cuda_runtime.h", _flag_folders(folders, "INCLUDES", "-I"), top / "include"

@@ -62,7 +62,7 @@ def bulk_of(code: Modifiers) -> Bulk:
     spaces = tuple(m for m in code.instruction.modifiers if m.startswith(("shared", "global")))
     code.ignore_hints()
     if code.flag("multicast::cluster") or spaces == ("shared::cluster", "shared::cta"):
-        raise code.refuse("this needs a GPU: a copy between the blocks of a cluster")
+        raise code.refuse("a copy between the blocks of a cluster (it needs a GPU)")
     for space in spaces:
         code.option(space)
     if spaces in (("shared::cluster", "global"), ("shared::cta", "global")) and not reduces:

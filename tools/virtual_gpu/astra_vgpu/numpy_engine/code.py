@@ -123,7 +123,7 @@ class Code(Modifiers):
     def check_place(self) -> None:
         """Refuses what no machine without a GPU will ever have."""
         if needs_gpu(self.instruction):
-            raise self.refuse("this needs a GPU: it")
+            raise self.refuse("an instruction that needs a GPU")
 
     def read(self, index: int, type_name: str) -> Read:
         return self.reader(self.operand(index), dtype_of(type_name))

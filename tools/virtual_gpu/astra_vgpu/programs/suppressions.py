@@ -63,7 +63,7 @@ def _suppression(table: object, where: str) -> Suppression:
         if key not in KEYS:
             raise BadInput(f"{where}: no key {key!r}; known are {', '.join(KEYS)}")
         if not isinstance(value, str) or not value:
-            raise BadInput(f"{where}: {key} is not a text")
+            raise BadInput(f"{where}: {key} is not a string")
     return Suppression(**table)
 
 

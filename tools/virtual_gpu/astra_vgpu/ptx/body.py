@@ -108,7 +108,7 @@ class BodyParser:
         for targets in self._function.targets.values():
             for name in targets:
                 if name not in labels:
-                    raise self._cursor.error(f"no label {name}")
+                    raise self._cursor.error(f"label {name} is not defined")
 
     def _declare(self, name: str) -> None:
         scope = self._scopes[-1]
@@ -134,7 +134,7 @@ class BodyParser:
         elif token.text == ".pragma":
             self._pragma()
         else:
-            raise cursor.error(f"{token.text!r} in a function", token)
+            raise cursor.error(f"unexpected {token.text!r} in a function", token)
 
     def _pragma(self) -> None:
         body = self._function.body
@@ -153,7 +153,7 @@ class BodyParser:
         cursor = self._cursor
         type_name = cursor.next().text[1:]
         if type_name not in _REGISTER_TYPES:
-            raise cursor.error(f"registers of type {type_name!r}")
+            raise cursor.error(f"registers cannot have type {type_name!r}")
         scope = self._scopes[-1]
         while True:
             name = cursor.identifier()
@@ -180,14 +180,16 @@ class BodyParser:
             if token.text == "inlined_at":
                 caller = self._place()
                 if caller not in self._places:
-                    raise cursor.error("inlined_at a place that no .loc before names", token)
+                    raise cursor.error(
+                        "inlined_at refers to a place that no earlier .loc names", token
+                    )
                 self._parents[place] = caller
             elif token.text == "function_name":
                 self.named_lines.add(cursor.identifier())
                 if cursor.accept("+"):
                     cursor.natural()
             else:
-                raise cursor.error(f"{token.text!r} of a .loc", token)
+                raise cursor.error(f"unexpected {token.text!r} in a .loc", token)
         self._places.add(place)
         chain: list[Place] = []
         at: Place | None = place
@@ -246,7 +248,7 @@ class BodyParser:
             negated = cursor.accept("!")
             register = self._named(cursor.name())
             if not isinstance(register, Register) or register.type != "pred":
-                raise cursor.error("a guard that is not a predicate register", start)
+                raise cursor.error("the guard is not a predicate register", start)
             guard = Guard(register, negated)
         opcode = cursor.name()
         self._calls = opcode.startswith("call")
@@ -278,7 +280,7 @@ class BodyParser:
             cursor.next()
             register = self._named(cursor.name())
             if not isinstance(register, Register):
-                raise cursor.error("! before what is not a predicate")
+                raise cursor.error("'!' is written before an operand that is not a predicate")
             return Negated(register)
         if starts(cursor.peek):
             return constant(cursor)
@@ -300,7 +302,7 @@ class BodyParser:
         cursor = self._cursor
         base = self._single()
         if not isinstance(base, Register | Symbol | Immediate):
-            raise cursor.error("an address without a base")
+            raise cursor.error("the address has no base")
         offset = 0
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), base.offset
@@ -326,7 +328,7 @@ class BodyParser:
         if name == "WARP_SZ":
             return Immediate(32)
         if "." in name and not name.startswith("%"):
-            raise self._cursor.error(f"{name!r} as an operand")
+            raise self._cursor.error(f"{name!r} is not a valid operand")
         return Special(name) if name.startswith("%") else Symbol(name)
 
 

@@ -117,7 +117,7 @@ def _binary(cursor: Cursor, level: int) -> int:
         try:
             value = _wrapped(int(_LEVELS[level][token.text](value, other)))
         except ZeroDivisionError:
-            raise cursor.error("a quotient by 0", token) from None
+            raise cursor.error("division by 0", token) from None
     return value
 
 
@@ -140,7 +140,7 @@ def _unary(cursor: Cursor) -> int:
     start = cursor.peek
     immediate = literal(cursor)
     if immediate.kind != "int":
-        raise cursor.error("a float in an expression", start)
+        raise cursor.error("a float is not allowed in an expression", start)
     return immediate.value
 
 

@@ -55,7 +55,7 @@ class Cursor:
         token = self.peek
         name = self.name()
         if not _IDENTIFIER.fullmatch(name):
-            raise self.error(f"{name!r} as a name", token)
+            raise self.error(f"{name!r} is not a valid name", token)
         return name
 
     def error(self, what: str, token: Token | None = None) -> PtxSyntaxError:
@@ -73,7 +73,7 @@ class Cursor:
         octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
         value = int(digits, 8 if octal else 0)
         if value > 1 << 64:
-            raise self.error(f"{digits} has more than 64 bits", token)
+            raise self.error(f"{digits} does not fit in 64 bits", token)
         return value
 
     def string(self) -> str:

@@ -46,14 +46,9 @@ class SourceFiles:
         return {self._name(number): self._paths[number] for number in sorted(self._own)}
 
     def describe(self, chain: Sequence[Place]) -> str:
-        """chain: a line, the line of the call that it is inlined at, and so on. The first of them
-        that is the program's own, with the calls that led there where it is in a header."""
-        own = [place for place in chain if place[0] in self._own]
-        if not own:
-            return self._at(chain[-1])
-        in_header = not self._paths[own[0][0]].endswith(".cu")
-        calls = list(dict.fromkeys(map(self._at, own))) if in_header else [self._at(own[0])]
-        return INLINED.join(calls)
+        """chain: a line, the line of the call that it is inlined at, and so on. Those of them that
+        are the program's own; where none is, the last."""
+        return self.own_lines(chain) or self._at(chain[-1])
 
     def own_lines(self, chain: Sequence[Place]) -> str:
         """All lines of such a chain that are the program's own: "silu.cu:4, inlined at
@@ -92,7 +87,7 @@ def file_entry(cursor: Cursor, known: set[int]) -> None:
     token = cursor.peek
     number = cursor.natural()
     if number in known or number >= _MAX_FILES:
-        raise cursor.error(f"file number {number}", token)
+        raise cursor.error(f"file number {number} is not valid", token)
     known.add(number)
     cursor.string()
     for _ in range(2):
@@ -107,7 +102,7 @@ def section(cursor: Cursor) -> tuple[str, Section]:
     """
     name = cursor.next()
     if name.kind not in ("directive", "name"):
-        raise cursor.error(f"{name.text!r} as a section", name)
+        raise cursor.error(f"unexpected section {name.text!r}", name)
     labels: set[str] = set()
     cursor.expect("{")
     while not cursor.accept("}"):
@@ -128,7 +123,7 @@ def _data(cursor: Cursor) -> None:
     token = cursor.next()
     width = _WIDTHS.get(token.text)
     if width is None:
-        raise cursor.error(f"{token.text!r} in a section", token)
+        raise cursor.error(f"unexpected {token.text!r} in a section", token)
     _value(cursor, width)
     while cursor.accept(","):
         _value(cursor, width)
@@ -139,10 +134,10 @@ def _value(cursor: Cursor, width: int) -> None:
     if starts(token):
         value = literal(cursor).value
         if not -(1 << width - 1) <= value < 1 << width:
-            raise cursor.error(f"{value} in {width} bits", token)
+            raise cursor.error(f"{value} does not fit in {width} bits", token)
         return
     if width < 32:
-        raise cursor.error(f"{token.text!r} in {width} bits", token)
+        raise cursor.error(f"{token.text!r} is not a value of {width} bits", token)
     _place(cursor)
     while cursor.accept("-") or cursor.accept("+"):
         _place(cursor)
@@ -151,4 +146,4 @@ def _value(cursor: Cursor, width: int) -> None:
 def _place(cursor: Cursor) -> None:
     token = cursor.next()
     if token.kind not in ("directive", "name", "number"):
-        raise cursor.error(f"{token.text!r} in a section", token)
+        raise cursor.error(f"unexpected {token.text!r} in a section", token)

@@ -44,7 +44,7 @@ def params(cursor: Cursor, *, unnamed: bool = False) -> list[Variable]:
             raise cursor.error(f"expected .param, found {space!r}")
         align, type_name = _type(cursor, of_param=True)
         if type_name == "f16x2":
-            raise cursor.error("a parameter of type .f16x2")
+            raise cursor.error("a parameter cannot have type .f16x2")
         name = "_" if unnamed and cursor.accept("_") else cursor.identifier()
         params.append(_param(cursor, name, align, type_name, space[1:]))
     cursor.expect(")")
@@ -72,7 +72,7 @@ def _type(cursor: Cursor, *, of_param: bool = False) -> tuple[int, str]:
         word = cursor.next().text
         if word == ".align":
             if type_name and not of_param:
-                raise cursor.error(".align behind the type")
+                raise cursor.error(".align must come before the type")
             number = _alignment(cursor)
             align = align if pointee else number
         elif word == ".ptr":
@@ -81,10 +81,10 @@ def _type(cursor: Cursor, *, of_param: bool = False) -> tuple[int, str]:
             _attribute(cursor)
         elif word not in _SPACES or not pointee:
             if type_name:
-                raise cursor.error(f"both .{type_name} and {word} of a variable")
+                raise cursor.error(f"the variable has both .{type_name} and {word}")
             type_name = word[1:]
     if type_name not in _TYPES:
-        raise cursor.error(f"type {type_name!r} of a variable")
+        raise cursor.error(f"a variable cannot have type {type_name!r}")
     return align, type_name
 
 
@@ -97,7 +97,7 @@ def _attribute(cursor: Cursor) -> None:
 def _alignment(cursor: Cursor) -> int:
     alignment = cursor.natural()
     if alignment not in _ALIGNMENTS:
-        raise cursor.error(f"an alignment of {alignment}")
+        raise cursor.error(f"an alignment of {alignment} is not allowed")
     return alignment
 
 
@@ -118,14 +118,14 @@ def _declarator(cursor: Cursor, align: int, type_name: str, space: str, external
     if cursor.at("="):
         start = cursor.next()
         if external or space not in _INITIAL_SPACES:
-            raise cursor.error(f"an initial value of {name} in .{space}", start)
+            raise cursor.error(f"{name} in .{space} cannot have an initial value", start)
         tree = _tree(cursor)
         if extents and not extents[0] and isinstance(tree, list):
             extents[0] = len(tree)
         size = _size(width, extents)
         _checked(cursor, Variable(name, space, size, 1))
         if size > _LARGEST_INITIAL_BYTES:
-            raise cursor.error(f"initial values of {size} bytes", start)
+            raise cursor.error(f"the initial values have {size} bytes, which is too many", start)
         items = list(_items(cursor, tree, extents, 0))
     variable = Variable(
         name, space, _size(width, extents), align or width, external=external, type=type_name
@@ -138,7 +138,7 @@ def _declarator(cursor: Cursor, align: int, type_name: str, space: str, external
 
 def _checked(cursor: Cursor, variable: Variable) -> Variable:
     if variable.size > _LARGEST_BYTES:
-        raise cursor.error(f"{variable.name} of {variable.size} bytes")
+        raise cursor.error(f"{variable.name} has {variable.size} bytes, which is too many")
     return variable
 
 
@@ -154,7 +154,7 @@ def _extents(cursor: Cursor) -> list[int]:
     while cursor.accept("["):
         if cursor.accept("]"):
             if extents:
-                raise cursor.error("an inner dimension without a size")
+                raise cursor.error("an inner dimension has no size")
             extents.append(0)
         else:
             extents.append(cursor.natural())
@@ -192,11 +192,11 @@ def _items(
     """(element, value); raises where braces and dimensions differ."""
     if not extents or not isinstance(tree, list):
         if extents or isinstance(tree, list):
-            raise cursor.error("initial values that do not nest as the dimensions do")
+            raise cursor.error("the initial values are not nested like the dimensions")
         yield place, tree
         return
     if len(tree) > extents[0]:
-        raise cursor.error(f"{len(tree)} initial values for {extents[0]} elements")
+        raise cursor.error(f"there are {len(tree)} initial values for {extents[0]} elements")
     for number, each in enumerate(tree):
         yield from _items(cursor, each, extents[1:], place * extents[0] + number)
 
@@ -210,7 +210,9 @@ def _filled(
         at = place * width
         if isinstance(item, _Address):
             if variable.type not in _HOLD_ADDRESSES:
-                raise cursor.error(f"the address of {item.symbol} in a .{variable.type}")
+                raise cursor.error(
+                    f"the address of {item.symbol} does not fit in a .{variable.type}"
+                )
             relocations.append(Relocation(at, item.symbol, item.addend))
         else:
             value = _bits(cursor, item, variable.type)
@@ -223,7 +225,7 @@ def _bits(cursor: Cursor, item: Immediate, type_name: str) -> int:
     item = decimal(item, type_name)
     floats = type_name in ("f32", "f64")
     if type_name.startswith("f16") or (floats != (item.kind != "int") and type_name[0] != "b"):
-        raise cursor.error(f"an initial value that does not fit .{type_name}")
+        raise cursor.error(f"an initial value does not fit .{type_name}")
     if item.kind == "int" or item.kind == f"f{type_name[1:]}":
         return item.value
     form = {"f32": ("<I", "<f"), "f64": ("<Q", "<d")}

@@ -40,13 +40,13 @@ def kernel_directives(cursor: Cursor, *, entry: bool) -> dict[str, tuple[int, ..
         elif entry and name in _MAX_NUMBERS:
             directives[name] = _numbers(cursor, name)
         else:
-            raise cursor.error(f"{token.text!r} before a body", token)
+            raise cursor.error(f"unexpected {token.text!r} before a body", token)
     if {"maxntid", "reqntid"} <= set(directives):
-        raise cursor.error("both .maxntid and .reqntid")
+        raise cursor.error(".maxntid and .reqntid are both given")
     if "blocksareclusters" in directives and not {"reqntid", "reqnctapercluster"} <= set(
         directives
     ):
-        raise cursor.error(".blocksareclusters without .reqntid and .reqnctapercluster")
+        raise cursor.error(".blocksareclusters requires .reqntid and .reqnctapercluster")
     return directives
 
 

@@ -28,18 +28,18 @@ def head(cursor: Cursor) -> tuple[str, frozenset[str]]:
     Raises PtxSyntaxError for an unknown version or target, and for addresses of 32 bits.
     """
     if not cursor.accept(".version"):
-        raise cursor.error("a PTX text begins with .version")
+        raise cursor.error("PTX must begin with .version")
     token = cursor.next()
     major, _, minor = token.text.partition(".")
     if not re.fullmatch(r"\d+\.\d", token.text) or (int(major) < 9 and token.text not in _VERSIONS):
-        raise cursor.error(f"{token.text!r} as a version", token)
+        raise cursor.error(f"{token.text!r} is not a version", token)
     version = (int(major), int(minor))
     cursor.expect(".target")
     target, options = _target(cursor, version)
     if version >= _OLDEST_WITH_ADDRESS_SIZE and cursor.accept(".address_size"):
         token = cursor.next()
         if token.text != "64":
-            raise cursor.error("only addresses of 64 bits are known", token)
+            raise cursor.error("only 64-bit addresses are supported", token)
     return target, frozenset(options)
 
 
@@ -53,12 +53,12 @@ def _target(cursor: Cursor, version: tuple[int, int]) -> tuple[str, list[str]]:
             options.append(token.text)
         elif number in _SINCE or _LATER_TARGET.fullmatch(number):
             if _SINCE.get(number, (8, 6)) > version:
-                raise cursor.error(f"a version before {token.text}", token)
+                raise cursor.error(f"target {token.text} requires a newer .version", token)
             targets.append(token.text)
         else:
-            raise cursor.error(f"{token.text!r} as a target", token)
+            raise cursor.error(f"{token.text!r} is not a target", token)
         if not cursor.accept(","):
             break
     if len(targets) != 1:
-        raise cursor.error("one target is wanted")
+        raise cursor.error("exactly one target is expected")
     return targets[0], options

@@ -53,7 +53,7 @@ class _ModuleParser:
         while not cursor.ended:
             self._declaration()
         if "debug" in options and ".debug_info" not in self._sections:
-            raise PtxSyntaxError("a debug target without .debug_info")
+            raise PtxSyntaxError("the target is debug, but there is no .debug_info")
         self._check_names()
         self._check_sizes()
         self._module.sources.update(self._files.own)
@@ -71,7 +71,7 @@ class _ModuleParser:
                 raise PtxSyntaxError(f".calltargets names {target}, which is not a function")
         for name, function in self._module.functions.items():
             if not function.defined and not function.external:
-                raise PtxSyntaxError(f"function {name} is declared and not defined")
+                raise PtxSyntaxError(f"function {name} is declared but not defined")
 
     def _check_sizes(self) -> None:
         module = self._module
@@ -109,7 +109,7 @@ class _ModuleParser:
             case ".alias" if not linked:
                 self._alias()
             case _:
-                raise cursor.error(f"{token.text!r} at module scope", token)
+                raise cursor.error(f"unexpected {token.text!r} at module scope", token)
 
     def _alias(self) -> None:
         """.alias f, g; of two functions."""
@@ -117,7 +117,7 @@ class _ModuleParser:
         for end in (",", ";"):
             name = cursor.identifier()
             if name not in self._module.functions:
-                raise cursor.error(f"an alias of {name}, which is not a function")
+                raise cursor.error(f"{name}, which the alias names, is not a function")
             cursor.expect(end)
 
     def _module_variable(self, space: str, external: bool) -> None:
@@ -125,10 +125,10 @@ class _ModuleParser:
         table = module.shared if space == "shared" else module.globals
         for variable in variables(cursor, space, external):
             if external and space != "shared":
-                raise cursor.error(f"{variable.name} is defined elsewhere, and nothing is linked")
+                raise cursor.error(f"{variable.name} is defined elsewhere, but nothing is linked")
             for each in variable.relocations:
                 if each.symbol not in {*module.globals, *module.shared, *module.functions}:
-                    raise cursor.error(f"{variable.name}: no variable {each.symbol}")
+                    raise cursor.error(f"{variable.name}: there is no variable {each.symbol}")
             self._check_new(variable.name, {**module.functions, **module.kernels})
             self._check_new(variable.name, {**module.globals, **module.shared})
             table[variable.name] = variable
@@ -166,13 +166,13 @@ class _ModuleParser:
     def _check_params(self, entry: bool, returned: list[Variable], taken: list[Variable]) -> None:
         cursor, names = self._cursor, [v.name for v in (*returned, *taken)]
         if len(set(names)) < len(names):
-            raise cursor.error("two parameters of one name")
+            raise cursor.error("two parameters have the same name")
         if entry and any(v.space != "param" for v in taken):
-            raise cursor.error("a kernel's parameters lie in .param")
+            raise cursor.error("a kernel's parameters must be in .param")
         if len(returned) > 1 and any(v.space == "param" for v in returned):
-            raise cursor.error("more than one result in .param")
+            raise cursor.error("there is more than one result in .param")
         if any(v.external for v in (*returned, *(taken if entry else taken[:-1]))):
-            raise cursor.error("a parameter without a size")
+            raise cursor.error("a parameter has no size")
 
     def _check_prototype(self, function: Function, entry: bool) -> None:
         """One definition, after declarations that are like it."""

@@ -99,7 +99,7 @@ class Instruction:
     line: int
     """Line in the PTX text, from 1."""
     source: str = ""
-    """Where it comes from: "silu.cu:16" or, in a header, "row.cuh:4, inlined at silu.cu:16"; empty
+    """Where it comes from: "silu.cu:16" or, inlined, "silu.cu:4, inlined at silu.cu:16"; empty
     without -lineinfo."""
     text: str = ""
     own_lines: str = ""

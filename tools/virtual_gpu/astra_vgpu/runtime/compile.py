@@ -90,7 +90,7 @@ def run_nvcc(command: Sequence[str], name: str) -> str:
             timeout=COMPILE_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        raise CompileFailed(f"nvcc did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
+        raise CompileFailed(f"nvcc did not finish within {COMPILE_TIMEOUT_S:.0f} s") from None
     except OSError as error:
         raise MissingDependency(f"cannot start {command[0]}: {error}") from None
     log = done.stdout + done.stderr

@@ -124,10 +124,10 @@ def _compile(
         )
     except FileNotFoundError:
         raise MissingDependency(
-            f"no compiler {cxx}: install one, for example: apt-get install g++"
+            f"compiler {cxx} not found: install one, for example: apt-get install g++"
         ) from None
     except subprocess.TimeoutExpired:
-        raise MissingDependency(f"{cxx} did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
+        raise MissingDependency(f"{cxx} did not finish within {COMPILE_TIMEOUT_S:.0f} s") from None
     if done.returncode:
         log = "\n".join(done.stderr.splitlines()[:8])
         raise MissingDependency(f"{cxx} cannot build the virtual GPU's CUDA runtime:\n{log}")

@@ -183,7 +183,7 @@ def test_suppressed_findings_do_not_fail_and_unused_suppressions_are_told(
         ("suppress = 3", "only [[suppress]] tables"),
         ("[[suppress]]\nreason = 'x'", "number 1 needs one of finding, kernel, place"),
         ("[[suppress]]\nkernel = 'k'\nline = 3", "no key 'line'"),
-        ("[[suppress]]\nkernel = 3", "kernel is not a text"),
+        ("[[suppress]]\nkernel = 3", "kernel is not a string"),
         ("[[", "accepted.toml: "),
     ],
 )

@@ -18,6 +18,11 @@ def test_lines_and_sections() -> None:
     assert instruction.source == "b.h:8, inlined at a.cu:16"  # type: ignore[union-attr]
 
 
+def test_a_function_that_is_inlined_in_its_own_file_has_the_line_of_its_call() -> None:
+    (instruction,) = parse(HEAD + BODY + TAIL.replace("b.h", "b.cu")).kernels["k"].body
+    assert instruction.source == "b.cu:8, inlined at a.cu:16"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -1,0 +1,25 @@
+"""What `check` prints names the user's file, and the seed of a kernel that passed."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.cli.evaluation_output import show_evaluation
+from astra_chat.tools.types import Correct, Unsafe
+from tests.chat_samples import CASE, evaluation
+
+
+def test_a_finding_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> None:
+    unsafe = Unsafe(case=CASE, what="race, other: kernel.cu:12", where="kernel.cu:14")
+    found = evaluation("", unsafe)
+    assert not show_evaluation(found, as_json=False, quiet=True, file="mine.cu")
+    out = capsys.readouterr().out
+    assert "other: mine.cu:12, mine.cu:14" in out and "kernel.cu" not in out
+    show_evaluation(found, as_json=True, quiet=False, file="mine.cu")
+    assert "kernel.cu:14" in capsys.readouterr().out, "JSON is as the judge says"
+
+
+def test_a_kernel_that_passed_has_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    passed = evaluation("", Correct(cases=1, worst=0.5)).model_copy(update={"seed": "ab-cd"})
+    assert show_evaluation(passed, as_json=False, quiet=False)
+    assert "the same cases again: --seed ab-cd\n" in capsys.readouterr().out

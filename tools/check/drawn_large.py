@@ -1,0 +1,96 @@
+"""Large numbers that every check has: of drawn cases the values are changed, no case is added.
+
+What overflows for a large number only, such as an exponential from which the row's maximum was not
+taken, shows in a row that holds one and no NaN, which would hide it. Long rows of special values
+nearly all have a NaN, and as families are drawn, some checks would have no such row.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from astra_chat.tools.case import LARGE_ROWS, SEED_BITS, large_sign
+from astra_chat.tools.check.drawn_values import Families
+from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, is_float
+
+EXTREMES = (0, 2)
+"""Last bits of a seed of special values with the largest number, of either sign, in the place of
+one infinity (runners/values.py)."""
+MOST_BYTES = 2**18
+"""Largest least_bytes of a case whose values are changed."""
+NEAR_LARGEST = 64
+"""Numbers of which one or more are near the largest."""
+
+Change = Callable[[Case, bool], Case | None]
+"""The case with other values; None where it is not one for them. True: only a case that has this
+family already, which needs no more than another seed."""
+
+
+def with_large_values(task: Task, cases: Sequence[Case], rng: random.Random) -> list[Case]:
+    """The cases in their order. One for either sign has special values with rows of one large
+    number; one for each argument that has families of its own has positive magnitudes."""
+    changes: list[Change] = [partial(_special, task, rng, sign) for sign in EXTREMES]
+    changes += [partial(_magnitudes, task, rng, arg) for arg in task.args if arg.has_families]
+    done, order = list(cases), rng.sample(range(len(cases)), len(cases))
+    small = [at for at in order if task.least_bytes(cases[at]) <= MOST_BYTES]
+    for change in changes:
+        tried = ((at, change(done[at], known)) for known in (True, False) for at in small)
+        if found := next(((at, case) for at, case in tried if case), None):
+            small.remove(found[0])
+            done[found[0]] = found[1]
+    return done
+
+
+def _special(task: Task, rng: random.Random, sign: int, case: Case, known: bool) -> Case | None:
+    rows = [arg for arg in task.args if _has_rows(arg, case)]
+    own = [arg for arg in rows if arg.has_special]
+    seed = _seed(rng) & ~3 | sign | LARGE_ROWS
+    if known:
+        whole = case.values == "special" and rows
+        there = whole or any(case.families.get(arg.name) == "special" for arg in own)
+        return case.model_copy(update={"seed": seed}) if there else None
+    if not rows or not _is_normal(case):
+        return None
+    if not own:
+        return case.model_copy(update={"values": "special", "seed": seed})
+    families: Families = {**_normal(task, case), rng.choice(own).name: "special"}
+    return case.model_copy(update={"families": families, "seed": seed})
+
+
+def _magnitudes(task: Task, rng: random.Random, arg: Arg, case: Case, known: bool) -> Case | None:
+    if not _has_rows(arg, case) or math.prod(arg.shape_of(case)) < NEAR_LARGEST:
+        return None
+    if known and case.families.get(arg.name) != "magnitudes":
+        return None
+    if not known and not _is_normal(case):
+        return None
+    seed = case.seed
+    while large_sign(seed) < 0:
+        seed = _seed(rng)
+    families: Families = case.families if known else {**_normal(task, case), arg.name: "magnitudes"}
+    return case.model_copy(update={"families": families, "seed": seed})
+
+
+def _normal(task: Task, case: Case) -> Families:
+    """Normal numbers in each argument that has families of its own."""
+    return {arg.name: "normal" for arg in task.args if arg.has_families and arg.present(case)}
+
+
+def _is_normal(case: Case) -> bool:
+    return case.values == "normal" and not case.families and not case.planted
+
+
+def _has_rows(arg: Arg, case: Case) -> bool:
+    """Whether it is read, of floats, and its rows have more than one."""
+    if not arg.read or not arg.present(case) or not is_float(arg.dtype_of(case)):
+        return False
+    return bool(arg.shape) and arg.shape_of(case)[-1] > 1
+
+
+def _seed(rng: random.Random) -> int:
+    return 1 + rng.getrandbits(SEED_BITS)
