@@ -143,10 +143,11 @@ def never_launched(record: CheckRecord) -> list[str]:
         "never launched by any call, so nothing was judged of it": record.never_launched,
         "left as the baseline has it, launched by no call, not judged": record.left_as_is,
     }
-    return [f"{what}: {_some(names)}" for what, names in said.items() if names]
+    return [f"{what}: {kernels_text(names)}" for what, names in said.items() if names]
 
 
-def _some(names: Sequence[str]) -> str:
+def kernels_text(names: Sequence[str]) -> str:
+    """Some of these kernels, and how many more."""
     more = f" and {len(names) - MOST_KERNELS} more" if len(names) > MOST_KERNELS else ""
     return ", ".join(names[:MOST_KERNELS]) + more
 

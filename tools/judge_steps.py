@@ -21,6 +21,7 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.evaluation import CaseLaunches, CheckRecord, Evaluation, Evidence, Step
 from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.beside_baseline import audit, guard
 from astra_chat.tools.prefetch import Prefetch
@@ -50,6 +51,7 @@ from astra_chat.tools.types import (
     Case,
     Correct,
     Device,
+    Finding,
     Implausible,
     Outcome,
     Profile,
@@ -98,8 +100,12 @@ class Builder:
             return built
         steps.note("from the cache" if built.cached else "")
         with steps.step("audit"):  # the baseline is the task's own and trusted
-            findings = audit(built, self._task, source, known) if source != self.baseline else ()
+            findings = self._audited(source, built, known) if source != self.baseline else ()
         return Refused(gate="audit", findings=findings) if findings else built
+
+    def _audited(self, source: str, built: Build, known: Build) -> tuple[Finding, ...]:
+        found = audit(built, self._task, source, known)
+        return (*found, *changed_functions(built, self._task, source, known))
 
     def baseline_build(self) -> Build:
         """Builds the baseline. Raises BadInput where that fails."""

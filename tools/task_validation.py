@@ -12,9 +12,10 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.extremes import Ends, at_ends
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw
+from astra_chat.tools.check.kernels import unlaunched
 from astra_chat.tools.check.large_atol import large_atol
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
-from astra_chat.tools.descriptions import describe
+from astra_chat.tools.descriptions import describe, kernels_text
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutant_runs import Scorer
 from astra_chat.tools.mutation.scores import SuiteScore
@@ -69,6 +70,8 @@ class TaskReport:
     """Seeded bugs of the baseline that the check cases detect; None: not tried."""
     ends: Ends = field(default_factory=Ends)
     """Calls with each dim at its least and greatest."""
+    unlaunched: tuple[str, ...] = ()
+    """Kernels of the baseline that no case launches."""
     large_atol: tuple[str, ...] = ()
     """Tolerances that are large beside the results; the precision of a candidate is limited by the
     baseline's, too, so the task may be fit."""
@@ -93,6 +96,9 @@ class TaskReport:
             *([self.ends.line()] if self.ends.calls else []),
             *(f"  {failed.case.named}: {failed.cause}" for failed in self.ends.failed),
         ]
+        if self.unlaunched:
+            some = kernels_text(self.unlaunched)
+            lines.append(f"no case launches these kernels, so they are not judged: {some}")
         for argument, output in dict.fromkeys((t.argument, t.output) for t in self.trials):
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]
             wrong = [t for t in own if not t.right]
@@ -136,6 +142,7 @@ def check_task(
         baseline = require_build(
             build(task, task.baseline, device, stop), f"the baseline of {task.name}"
         )
+        never = unlaunched(runner, baseline, [*task.check, *drawn])
         found = at_ends(checker, runner, oracle, baseline, [*task.check, *drawn])
         right = [t for t in own if checker.baseline_errors.knows(t.case)]
         passed = [t.case for t in right]
@@ -165,6 +172,7 @@ def check_task(
         disagreement=tuple(disagreement),
         bugs=bugs,
         ends=found,
+        unlaunched=never,
         large_atol=tuple(large),
     )
 

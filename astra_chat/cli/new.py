@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FunctionOption = Annotated[
     str | None,
-    typer.Option("--function", "--op", help="Function to optimize, if the file has several."),
+    typer.Option("--op", help="Function to optimize, if the file has several."),
 ]
 LauncherOption = Annotated[
     Path | None,

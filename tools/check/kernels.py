@@ -212,6 +212,14 @@ class CheckedKernels:
         return next((number for number, line in lines if pattern.search(line)), 1)
 
 
+def unlaunched(runner: Runner, built: Build, cases: Sequence[Case]) -> tuple[str, ...]:
+    """Kernels of a build that none of these calls launches."""
+    plans = [plan for plan in runner.record(built, cases) if isinstance(plan, LaunchPlan)]
+    launched = {name for plan in plans for name in plan.kernel_names}
+    names = sorted(set(read_cubin(built.cubin.read_bytes()).kernels) - launched)
+    return tuple(map(_words, names))
+
+
 def _words(mangled: str) -> str:
     """A kernel as a reader knows it: "silu<__half, 8>"."""
     return kernel_name(mangled) + template_arguments(mangled)

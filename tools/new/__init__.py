@@ -13,6 +13,7 @@ written_launcher  launcher.cu: a plain function around a kernel, or what takes s
 structs          plain fields of structs, and which types are objects
 framework        what a torch C++ extension or a tvm-ffi file exports
 callable         what callers of a file use of it
+unjudged_functions  what of a user's file a candidate leaves as it is
 extension        an exported function of such a file as a draft
 definition       a flashinfer-bench Definition as a draft
 triton_kernel    the signature of a Triton kernel as a draft

@@ -11,8 +11,8 @@ from astra_chat.tools.task.folder import Task
 
 
 def callable_functions(text: str) -> dict[str, Function]:
-    """Functions by the name that callers use: registered operators, else those that take tensors,
-    else launchers in plain C++."""
+    """Functions by the names that callers use: registered operators, else host functions that take
+    tensors, else launchers in plain C++."""
     plain = code(pieces(text))
     defined = functions(plain)
     if exported := framework.exports(plain, defined):

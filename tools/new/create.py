@@ -252,7 +252,7 @@ def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:
         return names.index(wanted)
     offered = ", ".join(names)
     if wanted is None:
-        raise BadInput(f"it {verb} {offered}: choose one with --function")
+        raise BadInput(f"it {verb} {offered}: choose one with --op")
     raise BadInput(f"there is no function '{wanted}'; it {verb} {offered}")
 
 

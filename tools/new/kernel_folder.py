@@ -47,7 +47,7 @@ def kernel_files(folder: Path, function: str | None, *, required: bool = True) -
     files = [_File(path) for path in paths]
     offered = _offered(files)
     if function is None and len(offered) > 1:
-        raise BadInput(f"{folder} has {', '.join(offered)}: choose one with --function")
+        raise BadInput(f"{folder} has {', '.join(offered)}: choose one with --op")
     wanted = function or next(iter(offered), None)
     if wanted not in offered:
         what = f"no function '{wanted}'; it has {', '.join(offered)}" if wanted else "no launcher"

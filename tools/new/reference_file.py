@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 
 from astra_chat.tools.new.draft import MARK, Draft, Tensor
-from astra_chat.tools.new.guesses import scalar_value
+from astra_chat.tools.new.guesses import scalar_value, scale_of
 from astra_chat.tools.types import is_float
 
 CEIL_DIV = "def ceil_div(a: int, b: int) -> int:\n    return -(-a // b)\n\n\n"
@@ -94,4 +94,6 @@ def wide(draft: Draft, tensor: Tensor) -> str:
 
 def _words(draft: Draft, tensor: Tensor) -> str:
     dtype = {".double()": "float64", ".long()": "int64", "": "bool"}[wide(draft, tensor)]
+    if not draft.is_index(tensor) and (scales := scale_of(draft, tensor)):
+        dtype = f"float64, unrounded, in units of {scales[0]}"  # quantized codes
     return f"{dtype}, [{', '.join(draft.shape_of(tensor))}]"

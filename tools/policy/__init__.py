@@ -3,7 +3,6 @@
 rules            the table: allowed headers and CUDA calls, forbidden names, and why
 source_guard     reads a source as tokens and applies the rules
 beside_baseline  the same, of a candidate that may keep what its baseline has
-unjudged_functions  functions of a user's file that a candidate leaves as they are
 inline_assembly  the same for the text of asm statements
 open_names       tests of macros that another build may define
 file_names       where a source asks for its own file's name

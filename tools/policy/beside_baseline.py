@@ -17,7 +17,6 @@ from astra_chat.tools.cpp_tokens import Code, tokens
 from astra_chat.tools.policy import binary_audit, source_guard
 from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.policy.source_guard import in_short
-from astra_chat.tools.policy.unjudged_functions import changed_functions
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Finding
 
@@ -48,7 +47,7 @@ def audit(build: Build, task: Task, source: str, baseline: Build) -> tuple[Findi
         binary_audit.all_findings(baseline, task, baseline.source) if beside or task.binding else []
     )
     if task.binding:
-        return (*_new(own, known), *changed_functions(build, task, source, baseline))
+        return _new(own, known)
     kept = {finding.what for finding in known if _BESIDE in finding.what}
     return in_short(finding for finding in own if finding.what not in kept)
 

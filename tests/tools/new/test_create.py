@@ -44,7 +44,7 @@ def test_a_name_that_the_file_uses_is_left_to_it() -> None:
 
 def test_one_of_several_is_chosen() -> None:
     assert draft_of(TWO, "mine", "other").origin.endswith("other")
-    with pytest.raises(BadInput, match="go, other: choose one with --function"):
+    with pytest.raises(BadInput, match="go, other: choose one with --op"):
         draft_of(TWO, "mine", None)
     with pytest.raises(BadInput, match="no function 'x'"):
         draft_of(TWO, "mine", "x")

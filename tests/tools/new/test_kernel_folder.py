@@ -58,7 +58,7 @@ def test_a_task_of_a_folder(folder: Path) -> None:
 
 
 def test_choices(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="has scale, other: choose one with --function"):
+    with pytest.raises(BadInput, match="has scale, other: choose one with --op"):
         kernel_files(folder, None)
     with pytest.raises(BadInput, match="no function 'x'; it has scale, other"):
         kernel_files(folder, "x")
