@@ -33,7 +33,7 @@ MOST_KERNELS = 8
 TIMES = 10
 """A result that is off by a larger factor is so many times too large, not by so many per cent."""
 NEAR = 0.05
-"""A predicted ratio that is nearer to 1 is shown with three decimals."""
+"""A predicted ratio that is nearer to 1 is shown with three decimals if it has them."""
 
 
 def verdict(outcome: Outcome | Built) -> str:
@@ -133,7 +133,7 @@ def ratio_text(ratio: float) -> str:
 
 def predicted_text(ratio: float) -> str:
     """A predicted ratio: one near 1 with a digit more, which is what it says."""
-    return f"{ratio:.3f}x" if 0 < abs(ratio - 1) < NEAR else ratio_text(ratio)
+    return f"{f'{ratio:.3f}'.removesuffix('0')}x" if abs(ratio - 1) < NEAR else ratio_text(ratio)
 
 
 def never_launched(record: CheckRecord) -> list[str]:

@@ -148,3 +148,8 @@ def test_metrics_and_resources() -> None:
         "silu<__half> and <__nv_bfloat16> 32 registers, 64 B shared"
     )
     assert descriptions.describe_resources(()) == "no kernel"
+
+
+def test_a_predicted_ratio_near_1_keeps_its_third_digit() -> None:
+    shown = [descriptions.predicted_text(ratio) for ratio in (1.045, 0.9871, 1.02, 1.0, 1.2345)]
+    assert shown == ["1.045x", "0.987x", "1.02x", "1.00x", "1.23x"]
