@@ -37,7 +37,7 @@ EDITS = {
 def test_columns_rounded_in_another_way_are_found_at_the_first_check(
     name: str, device: Device
 ) -> None:
-    task, (old, new) = within(find_task(name), tokens=64), EDITS[name]
+    task, (old, new) = within(find_task(name), tokens=512), EDITS[name]
     assert old in task.baseline
     sources = [task.baseline, task.baseline.replace(old, new)]
     oracle = Oracle(task)
