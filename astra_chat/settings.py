@@ -137,12 +137,12 @@ def checked(name: str, value: object, where: str) -> str | int | float:
     kinds = [kind for kind in get_args(one.kind) if kind is not type(None)]
     fits = isinstance(value, str) if str in kinds else _is_number(value, whole=kinds == [int])
     if not fits or not isinstance(value, str | int | float):
-        raise BadInput(f"{where}: {name} is {_what(one)}, not {value!r}")
+        raise BadInput(f"{where}: {name} must be {_what(one)}, not {value!r}")
     least, most = one.option.least, one.option.most
     if not isinstance(value, str) and (
         (least is not None and value < least) or (most is not None and value > most)
     ):
-        raise BadInput(f"{where}: {name} is {_what(one)}, not {value:g}")
+        raise BadInput(f"{where}: {name} must be {_what(one)}, not {value:g}")
     return value
 
 
@@ -154,8 +154,14 @@ def _what(one: Declared) -> str:
     if str in get_args(one.kind):
         return "a string in quotes"
     least, most = one.option.least, one.option.most
-    limits = f" from {least:g}" if least is not None else ""
-    return f"a number{limits}{f' to {most:g}' if most is not None else ''}"
+    whole = "a whole number" if get_args(one.kind)[0] is int else "a number"
+    if least is None:
+        return whole
+    return (
+        f"{whole} from {least:g} to {most:g}"
+        if most is not None
+        else f"{whole} of at least {least:g}"
+    )
 
 
 def _unknown(name: str) -> str:
@@ -174,7 +180,7 @@ def from_text(name: str, text: str) -> str | int | float:
         try:
             value = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
         except ValueError:
-            raise BadInput(f"{name} is {_what(one)}, not '{text}'") from None
+            raise BadInput(f"{name} must be {_what(one)}, not '{text}'") from None
     return checked(name, value, "config set")
 
 

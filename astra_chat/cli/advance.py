@@ -39,8 +39,8 @@ def advance(
     """Resume the runs in DIR for which `astra-chat judge work` has results, and those that were
     killed; then print what each run is waiting for.
 
-    Exit code 4: a run is waiting. A run that fails does not stop the others, and this command then
-    exits with its exit code.
+    Exit code 4: a run is waiting. If a run fails, the others continue, and this command exits with
+    the failed run's exit code.
     """
     from astra_chat.session.advance import detached_runs
 

@@ -26,9 +26,9 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="NAME=PARAMETER",
-        help="Match a name of the contract (argument, dim or scalar) to a parameter of the"
-        " operator; its result is 'result'. By default, parameters are matched by name, then"
-        " by order.",
+        help="Match a name in the contract (argument, dim or scalar) to one of the operator's"
+        " parameters; for its result, write 'result'. By default, parameters are matched by name,"
+        " then by order.",
     ),
 ]
 

@@ -232,7 +232,8 @@ def _checked(file: Path) -> dict[str, str]:
         manifest = JobsManifest.model_validate_json(members.pop(MANIFEST, b""))
     except ValidationError:
         raise BadInput(
-            f"{file} is not a file of jobs: `astra-chat judge pack` makes one, with {MANIFEST}"
+            f"{file} is not a file of jobs (it has no valid {MANIFEST}): create one with"
+            " `astra-chat judge pack`"
         ) from None
     if members.keys() != manifest.files.keys():
         raise BadInput(f"{file} was changed: its members are not the ones listed in {MANIFEST}")

@@ -168,8 +168,9 @@ def request_on(
     for name in FIXED:
         value, kept = getattr(given, name), getattr(recorded, name)
         if name in given.model_fields_set and value != kept:
-            was = kept or "left it to the device"
-            raise BadInput(f"{option_name(name)} {value}: {transcript.path} has {was}, which stays")
+            was = f"was recorded with {kept}" if kept else "left it to the device"
+            option = f"{option_name(name)} {value}"
+            raise BadInput(f"{option}: {transcript.path} {was}, which cannot be changed")
     if past.branched is None and session.out is not None:
         raise BadInput("--out requires --branch: a resumed run stays in its folder")
     if session.memory is not None:

@@ -1,4 +1,4 @@
-"""Large numbers that every check has: of drawn cases the values are changed, no case is added.
+"""Large numbers that every check has: in drawn cases that have such families, else in a few more.
 
 What overflows for a large number only, such as an exponential from which the row's maximum was not
 taken, shows in a row that holds one and no NaN, which would hide it. Long rows of special values
@@ -22,7 +22,7 @@ EXTREMES = (0, 2)
 """Last bits of a seed of special values with the largest number, of either sign, in the place of
 one infinity (runners/values.py)."""
 MOST_BYTES = 2**18
-"""Largest least_bytes of a case whose values are changed."""
+"""Largest least_bytes of a case with large numbers."""
 NEAR_LARGEST = 64
 """Numbers of which one or more are near the largest."""
 
@@ -32,17 +32,22 @@ family already, which needs no more than another seed."""
 
 
 def with_large_values(task: Task, cases: Sequence[Case], rng: random.Random) -> list[Case]:
-    """The cases in their order. One for either sign has special values with rows of one large
-    number; one for each argument that has families of its own has positive magnitudes."""
+    """The cases in their order, and what is missing among them: one for either sign that has
+    special values with rows of one large number, and one for each argument that has families of
+    its own with positive magnitudes. Cases of normal numbers stay: few may reach a kernel's path.
+    """
     changes: list[Change] = [partial(_special, task, rng, sign) for sign in EXTREMES]
     changes += [partial(_magnitudes, task, rng, arg) for arg in task.args if arg.has_families]
     done, order = list(cases), rng.sample(range(len(cases)), len(cases))
     small = [at for at in order if task.least_bytes(cases[at]) <= MOST_BYTES]
     for change in changes:
-        tried = ((at, change(done[at], known)) for known in (True, False) for at in small)
-        if found := next(((at, case) for at, case in tried if case), None):
+        tried = ((at, known, change(done[at], known)) for known in (True, False) for at in small)
+        found = next(((at, known, case) for at, known, case in tried if case), None)
+        if found and found[1]:
             small.remove(found[0])
-            done[found[0]] = found[1]
+            done[found[0]] = found[2]
+        elif found:
+            done.append(found[2])
     return done
 
 

@@ -25,20 +25,16 @@ def large_atol(task: Task, oracle_cases: Sequence[OracleCase]) -> list[str]:
     lines = []
     for (name, dtype), (median, oracle_case) in smallest.items():
         tolerance = task.tolerance_of(args[name], oracle_case.case)
-        if tolerance.atol > max(LARGE, 2 * tolerance.rtol) * median:
+        share = tolerance.atol / median
+        if share > max(LARGE, 2 * tolerance.rtol):
+            size = f"{share:.2g} times" if share >= 1 else f"{share:.0%} of"
+            passes = ", so that zeros are within it" if share >= 1 else ""
             lines.append(
-                f"tolerance of {name}, {dtype}: atol {tolerance.atol:g} is"
-                f" {_compared(tolerance.atol / median)} the median result {median:.2g} on"
-                f" {oracle_case.case.named}; choose {LARGE * median:.0e} or less"
+                f"tolerance of {name}, {dtype}: atol {tolerance.atol:g} is {size} the median result"
+                f" {median:.2g} on {oracle_case.case.named}{passes}; choose {LARGE * median:.0e} or"
+                " less"
             )
     return lines
-
-
-def _compared(ratio: float) -> str:
-    """How an atol compares with a result, and what passes for it."""
-    if ratio < 1:
-        return f"{ratio:.0%} of"
-    return f"{ratio:.2g} times (by the tolerance alone, zeros would pass)"
 
 
 def _medians(

@@ -227,12 +227,18 @@ def _attributes(code: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iter
         named: list[Token] = []
         after = "".join(_texts(code, index + 1, 1))
         if token.text in _ATTRIBUTE and (after != "(" or index < end):
-            yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
+            yield Finding(
+                line=token.line,
+                what=f"{token.text}: write the attribute out in full, not through a macro",
+            )
         elif token.text in _ATTRIBUTE:
             end = code.closing(index + 1)
             named = _outer_names(code[index + 2 : end])
         elif token.directive and token.text in ("gnu", "__gnu__") and after not in ("::", ":"):
-            yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
+            yield Finding(
+                line=token.line,
+                what=f"{token.text}: write the attribute out in full, not through a macro",
+            )
         elif token.text in ("gnu", "__gnu__") and _texts(code, index + 1, 1) in (["::"], [":"]):
             named = list(
                 takewhile(lambda t: t.text not in ("]", "("), code[index + 2 : index + 99])

@@ -149,7 +149,7 @@ def _memset(node: Any) -> report.Memset:
     params = call("cuGraphMemsetNodeGetParams", node)
     values = set((params.value & (1 << 8 * params.elementSize) - 1).to_bytes(params.elementSize))
     if len(values) != 1:
-        raise RuntimeError("a memset of other bytes than one over and over")
+        raise RuntimeError("a memset that does not repeat a single byte")
     return report.Memset(
         kind="memset",
         target=int(params.dst),

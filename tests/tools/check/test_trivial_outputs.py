@@ -106,7 +106,9 @@ def test_cases_that_the_baseline_fails_are_blamed_first(monkeypatch: pytest.Monk
     case, errors = task.check[0], BaselineErrors(task)
     passed = Trial(case, "out", "all zeros", right=True, passed=True)
     monkeypatch.setattr(trivial_outputs, "trials", lambda *_: [passed])
-    with pytest.raises(BadInput, match=r"task\.toml: the check cases .*: out: all zeros is right"):
+    with pytest.raises(
+        BadInput, match=r"task\.toml: the check cases .*: out: all zeros is correct"
+    ):
         require_telling(task, [], errors, [])
     failed = [Failed(case, Crashed(case=case, message="it ended"))]
     with pytest.raises(
