@@ -139,11 +139,16 @@ def predicted_text(ratio: float) -> str:
 def never_launched(record: CheckRecord) -> list[str]:
     """What is said of a candidate's kernels that no call of its check launched: a line of those
     that nothing was judged of, and one of those that are the baseline's."""
-    said = {
-        "never launched by any call, so nothing was judged of it": record.never_launched,
-        "left as the baseline has it, launched by no call, not judged": record.left_as_is,
-    }
-    return [f"{what}: {kernels_text(names)}" for what, names in said.items() if names]
+    names = record.never_launched
+    what = "never launched by any call, so nothing was judged of it"
+    return [*([f"{what}: {kernels_text(names)}"] if names else []), *left_as_is(record)]
+
+
+def left_as_is(record: CheckRecord | None) -> list[str]:
+    """What is said of kernels that no call launched and whose device code is the baseline's."""
+    names = record.left_as_is if record else ()
+    what = "left as the baseline has it, launched by no call, not judged"
+    return [f"{what}: {kernels_text(names)}"] if names else []
 
 
 def kernels_text(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from astra_chat.tools.descriptions import (
     describe,
     describe_resources,
     launches,
+    left_as_is,
     speed,
 )
 from astra_chat.tools.evaluation import Evaluation
@@ -94,7 +95,8 @@ def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:
     verdict = f"correct; {speed(outcome)}: {OF_VERDICT[outcome.verdict]} ({one_line(outcome.why)})"
     cases = "" if listed else cases_list(outcome)
     tables = [cases, times_text(evaluation, outcome), metrics_text(outcome)]
-    return "\n".join(filter(None, [verdict, precision(evaluation, outcome), resources, *tables]))
+    said = [verdict, precision(evaluation, outcome), resources, *left_as_is(evaluation.check)]
+    return "\n".join(filter(None, [*said, *tables]))
 
 
 def precision(evaluation: Evaluation, timed: Timed) -> str:
