@@ -9,32 +9,33 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.transcript.events import KINDS, VERSION
 from lab.transcript_schema import schema
 
 TRANSCRIPTS = Path(__file__).resolve().parents[2] / "transcripts"
 COMMITTED = json.loads((TRANSCRIPTS / "schema.json").read_text())
-PRESENT = [
-    path
-    for path in sorted((TRANSCRIPTS / "examples").rglob("*.jsonl"))
-    if json.loads(path.open().readline())["v"] == VERSION
-]
+LINES = {
+    path.stem: [json.loads(line) for line in read_recorded(path).splitlines()]
+    for path in sorted((TRANSCRIPTS / "examples").rglob("*.jsonl*"))
+}
+PRESENT = {name: lines for name, lines in LINES.items() if lines[0]["v"] == VERSION}
 
 
 def test_it_is_generated_from_the_types() -> None:
     assert schema() == COMMITTED, "python -m lab.transcript_schema > transcripts/schema.json"
 
 
-@pytest.mark.parametrize("path", PRESENT, ids=lambda path: path.stem)
-def test_a_recorded_run_keeps_to_it(path: Path) -> None:
+@pytest.mark.parametrize("name", PRESENT)
+def test_a_recorded_run_keeps_to_it(name: str) -> None:
     validator = Draft202012Validator(COMMITTED)
-    for line in path.read_text().splitlines()[::7]:
-        validator.validate(json.loads(line))
+    for line in PRESENT[name][::7]:
+        validator.validate(line)
 
 
 def test_a_wrong_line_does_not() -> None:
     validator = Draft202012Validator(COMMITTED)
-    good: dict[str, Any] = json.loads(PRESENT[0].read_text().splitlines()[-1])
+    good: dict[str, Any] = next(iter(PRESENT.values()))[-1]
     for change in ({"turn": -1}, {"event": {**good["event"], "reason": "bored"}}, {"v": 3}):
         assert not validator.is_valid({**good, **change}), change
     infinite = {**good, "event": {**good["event"], "ratio": "Infinity"}}

@@ -19,7 +19,7 @@ from tests.astra_chat.verify.forgeries import EXAMPLES, Edit, forged, judged, la
 
 
 @pytest.mark.parametrize(
-    "path", sorted((EXAMPLES / "virtual").glob("*.jsonl")), ids=lambda p: p.stem
+    "path", sorted((EXAMPLES / "virtual").glob("*.jsonl*")), ids=lambda p: p.stem
 )
 @pytest.mark.second_tier
 def test_all_claims_of_a_run_in_the_present_format_stand(path: Path) -> None:
