@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from astra_chat.tools.check.error_pattern import error_pattern
 from astra_chat.tools.check.floats import FAR_NOTE, Array, is_far, overflow_of, rounded, ulp
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
@@ -178,6 +179,8 @@ def _wrong(
     distance = abs(abs(exact / unit - np.floor(exact / unit)) - 0.5)
     band = float(values.width[first]) * widening / unit
     far = is_far(got, exact, unit)
+    rows = piece.ran[places[bad]] // max(1, arg.shape_of(case)[-1])
+    pattern = error_pattern(values.got[bad], values.expected[bad], rows)
     return Wrong(
         case=case,
         argument=arg.name,
@@ -187,7 +190,7 @@ def _wrong(
         got=got,
         bad=len(bad),
         total=len(piece.got),
-        note=FAR_NOTE if far else _note(piece, distance, band),
+        note="; ".join(filter(None, [pattern, FAR_NOTE if far else _note(piece, distance, band)])),
     )
 
 

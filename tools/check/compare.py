@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from astra_chat.tools.check.error_pattern import MOST, error_pattern
 from astra_chat.tools.check.floats import Array, as_float, as_int
 from astra_chat.tools.check.kinds.accepted import comparable
 from astra_chat.tools.check.kinds.distribution import judge_draws, vocabulary
@@ -190,6 +191,12 @@ def _bad_elements(
     at = comparison(task, arg, case)(element, expected[first : first + 1])
     if run.oracle_case.has_canonical:
         note = "; ".join(filter(None, [note, "in canonical form"]))
+    note = note or _allowed(arg.judged_by(case), bool(at.same_pattern[0]), at.allowed)
+    if arg.judged_by(case) == "close" and not run.oracle_case.has_canonical:
+        bytes_of = np.ascontiguousarray(content.reshape(-1, item)[bad[:MOST]]).ravel()
+        rows = bad[:MOST] // max(1, arg.shape_of(case)[-1])
+        pattern = error_pattern(as_float(bytes_of, dtype), expected[bad[:MOST]], rows)
+        note = "; ".join(filter(None, [pattern, note]))
     return Wrong(
         case=case,
         argument=arg.name,
@@ -199,7 +206,7 @@ def _bad_elements(
         got=float(as_float(element, dtype)[0]),
         bad=len(bad),
         total=len(expected),
-        note=note or _allowed(arg.judged_by(case), bool(at.same_pattern[0]), at.allowed),
+        note=note,
     )
 
 

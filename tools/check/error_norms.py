@@ -25,6 +25,7 @@ import numpy as np
 
 from astra_chat.tools.check.bands import has_band, needed, outside_band
 from astra_chat.tools.check.column_bias import ColumnBias
+from astra_chat.tools.check.error_pattern import error_pattern
 from astra_chat.tools.check.floats import FAR_NOTE, FRACTION_BITS, Array, is_far, ulp
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measured_args, piece
 from astra_chat.tools.check.norm import Norm as Norm
@@ -268,6 +269,8 @@ def _wrong(
     first = int(bad[0])
     unit = float(ulp(expected[first : first + 1], arg.dtype_of(case))[0])
     far = is_far(float(got[first]), float(expected[first]), unit)
+    rows = ran[bad] // max(1, arg.shape_of(case)[-1])
+    pattern = error_pattern(got[bad], expected[bad], rows)
     return Wrong(
         case=case,
         argument=arg.name,
@@ -277,5 +280,5 @@ def _wrong(
         got=float(got[first]),
         bad=len(bad),
         total=len(got),
-        note=FAR_NOTE if far else note,
+        note="; ".join(filter(None, [pattern, FAR_NOTE if far else note])),
     )

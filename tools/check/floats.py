@@ -194,7 +194,7 @@ def as_bytes(values: Array, dtype: DTypeName) -> Array:
 FAR_ULPS, FAR_SHARE = 8, 0.01
 """A result that is further off, in units in the last place and in its share, is wrong rather than
 imprecise."""
-FAR_NOTE = "within the tolerance, but no rounding explains it"
+FAR_NOTE = "no rounding explains that, although the task's tolerance allows it"
 
 
 def is_far(got: float, exact: float, unit: float) -> bool:

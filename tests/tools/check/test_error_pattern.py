@@ -1,0 +1,29 @@
+"""What wrong results have in common is said where it is there, and not where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.check.error_pattern import error_pattern
+from astra_chat.tools.check.floats import Array
+
+EXPECTED = np.random.default_rng(1).uniform(0.001, 1.0, 96) * np.tile([1.0, -1.0], 48)
+ROWS = np.repeat(np.arange(3), 32)
+
+
+@pytest.mark.parametrize(
+    ("got", "said"),
+    [
+        (EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32), "off by one factor, such as 1.143"),
+        ((EXPECTED * 8 / 7).astype(np.float16).astype(np.float64), "by one factor, such as 1.14"),
+        (EXPECTED * (1 + np.abs(EXPECTED)), "all of them are too large"),
+        (EXPECTED * (1 - np.abs(EXPECTED) / 2), "all of them are too small"),
+        (-EXPECTED, "off by one factor, such as -1"),
+        (EXPECTED + np.tile([0.5, 0.5, -0.5, -0.5], 24), ""),
+        (np.where(np.arange(96) < 90, np.nan, EXPECTED * 2), ""),
+    ],
+)
+def test_a_pattern_is_said(got: Array, said: str) -> None:
+    found = error_pattern(got, EXPECTED, ROWS)
+    assert said in found and bool(said) == bool(found)

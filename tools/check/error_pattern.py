@@ -1,0 +1,43 @@
+"""What wrong results have in common: it often says more of the cause than the first of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astra_chat.tools.check.floats import Array
+
+MOST, LEAST, LEAST_OF_ROW = 4096, 8, 4
+"""Wrong results that are looked at, the first ones; fewest of all and of a row that show a
+pattern."""
+TELLING = 1e-3
+"""A factor that is nearer to 1 may be a rounding."""
+SPREAD = 0.1
+"""How far apart the factors of one row may lie, over the factor's distance from 1."""
+
+
+def error_pattern(got: Array, expected: Array, rows: Array) -> str:
+    """Returns what wrong results have in common, as text, or "".
+
+    `got`, `expected`: float64 values of the wrong results; `rows`: the row of each, in ascending
+    order.
+    """
+    got, expected, rows = got[:MOST], expected[:MOST], rows[:MOST]
+    kept = np.isfinite(got) & np.isfinite(expected) & (expected != 0)
+    if kept.sum() < LEAST:
+        return ""
+    ratios, rows = got[kept] / expected[kept], rows[kept]
+    starts = np.flatnonzero(np.r_[True, np.diff(rows) != 0])
+    parts = [part for part in np.split(ratios, starts[1:]) if len(part) >= LEAST_OF_ROW]
+    if parts and all(map(_is_one_factor, parts)):
+        factor = float(np.median(parts[0]))
+        return f"each wrong row is off by one factor, such as {factor:.4g}"
+    for word, same in (("large", ratios > 1), ("small", (ratios < 1) & (ratios >= 0))):
+        if same.all():
+            return f"all of them are too {word}"
+    return ""
+
+
+def _is_one_factor(ratios: Array) -> bool:
+    low, factor, high = np.percentile(ratios, (5, 50, 95))
+    apart = abs(factor - 1)
+    return bool(apart > TELLING and high - low <= SPREAD * apart)
