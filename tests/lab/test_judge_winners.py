@@ -10,15 +10,12 @@ import pytest
 
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Device, Timed
-from lab import judge_winners
 from lab.judge_winners import judge_all, main, to_judge
 from lab.live_runs import load
 from lab.results import read_evaluation
 from lab.winners import fastest
 from tests.recorded_files import LIVE
-from tests.small_tasks import within
 
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
@@ -91,9 +88,7 @@ def test_a_confirmation_counts_before_what_the_run_itself_measured(tmp_path: Pat
 def test_a_winner_is_judged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = within(find_task("silu_and_mul"), tokens=64, d=4096)
-    monkeypatch.setattr(judge_winners, "find_task", {small.name: small}.__getitem__)
-    transcript = LIVE / "paper-table/silu_and_mul-sglang-team-3.jsonl"
+    transcript = LIVE / "paper-table/silu_and_mul-sglang-single-1.jsonl"
     device = virtual_device("h200")
     arguments = [str(transcript), "-o", str(tmp_path), "--device", "virtual", "--trust"]
     monkeypatch.setattr(sys, "argv", ["judge_winners", *arguments])

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from astra_chat.analysis.rows import CaseRow, EvaluationRow, RoundRow, RunColumns, TurnRow
+from astra_chat.tools.field_notes import field_notes
 from astra_chat.tools.types import Value
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "columns.md"
@@ -33,13 +34,13 @@ def type_name(annotation: Any) -> str:
 
 def table(kind: type[Value], base: type[Value] | None) -> str:
     """The table of a row's own columns, as the document has it."""
-    lines = ["| column | type | meaning |", "|---|---|---|"]
+    lines, notes = ["| column | type | meaning |", "|---|---|---|"], field_notes(kind)
     for name, field in kind.model_fields.items():
         if base is None or name not in base.model_fields:
             shown = (
                 type_name(field.annotation).replace(" | None", " or none").replace("str", "text")
             )
-            words = " ".join((field.description or "").split()).replace("|", "/")
+            words = " ".join(notes[name].split()).replace("|", "/")
             lines.append(f"| `{name}` | {shown} | {words} |")
     return "\n".join(lines)
 

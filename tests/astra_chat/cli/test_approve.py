@@ -73,7 +73,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     assert first.returncode == 4, first.stderr
     assert first.stderr == f"astra-chat: decide with: astra-chat approve {path}\n"
     asked = here("approve", path)
-    assert asked.returncode == 0 and "waits to be run" in asked.stdout
+    assert asked.returncode == 0 and "is waiting to be run" in asked.stdout
     assert "+  float4 v = in[i];" in asked.stdout and "expected: 2.00x" in asked.stdout
     assert "decide with --approve" in asked.stdout
     assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
@@ -103,7 +103,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     path = tmp_path / "out" / "transcript.jsonl"
     first = OwnTerminal(command("run", short, *QUICK, "-o", path.parent, "--approve"))
     first.wait_for("[?] ")
-    assert "waits to be run" in first.plain
+    assert "is waiting to be run" in first.plain
     first.type("\x03")
     assert first.end() == 130, first.shown
     assert "astra-chat run --resume" in first.shown
@@ -134,7 +134,7 @@ def test_without_a_terminal_it_ends_at_once(short: Path, tmp_path: Path) -> None
         (["--reject", "no", "--edit", "x.cu"], "give one of"),
         (["--approve"], "no decision is pending"),
         (["--source", "--approve"], "--source only prints"),
-        (["--reject", " "], "say why"),
+        (["--reject", " "], "give a reason"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -56,7 +56,7 @@ def test_new_lists_what_is_left_and_check_insists_on_it(tmp_path: Path) -> None:
     asked = [line.removeprefix("astra-chat:   ") for line in checked.stderr.splitlines()[1:]]
     assert asked == places
     again = astra(tmp_path, "new", "mine", "--from", KERNELS / "rms_norm_torch.cu")
-    assert again.returncode == 2 and "mine exists" in again.stderr
+    assert again.returncode == 2 and "mine already exists" in again.stderr
 
 
 @pytest.mark.second_tier

@@ -69,4 +69,4 @@ def test_what_is_no_seed_is_bad_input(task_folder: Path, tmp_path: Path) -> None
     done = CliRunner().invoke(
         app, ["check", str(task_folder), str(kernel), "--device", "virtual", "--seed", "lucky"]
     )
-    assert done.exit_code != 0 and "no seed 'lucky'" in str(done.exception)
+    assert done.exit_code != 0 and "'lucky' is not a seed" in str(done.exception)

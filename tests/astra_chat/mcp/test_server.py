@@ -139,7 +139,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
         {"folder": "/no/box", "wait_s": 0},
         "a run creates it with --models mailbox:",
     ),
-    ("transcript", {"path": "/etc/hostname"}, "not a transcript"),
+    ("transcript", {"path": "/etc/hostname"}, "is not an Astra transcript"),
     ("runs", {"folder": "/no/such/folder"}, "is not a folder: name a folder of runs"),
 ]
 

@@ -162,7 +162,7 @@ def test_a_finished_or_begun_folder_is_of_one_file_and_one_way(repository: Path)
     assert again.returncode == 2 and "the task in own was made with none" in again.stderr
     shutil.copy(repository / FILE, repository / "csrc" / "other.cu")
     other = optimize(repository, "csrc/other.cu", "-o", "own")
-    assert f"own is about {FILE}" in other.stderr
+    assert f"own belongs to {FILE}" in other.stderr
     taken = optimize(repository, FILE, "-o", "csrc")
     assert taken.returncode == 2 and "csrc exists, but optimize did not create it" in taken.stderr
 

@@ -202,4 +202,4 @@ def test_the_original_runs_and_a_line_says_why(change: str, why: str, site: Path
     found = run(site, "-c", CALLED, change)
     assert found.returncode == 0, found.stderr[-2000:]
     (reason,) = json.loads(found.stdout.splitlines()[-1])
-    assert why in reason and (not change or f"original runs: {reason}" in found.stderr)
+    assert why in reason and (not change or f"running the original: {reason}" in found.stderr)

@@ -49,7 +49,7 @@ def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None
     [
         ({"mutants": -1}, "--mutants -1"),
         ({"patience": -1}, "--patience -1"),
-        ({"resume": "a", "branch": "b"}, "give one"),
+        ({"resume": "a", "branch": "b"}, "give only one"),
     ],
 )
 def test_what_is_off_is_named(task_folder: Path, words: dict[str, int], said: str) -> None:

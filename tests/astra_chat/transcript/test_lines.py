@@ -59,7 +59,7 @@ def test_bounds_of_line_and_file(path: Path, monkeypatch: Any) -> None:
     with pytest.raises(BadInput, match="longer than 10 bytes"):
         read_lines(path)
     monkeypatch.setattr(lines, "MAX_FILE_BYTES", 10)
-    with pytest.raises(BadInput, match="has 11 bytes: at most 10"):
+    with pytest.raises(BadInput, match="has 11 bytes; at most 10 are allowed"):
         read_lines(path)
 
 

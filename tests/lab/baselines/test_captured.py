@@ -157,7 +157,7 @@ def test_padding_that_the_ptx_does_not_read_may_hold_anything() -> None:
         captures.append(one.model_copy(update={"nodes": (kernel,)}))
     cubin = replace(read_cubin(made.cubin.read_bytes()), variables={})
     found = Captures(index=0, captures=tuple(captures))
-    unread = unread_parameters(made.ptx.read_text(), cubin)
+    unread = unread_parameters(made.ptx.read_text(), cubin, cubin.kernels)
     plan = module._plan(task, case, cubin, device, found, draws, unread)
     assert [defined(one, node) for one in plan.nodes] == [defined(node)]
     with pytest.raises(BadInput, match="depends on the addresses"):

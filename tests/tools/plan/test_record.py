@@ -261,7 +261,7 @@ def refusal(build: Build) -> str:
 
 def test_a_cubin_that_does_not_fit_is_refused(built: Build, tmp_path: Path) -> None:
     other = other_cubin(built, tmp_path / "arch", GHOST, "sm_80")
-    assert "the cubin is for sm_80, and the GPU is sm_90" in refusal(other)
+    assert "the cubin is for sm_80, but the GPU is sm_90" in refusal(other)
     lacking = other_cubin(built, tmp_path / "lacks", GHOST, "sm_90")
     assert "a kernel that the cubin lacks" in refusal(lacking)
     path = other.folder / "kernel.cubin"
