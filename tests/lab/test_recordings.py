@@ -109,10 +109,10 @@ def test_bad_input_is_one_line(
     [
         (("replay", "FILE", "--quiet"), None),
         (("report", "FILE", "-o", "OUT"), None),
-        (("replay", "FILE.jsonl"), "holds no live/more/b.jsonl.jsonl; did you mean"),
+        (("replay", "FILE.jsonl"), "contains no live/more/b.jsonl.jsonl; did you mean"),
         (("verify", "CUT"), "is cut off"),
         (("report", "NONE", "-o", "OUT"), "not xz data"),
-        (("run", "--resume", "FILE", "--rounds", "9"), "lies in an archive"),
+        (("run", "--resume", "FILE", "--rounds", "9"), "is in an archive"),
     ],
 )
 def test_members_on_the_command_line(

@@ -40,7 +40,7 @@ def table(kind: type[Value], base: type[Value] | None) -> str:
             shown = (
                 type_name(field.annotation).replace(" | None", " or none").replace("str", "text")
             )
-            words = " ".join(notes[name].split()).replace("|", "/")
+            words = " ".join(notes.get(name, "").split()).replace("|", "/")
             lines.append(f"| `{name}` | {shown} | {words} |")
     return "\n".join(lines)
 

@@ -87,7 +87,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
     evidence = here("approve", path.parent).stdout
-    assert "waits to be accepted" in evidence and "% of" in evidence
+    assert "is waiting to be accepted" in evidence and "% of" in evidence
     assert "sanitizers: " in evidence and "confirmed: on fresh seeds" in evidence
     last = astra("approve", path, "--all", "--resume")
     assert last.returncode == 0, last.stderr
@@ -115,7 +115,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     second.type("a\n")
     second.wait_for("[?] ")
     assert "run it? [a]pprove" in second.plain and "accept it as the best? " in second.plain
-    assert "waits to be accepted as the best" in second.plain and "ratio" in second.plain
+    assert "is waiting to be accepted as the best" in second.plain and "ratio" in second.plain
     second.type("l\n")
     assert second.end() == 0, second.shown
     assert (path.parent / "best.cu").is_file()
