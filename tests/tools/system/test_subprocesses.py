@@ -154,7 +154,7 @@ def test_another_end_at_the_start_is_our_mistake_in_one_line(
 @pytest.mark.parametrize("sandbox", [None, SandboxPolicy()])
 def test_a_missing_program_is_named(sandbox: SandboxPolicy | None, tmp_path: Path) -> None:
     command = [str(tmp_path / "nvcc"), "--version"]
-    with pytest.raises(MissingDependency, match=f"no program {command[0]}.*doctor"):
+    with pytest.raises(MissingDependency, match=f"program {command[0]} not found.*doctor"):
         run_limited(command, timeout_s=5, cwd=tmp_path, stop=Stop(), sandbox=sandbox)
 
 
