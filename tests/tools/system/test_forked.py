@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.sandbox.isolation import isolation
-from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy, package_roots
 from astra_chat.tools.system.forked import ForkServer
 from astra_chat.tools.system.process_tree import kill_family
 from astra_chat.tools.system.subprocesses import Stop, Worker
@@ -100,17 +102,36 @@ def test_a_server_that_is_killed_ends_what_it_started_and_is_replaced(
         assert next(worker.reports())["kind"] == "waits"
 
 
+JUDGE = """
+import os, signal
+from pathlib import Path
+from astra_chat.tools.sandbox.policy import SandboxPolicy, package_roots
+from astra_chat.tools.system.forked import ForkServer
+from astra_chat.tools.system.subprocesses import Stop, Worker
+place, server = Path.cwd(), ForkServer(("waits",))
+sandbox = SandboxPolicy(read=(place / "modules",), write=(place / "scratch",))
+worker = Worker("waits", sandbox=sandbox, server=server)
+worker.ask({}, 60.0, Stop())
+next(worker.reports())
+print(server._server.pid, worker._child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def test_all_end_with_their_judge(server: ForkServer, tmp_path: Path) -> None:
-    judge = os.fork()
-    if not judge:
-        worker = Worker("waits", sandbox=policy(tmp_path), server=server)
-        worker.ask({}, 60.0, Stop())
-        next(worker.reports())
-        assert server._server is not None
-        (tmp_path / "ids").write_text(f"{server._server.pid} {worker._child.pid}")
-        os.kill(os.getpid(), signal.SIGKILL)
-    assert os.WTERMSIG(os.waitpid(judge, 0)[1]) == signal.SIGKILL
-    pids, deadline = (tmp_path / "ids").read_text().split(), time.monotonic() + 30
+    (tmp_path / "scratch").mkdir()
+    paths = os.pathsep.join([os.environ["PYTHONPATH"], *map(str, package_roots())])
+    judge = subprocess.run(
+        [sys.executable, "-c", JUDGE],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert judge.returncode == -signal.SIGKILL, judge.stderr
+    pids, deadline = judge.stdout.split(), time.monotonic() + 30
+    assert len(pids) == 2
     try:
         while any(map(runs, pids)):
             assert time.monotonic() < deadline, "they outlive their judge"
