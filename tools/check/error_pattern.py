@@ -18,14 +18,14 @@ SPREAD = 0.1
 def error_pattern(got: Array, expected: Array, rows: Array) -> str:
     """Returns what wrong results have in common, as text, or "".
 
-    `got`, `expected`: float64 values of the wrong results; `rows`: the row of each, in ascending
-    order.
+    `got`, `expected`: float64 values of the wrong results; `rows`: the row of each.
     """
     got, expected, rows = got[:MOST], expected[:MOST], rows[:MOST]
     kept = np.isfinite(got) & np.isfinite(expected) & (expected != 0)
     if kept.sum() < LEAST:
         return ""
-    ratios, rows = got[kept] / expected[kept], rows[kept]
+    order = np.argsort(rows[kept], kind="stable")
+    ratios, rows = (got[kept] / expected[kept])[order], rows[kept][order]
     starts = np.flatnonzero(np.r_[True, np.diff(rows) != 0])
     parts = [part for part in np.split(ratios, starts[1:]) if len(part) >= LEAST_OF_ROW]
     if parts and all(map(_is_one_factor, parts)):

@@ -27,3 +27,11 @@ ROWS = np.repeat(np.arange(3), 32)
 def test_a_pattern_is_said(got: Array, said: str) -> None:
     found = error_pattern(got, EXPECTED, ROWS)
     assert said in found and bool(said) == bool(found)
+
+
+def test_the_order_of_the_results_does_not_matter() -> None:
+    """The worst may come first."""
+    got = EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32)
+    mixed = np.argsort(-np.abs(got - EXPECTED))
+    found = error_pattern(got[mixed], EXPECTED[mixed], ROWS[mixed])
+    assert found == error_pattern(got, EXPECTED, ROWS) != ""
