@@ -11,6 +11,7 @@ ties                   exact results in the middle of two values
 precision_seen         what a check saw of a candidate's precision over all cases
 norm                   the error norm of an argument on a case
 error_pattern          what wrong results have in common, in words
+imprecise              wrong results within the tolerance: how far off, and what to do
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
 learning               the baseline run on cases, to learn its own errors there

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astra_chat.tools.check.error_pattern import error_pattern
-from astra_chat.tools.check.floats import FAR_NOTE, Array, is_far, overflow_of, rounded, ulp
+from astra_chat.tools.check.floats import Array, overflow_of, rounded, ulp
+from astra_chat.tools.check.imprecise import imprecise
 from astra_chat.tools.check.kinds.quantized import scale_ratios, to_code
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, scale_places
 from astra_chat.tools.check.norm import parts
@@ -171,26 +171,19 @@ def outside_band(task: Task, piece: MeasuredPiece, widening: float = 1.0) -> Wro
 def _wrong(
     piece: MeasuredPiece, values: Banded, places: Array, bad: Array, widening: float
 ) -> Wrong:
-    arg, case = piece.arg, piece.case
-    dtype, first = arg.dtype_of(case), int(bad[0])
-    index = np.unravel_index(int(piece.ran[places[first]]), arg.shape_of(case))
-    exact, got = float(values.expected[first]), float(values.got[first])
+    first, dtype = int(bad[0]), piece.arg.dtype_of(piece.case)
     unit = float(ulp(values.expected[first : first + 1], dtype)[0])
-    distance = abs(abs(exact / unit - np.floor(exact / unit)) - 0.5)
+    steps = float(values.expected[first]) / unit
+    distance = abs(abs(steps - np.floor(steps)) - 0.5)
     band = float(values.width[first]) * widening / unit
-    far = is_far(got, exact, unit)
-    rows = piece.ran[places[bad]] // max(1, arg.shape_of(case)[-1])
-    pattern = error_pattern(values.got[bad], values.expected[bad], rows)
-    return Wrong(
-        case=case,
-        argument=arg.name,
-        reason="value" if far else "precision",
-        index=tuple(int(i) for i in index),
-        expected=exact,
-        got=got,
-        bad=len(bad),
+    return imprecise(
+        piece.arg,
+        piece.case,
+        values.got[bad],
+        values.expected[bad],
+        piece.ran[places[bad]],
         total=len(piece.got),
-        note="; ".join(filter(None, [pattern, FAR_NOTE if far else _note(piece, distance, band)])),
+        note=_note(piece, distance, band),
     )
 
 

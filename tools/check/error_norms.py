@@ -25,8 +25,8 @@ import numpy as np
 
 from astra_chat.tools.check.bands import has_band, needed, outside_band
 from astra_chat.tools.check.column_bias import ColumnBias
-from astra_chat.tools.check.error_pattern import error_pattern
-from astra_chat.tools.check.floats import FAR_NOTE, FRACTION_BITS, Array, is_far, ulp
+from astra_chat.tools.check.floats import FRACTION_BITS, Array, ulp
+from astra_chat.tools.check.imprecise import imprecise
 from astra_chat.tools.check.measured_values import MeasuredPiece, coded, measured_args, piece
 from astra_chat.tools.check.norm import Norm as Norm
 from astra_chat.tools.check.norm import off_nearest
@@ -266,19 +266,4 @@ class BaselineErrors:
 def _wrong(
     arg: Arg, case: Case, got: Array, expected: Array, ran: Array, bad: Array, note: str
 ) -> Wrong:
-    first = int(bad[0])
-    unit = float(ulp(expected[first : first + 1], arg.dtype_of(case))[0])
-    far = is_far(float(got[first]), float(expected[first]), unit)
-    rows = ran[bad] // max(1, arg.shape_of(case)[-1])
-    pattern = error_pattern(got[bad], expected[bad], rows)
-    return Wrong(
-        case=case,
-        argument=arg.name,
-        reason="value" if far else "precision",
-        index=tuple(int(i) for i in np.unravel_index(int(ran[first]), arg.shape_of(case))),
-        expected=float(expected[first]),
-        got=float(got[first]),
-        bad=len(bad),
-        total=len(got),
-        note="; ".join(filter(None, [pattern, FAR_NOTE if far else note])),
-    )
+    return imprecise(arg, case, got[bad], expected[bad], ran[bad], total=len(got), note=note)

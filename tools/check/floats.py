@@ -189,14 +189,3 @@ def as_bytes(values: Array, dtype: DTypeName) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             stored = values.astype(STORED[dtype])
     return stored.view(np.uint8)
-
-
-FAR_ULPS, FAR_SHARE = 8, 0.01
-"""A result that is further off, in units in the last place and in its share, is wrong rather than
-imprecise."""
-FAR_NOTE = "no rounding explains that, although the task's tolerance allows it"
-
-
-def is_far(got: float, exact: float, unit: float) -> bool:
-    """Whether a result is off by more than rounding explains. `unit`: of the last place."""
-    return abs(got - exact) > max(FAR_ULPS * unit, FAR_SHARE * abs(exact))
