@@ -41,6 +41,5 @@ def _small_gain(plan: Plan, basis: Basis | None) -> str:
         return ""
     return (
         f"\nIts predicted {predicted_text(plan.predicted_ratio)} is within the resolution of"
-        " estimates"
-        f" ({ESTIMATES - 1:.0%}): if it comes true, the result is a tie."
+        f" estimates ({ESTIMATES - 1:.0%}): if it comes true, the result is a tie."
     )

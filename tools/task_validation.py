@@ -12,7 +12,7 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.extremes import Ends, at_ends
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.hidden_cases import draw
-from astra_chat.tools.check.kernels import unlaunched
+from astra_chat.tools.check.kernels import kernels_not_launched
 from astra_chat.tools.check.large_atol import large_atol
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
 from astra_chat.tools.descriptions import describe, kernels_text
@@ -142,7 +142,7 @@ def check_task(
         baseline = require_build(
             build(task, task.baseline, device, stop), f"the baseline of {task.name}"
         )
-        never = unlaunched(runner, baseline, [*task.check, *drawn])
+        never = kernels_not_launched(runner, baseline, [*task.check, *drawn])
         found = at_ends(checker, runner, oracle, baseline, [*task.check, *drawn])
         right = [t for t in own if checker.baseline_errors.knows(t.case)]
         passed = [t.case for t in right]

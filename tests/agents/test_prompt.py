@@ -158,11 +158,11 @@ def test_cases_of_one_kind_stand_on_one_line(context: ChatContext) -> None:
 
 
 def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:
-    for ratio, told in ((1.02, True), (1.2, False)):
+    for ratio, said in ((1.02, True), (1.2, False)):
         planned = plan().model_copy(update={"predicted_ratio": ratio})
         thread = [*baseline_turns(), Turn("planner", planned)]
         text = turn_prompt("coder", context, state_of(thread))
-        assert ("within the resolution of estimates (4%)" in text) is told
+        assert ("within the resolution of estimates (4%)" in text) is said
 
 
 def test_the_coder_starts_from_the_best_source(context: ChatContext) -> None:

@@ -212,7 +212,7 @@ class CheckedKernels:
         return next((number for number, line in lines if pattern.search(line)), 1)
 
 
-def unlaunched(runner: Runner, built: Build, cases: Sequence[Case]) -> tuple[str, ...]:
+def kernels_not_launched(runner: Runner, built: Build, cases: Sequence[Case]) -> tuple[str, ...]:
     """Kernels of a build that none of these calls launches."""
     plans = [plan for plan in runner.record(built, cases) if isinstance(plan, LaunchPlan)]
     launched = {name for plan in plans for name in plan.kernel_names}

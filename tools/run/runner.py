@@ -286,8 +286,6 @@ class Runner:
                     yield failure or run
                 finally:
                     remove_soon(run.folder)  # they can be large
-                if failure and not apart:
-                    return
                 if apart:
                     limit_s = requests.limit_s(batch, finished)
                     worker.allow(limit_s, self.stop)
