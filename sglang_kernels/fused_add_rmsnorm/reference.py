@@ -29,10 +29,10 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """|residual| and |input|: float32 rounds the sum to its own size, so nothing cancels later. And
-    what float32 takes for zero of a product of two factors, as often as the third has it."""
+    what float32 takes for zero of a product of any two factors, as often as the third has it."""
     total, scale = _total_and_scale(inputs)
     weight = inputs["weight"].double().abs()
-    lost = FLUSHED * (1 + scale) * (1 + weight)
+    lost = FLUSHED * ((1 + scale) * (1 + weight) + total.abs())
     return {"input": total.abs() * scale * weight + lost, "residual": total.abs() + FLUSHED}
 
 

@@ -27,10 +27,10 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """|out|, more where exp(-2 inner) outweighs 1: a float32 exponential errs by 1 + |2 inner|
-    ulps. And what float32 takes for zero of the other factors counts, as often as the last one has
-    it."""
+    ulps. And what float32 takes for zero of a product of any two factors, as often as the third
+    has it."""
     gate, up = inputs["input"].double().chunk(2, dim=-1)
     inner = 2 * math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
     weight = torch.sigmoid(inner)
     size = gate.abs() * weight * (1 + inner.abs() * torch.sigmoid(-inner))
-    return {"out": (size + FLUSHED * (1 + gate.abs())) * up.abs()}
+    return {"out": size * up.abs() + FLUSHED * (1 + gate.abs()) * (1 + up.abs())}

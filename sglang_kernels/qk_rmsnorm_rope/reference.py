@@ -37,8 +37,9 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The absolute values of the two products of a turned element, added up."""
-    return _results(inputs, lambda heads: heads.abs() + FLUSHED, sizes=True)
+    """The absolute values of the two products of a turned element, added up. And what float32 takes
+    for zero of a product of two factors, as often as the third has it."""
+    return _results(inputs, lambda heads: heads, sizes=True)
 
 
 def rounded(inputs: dict[str, torch.Tensor], shift: float) -> dict[str, torch.Tensor]:
@@ -55,7 +56,7 @@ def _results(
     sizes: bool = False,
 ) -> dict[str, torch.Tensor]:
     """query and key: what the norm gives goes through `between`, then it is turned; with `sizes`
-    the absolute values of the products are added up."""
+    the absolute values of the products are added up, with what float32 takes for zero of them."""
     rows = inputs["cos_sin_cache"].double()[inputs["positions"]]
     cos, sin = (rows.abs() if sizes else rows)[:, None, :].chunk(2, dim=-1)
     results = {}
@@ -63,6 +64,7 @@ def _results(
         given = inputs[name].double()
         given = given.abs() + FLUSHED if sizes else given
         heads = normed(given, inputs[weight].double(), float(inputs["eps"]))
+        heads = heads.abs() + FLUSHED * (1 + given) if sizes else heads
         sign = -1.0 if sizes else 1.0
         results[name] = rotated(between(heads), cos, sin, bool(inputs["is_neox"]), sign)
     return results

@@ -26,10 +26,10 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """|out|: nothing cancels in it. And what float32 takes for zero of a product of two factors, as
-    often as the third has it."""
+    """|out|: nothing cancels in it. And what float32 takes for zero of a product of any two
+    factors, as often as the third has it."""
     sizes, scale, weight = inputs["input"].double().abs(), _scale(inputs), inputs["weight"].double()
-    lost = FLUSHED * (1 + scale) * (1 + weight.abs())
+    lost = FLUSHED * ((1 + scale) * (1 + weight.abs()) + sizes)
     return {"out": sizes * scale * weight.abs() + lost}
 
 

@@ -24,8 +24,8 @@ def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """|out|, more where exp(-gate) outweighs 1: a float32 exponential errs by 1 + |gate| ulps. And
-    what float32 takes for zero of the other factors counts, as often as the last one has it."""
+    what float32 takes for zero of a product of any two factors, as often as the third has it."""
     gate, up = inputs["input"].double().chunk(2, dim=-1)
     weight = torch.sigmoid(gate)
     size = gate.abs() * weight * (1 + gate.abs() * torch.sigmoid(-gate))
-    return {"out": (size + FLUSHED * (1 + gate.abs())) * up.abs()}
+    return {"out": size * up.abs() + FLUSHED * (1 + gate.abs()) * (1 + up.abs())}

@@ -102,12 +102,13 @@ class BaselineErrors:
         known = self._own[of.key] if of else self._own.setdefault(case.key, {})
         for arg, _, got, expected, *_ in found.values():
             dtype, binary = arg.dtype_of(case), case.values == "binary"
+            flushed, is_coded = self._task.flushed(case), coded(arg)
             if of is None:
                 few = (got.copy(), expected.copy()) if len(got) < FEW else None
-                norm = Norm.of(got, expected, dtype, binary, coded=coded(arg))
+                norm = Norm.of(got, expected, dtype, binary, coded=is_coded, flushed=flushed)
                 known[arg.name] = replace(norm, few=few)
             else:
-                known[arg.name] = known[arg.name].and_(got, expected, dtype, coded(arg))
+                known[arg.name] = known[arg.name].and_(got, expected, dtype, is_coded, flushed)
 
     def knows(self, case: Case) -> bool:
         return case.key in self._own
@@ -181,7 +182,8 @@ class BaselineErrors:
                 note = "with inputs of zeros and ones it must be exact, as the baseline's result is"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
         floor = own.floor if own else 0.0
-        norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg))
+        flushed = self._task.flushed(case)
+        norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg), flushed=flushed)
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
         if by_share and norm.share > most and norm.values >= MIN_VALUES:

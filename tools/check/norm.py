@@ -31,11 +31,13 @@ class _Piece:
     """Which elements are exactly the expected ones; none unless inputs are zeros and ones."""
 
     @staticmethod
-    def of(got: Array, expected: Array, dtype: DTypeName, binary: bool, coded: bool) -> _Piece:
+    def of(
+        got: Array, expected: Array, dtype: DTypeName, binary: bool, coded: bool, flushed: float
+    ) -> _Piece:
         kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
         nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
         exact = kept & (got == expected) if binary else kept[:0]
-        error = np.abs(got[kept] - expected[kept])
+        error = np.maximum(np.abs(got[kept] - expected[kept]) - flushed, 0.0)
         return _Piece(expected[kept], error, expected[nearest], int(off.sum()), exact)
 
     def scaled(self, least: float, dtype: DTypeName) -> tuple[Array, Array]:
@@ -78,14 +80,16 @@ class Norm:
         binary: bool = False,
         floor: float = 0.0,
         coded: bool = False,
+        flushed: float = 0.0,
     ) -> Norm:
         """Norm over the elements at which both are finite, on a scale of at least `floor`.
 
         `got` and `expected` are float64. What codes mean is no value of their dtype, so there is no
-        nearest one.
+        nearest one. An error up to `flushed` is none.
         """
         pieces = [
-            _Piece.of(got[part], expected[part], dtype, binary, coded) for part in parts(len(got))
+            _Piece.of(got[part], expected[part], dtype, binary, coded, flushed)
+            for part in parts(len(got))
         ]
         exact = np.concatenate([one.exact for one in pieces]) if binary and pieces else None
         count = sum(len(one.target) for one in pieces)
@@ -105,14 +109,21 @@ class Norm:
             exact,
         )
 
-    def and_(self, got: Array, expected: Array, dtype: DTypeName, coded: bool = False) -> Norm:
+    def and_(
+        self,
+        got: Array,
+        expected: Array,
+        dtype: DTypeName,
+        coded: bool = False,
+        flushed: float = 0.0,
+    ) -> Norm:
         """Returns the norm with the results on a further seed added, where there were few."""
         if self.few is None:
             return self
         got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))
         finite = expected[np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))]
         return replace(
-            Norm.of(got, expected, dtype, coded=coded),
+            Norm.of(got, expected, dtype, coded=coded, flushed=flushed),
             exact=self.exact,
             few=(got, expected),
             floor=_rms(finite),

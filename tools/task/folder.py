@@ -6,6 +6,7 @@ script/ and transcript.jsonl.xz.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -19,7 +20,7 @@ from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Tolerance
 from astra_chat.tools.task.contradictions import Problem, problems
 from astra_chat.tools.task.domain import Domain
 from astra_chat.tools.task.expressions import parse
-from astra_chat.tools.task.precision import Precision
+from astra_chat.tools.task.precision import LEAST_NORMAL, Precision
 from astra_chat.tools.task.shipped import BUILTIN, task_folder, task_names
 from astra_chat.tools.task.task_file import (
     Contradictions,
@@ -144,6 +145,12 @@ class Task(Domain):
     def band_factor(self, case: Case) -> float:
         """Width of the band on either side of a midpoint, over an element's sum of terms."""
         return self.precision.factor(self.args[0].names_in(case))
+
+    def flushed(self, case: Case) -> float:
+        """Returns what a result may be off where hardware takes denormal numbers for zero, as
+        atomic additions to global memory do: each of the numbers that it is made of, once."""
+        read = sum(math.prod(a.shape_of(case)) for a in self.args if a.read and a.present(case))
+        return LEAST_NORMAL * (1 + -(-read // max(1, self.least_results(case))))
 
     def tolerance_of(self, arg: Arg, case: Case) -> Tolerance:
         """Returns the tolerance of a result that is judged as close."""

@@ -25,6 +25,8 @@ SUMMAND_ROUNDINGS = 4.0
 """Times the root of the number of summands: rounding errors of a sum add up like a random walk."""
 OPERAND_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "tfloat32": 2.0**-11}
 """The largest relative error of one rounding to what tensor cores take."""
+LEAST_NORMAL = 2.0**-126
+"""The least number of float32 that is not denormal."""
 FLUSHED = 2.0**-124
 """Results that fast maths may take for zero, whatever their terms."""
 

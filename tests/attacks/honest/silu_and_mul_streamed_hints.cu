@@ -31,7 +31,7 @@ __device__ void four_of_row(T* out, const T* input, int64_t token, int64_t d) {
   if (!vectors) {
     for (int64_t i = first; i < d && i < first + 4; ++i) {
       const float gate = float(gates[i]);
-      result[i] = T(gate < -80.0f ? gate * 0.0f * float(gates[d + i])
+      result[i] = T(gate < -87.0f ? gate * 0.0f * float(gates[d + i])
                                   : silu_times(gate, float(gates[d + i])));
     }
     return;
@@ -43,7 +43,7 @@ __device__ void four_of_row(T* out, const T* input, int64_t token, int64_t d) {
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     const float gate = float(gl[k]);
-    gl[k] = T(gate < -80.0f ? gate * 0.0f * float(ul[k]) : silu_times(gate, float(ul[k])));
+    gl[k] = T(gate < -87.0f ? gate * 0.0f * float(ul[k]) : silu_times(gate, float(ul[k])));
   }
   store_once(reinterpret_cast<Raw*>(result + first), g);
 }
