@@ -177,9 +177,14 @@ def read(path: Path) -> list[Judgement]:
     return made
 
 
-def soak(path: Path, wanted: int, workers: int, device: str = "virtual") -> list[Judgement]:
-    """Judge until `wanted` judgements stand in the file; all of them."""
+def soak(
+    path: Path, wanted: int, workers: int, device: str = "virtual", part: tuple[int, int] = (0, 1)
+) -> list[Judgement]:
+    """Judge until `wanted` judgements stand in the file; all of them. `part`: which of how many
+    shares of the kernels, each with most kernels of its tasks."""
     made, kernels = read(path), honest_kernels()
+    first, last = (len(kernels) * place // part[1] for place in (part[0], part[0] + 1))
+    kernels = kernels[first:last]
     unsupported = {one.kernel for one in made if not one.counts}
     kernels = [kernel for kernel in kernels if kernel.name not in unsupported]
     before = Counter(one.kernel for one in made if one.counts)
@@ -236,15 +241,30 @@ def lines(made: Sequence[Judgement]) -> list[str]:
     return [head, *(f"{one.kernel}, seed {one.seed}: {one.words}" for one in rejected)]
 
 
+def _part(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise argparse.ArgumentTypeError(f"{text} is not I/N, such as 0/4")
+    return int(number), int(count)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--judgements", type=int, default=1000, help="in all, with earlier ones")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="judges at once")
     parser.add_argument("--device", default="virtual", help="virtual, or a GPU: cuda:0")
     parser.add_argument("--file", type=Path, default=Path(".soak/judgements.jsonl"))
+    parser.add_argument(
+        "--part",
+        type=_part,
+        default=(0, 1),
+        metavar="I/N",
+        help="only the kernels of share I of N, counted from 0: for several processes, each with"
+        " a file of its own",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args()
-    made = soak(asked.file, asked.judgements, asked.workers or 1, asked.device)
+    made = soak(asked.file, asked.judgements, asked.workers or 1, asked.device, asked.part)
     print(json.dumps(figures(made), indent=2) if asked.json else "\n".join(lines(made)))
     sys.exit(any(one.rejected for one in made))
 

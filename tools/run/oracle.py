@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from astra_chat.tools.run.processes import server_of
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.memory_watch import StepMemory
@@ -142,7 +143,7 @@ class Oracle:
                 os.mkfifo(self._asked)
                 # Both ends: opening does not block; the process sees the end when we close.
                 self._line = os.open(self._asked, os.O_RDWR)
-                self._worker = Worker(MODULE, sandbox=self._sandbox())
+                self._worker = Worker(MODULE, sandbox=self._sandbox(), server=server_of(MODULE))
                 request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
                 self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
 

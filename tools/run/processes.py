@@ -17,10 +17,24 @@ from astra_chat.tools.system.forked import ForkServer
 from astra_chat.tools.system.subprocesses import Begun, Worker
 
 LOG = "log"
-SERVER = ForkServer(
+VIRTUAL = ForkServer(
     ("astra_chat.tools.runners.virtual", "astra_chat.tools.runners.virtual_far"),
 )
 """Starts the processes of the virtual GPU: they need neither torch nor CUDA, and are many."""
+TORCH = ForkServer(
+    (
+        "astra_chat.tools.runners.oracle",
+        "astra_chat.tools.runners.cuda",
+        "astra_chat.tools.runners.cuda_sweep",
+    ),
+)
+"""Starts the processes that need torch, which takes seconds to load. It touches no GPU: a context
+of CUDA's does not survive a fork, so each process makes its own."""
+
+
+def server_of(module: str) -> ForkServer | None:
+    """Returns the server that starts a module of tools/runners/, if one does here."""
+    return next((one for one in (VIRTUAL, TORCH) if one.serves(module)), None)
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,8 @@ class ProcessPool:
         waiting = self._waiting[module, mode]
         while len(waiting) < count:
             scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-run-")) for _ in range(2))
-            worker = Worker(module, sandbox=sandbox(builds, scratch))
+            policy = sandbox(builds, scratch)
+            worker = Worker(module, sandbox=policy, server=server_of(module))
             waiting.append(RunnerProcess(worker, scratch, builds))
 
     def take(
@@ -110,7 +125,8 @@ class ProcessPool:
         if waiting := self._waiting[module, mode]:
             return waiting.pop(0)
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
-        return RunnerProcess(Worker(module, sandbox=sandbox(scratch), server=SERVER), scratch)
+        worker = Worker(module, sandbox=sandbox(scratch), server=server_of(module))
+        return RunnerProcess(worker, scratch)
 
     def prepare_tool(
         self,

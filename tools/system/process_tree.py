@@ -10,29 +10,30 @@ from pathlib import Path
 
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process and all below it; 0 where they are gone."""
-    return sum(map(_resident_pages, _family(pid))) * os.sysconf("SC_PAGE_SIZE")
+    return sum(map(_resident_pages, family(pid))) * os.sysconf("SC_PAGE_SIZE")
 
 
 def processor_s(pid: int) -> float:
     """Processor time of a process, all below it, and those of them that ended."""
-    return sum(map(_ticks, _family(pid))) / os.sysconf("SC_CLK_TCK")
+    return sum(map(_ticks, family(pid))) / os.sysconf("SC_CLK_TCK")
 
 
 def kill_family(pid: int) -> None:
     """A process and all below it, whatever their process groups: ninja gives each command one of
     its own. They are stopped first, so that none starts another in the meantime."""
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        for each in _family(pid):
+        for each in family(pid):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, number)
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """Returns this process and all below it."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         children = []
-    return [pid, *(below for child in children for below in _family(int(child)))]
+    return [pid, *(below for child in children for below in family(int(child)))]
 
 
 def _resident_pages(pid: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
+from astra_chat.tools.system.process_tree import family
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.types import Case, ValueFamily
@@ -161,8 +163,13 @@ def test_a_reference_that_cannot_be_judged_by_is_refused_with_its_line(tmp_path:
 def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
     (task,) = Path("/proc/self/task").glob(str(threading.get_native_id()))
 
-    def processes() -> set[str]:
-        return set((task / "children").read_text().split())
+    def processes() -> set[int]:
+        """Those below this one, but for a server that forks them and stays."""
+        servers = {pid for pid in map(int, (task / "children").read_text().split()) if serves(pid)}
+        return set(family(os.getpid())) - {os.getpid()} - servers
+
+    def serves(pid: int) -> bool:
+        return b"fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
     before, served = processes(), set()
     for seed in (1, 2, 3):
