@@ -251,3 +251,12 @@ class TestASingleNumber:
         after = half.baseline_errors.judge(half.run(half.off_by(1.2)))
         assert isinstance(before, ErrorNorm) and isinstance(after, ErrorNorm)
         assert after.baseline_ulps == before.baseline_ulps
+
+
+def test_what_hardware_flushes_to_zero_is_no_error(tmp_path: Path) -> None:
+    """Atomic additions to global memory take denormal numbers for zero; larger ones they do not."""
+    for exponent, flushed in ((-128, True), (-100, False)):
+        bench = Bench(tmp_path, "float32", "denormal")
+        bench.expected *= 2.0**exponent
+        verdict = bench.judge(bench.expected, np.zeros_like(bench.expected))
+        assert isinstance(verdict, ErrorNorm if flushed else Wrong)
