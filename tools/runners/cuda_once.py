@@ -153,6 +153,11 @@ class Driver:
             call("cuMemcpyDtoH", content.ctypes.data, address, size)
         return content
 
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy on the device."""
+        if size:
+            call("cuMemcpyDtoD", target, source, size)
+
     def begin(self) -> None:
         """Record what comes to the stream, until `end` or `replay`."""
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

@@ -17,6 +17,7 @@ class Places(Protocol):
 
     def place(self, content: Bytes, lead: int, shift: int) -> int: ...
     def fetched(self, address: int, size: int) -> Bytes: ...
+    def copy(self, target: int, source: int, size: int) -> None: ...
 
 
 class PlacedArguments:
@@ -39,6 +40,11 @@ class PlacedArguments:
         self._starts = [driver.place(image, lead(), block.shift) for image, block in pairs]
         self.addresses = [self._starts[number] + at for number, at in self._lies.places]
         """In the order of the task's args."""
+
+    def restore(self, kept: PlacedArguments) -> None:
+        """Make every block what it is in `kept`, another placement of the same contents."""
+        for start, source, image in zip(self._starts, kept._starts, self._before, strict=True):
+            self._driver.copy(start, source, len(image))
 
     def fetched(self) -> list[Bytes]:
         """What each argument's buffer holds now, by itself."""

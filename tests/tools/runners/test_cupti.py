@@ -1,0 +1,55 @@
+"""The host's half of CUPTI's range profiler: which metrics there are, and in how many passes. It
+needs libcupti and no GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.profiling.hardware_counters import UNITS
+from astra_chat.tools.profiling.metrics import ASKED, BY_CUPTI, NEEDED
+from astra_chat.tools.runners.cupti import CuptiError, HostMetrics, library
+
+OF_THE_DRIVER = ("launch__", "sm__maximum_warps")
+"""Beginnings of names that are Nsight Compute's own, which no counter has."""
+PLAIN_UNITS = {"byte", "warp"}
+MOST_PASSES = 12
+
+
+@pytest.fixture(scope="module")
+def hopper() -> HostMetrics:
+    try:
+        return HostMetrics("GH100", BY_CUPTI)
+    except CuptiError as error:
+        pytest.skip(str(error))
+
+
+def test_a_hopper_counts_what_an_evaluation_asks_for(hopper: HostMetrics) -> None:
+    counted = {name for name in BY_CUPTI if not name.startswith(OF_THE_DRIVER)}
+    assert set(hopper.units) == counted and set(NEEDED) <= counted
+    assert set(hopper.units.values()) <= set(UNITS) | PLAIN_UNITS
+    assert hopper.passes == MOST_PASSES < HostMetrics("GH100", ASKED).passes
+
+
+def test_metrics_that_a_gpu_lacks_are_left_out(hopper: HostMetrics) -> None:
+    ampere = HostMetrics("GA100", BY_CUPTI)
+    assert [name for name in hopper.units if name not in ampere.units] == [
+        "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio"
+    ]
+    with pytest.raises(CuptiError, match="INVALID_CHIP_NAME"):
+        HostMetrics("GX999", BY_CUPTI)
+
+
+def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise RuntimeError(f"{name} was not found\nin any of these places")
+
+    monkeypatch.setattr("cuda.pathfinder.load_nvidia_dynamic_lib", missing)
+    library.cache_clear()
+    try:
+        with pytest.raises(CuptiError) as raised:
+            HostMetrics("GH100", BY_CUPTI)
+    finally:
+        library.cache_clear()
+    text = str(raised.value)
+    assert text == "no libcupti (cupti was not found): pip install 'astra-chat[counters]'"
+    assert raised.value.code == 0
