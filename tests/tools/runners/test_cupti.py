@@ -1,13 +1,19 @@
 """The host's half of CUPTI's range profiler: which metrics there are, and in how many passes. It
-needs libcupti and no GPU."""
+needs libcupti and no GPU. And which calls are counted together."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.profiling.hardware_counters import UNITS
 from astra_chat.tools.profiling.metrics import ASKED, BY_CUPTI, NEEDED
+from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.runners import cuda_counters
+from astra_chat.tools.runners.cuda_counters import groups
 from astra_chat.tools.runners.cupti import CuptiError, HostMetrics, library
+from astra_chat.tools.task.folder import find_task
 
 OF_THE_DRIVER = ("launch__", "sm__maximum_warps")
 """Beginnings of names that are Nsight Compute's own, which no counter has."""
@@ -53,3 +59,19 @@ def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     text = str(raised.value)
     assert text == "no libcupti (cupti was not found): pip install 'astra-chat[counters]'"
     assert raised.value.code == 0
+
+
+def test_calls_are_counted_together_as_far_as_memory_reaches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pass makes all calls of a group; the order of calls is kept."""
+    task = find_task("silu_and_mul")
+    calls = [CallRequest(case=case, inputs=Path(), after=Path()) for case, _ in task.bench]
+    assert groups(task, calls) == [calls]
+    sizes = [sum(arg.bytes_of(call.case) for arg in task.args) for call in calls]
+    monkeypatch.setattr(cuda_counters, "GROUP_BYTES", max(sizes))
+    found = groups(task, calls)
+    assert [call for group in found for call in group] == calls and len(found) > 1
+    for group in found:
+        held = sum(sum(arg.bytes_of(call.case) for arg in task.args) for call in group)
+        assert held <= max(sizes)
