@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling.counts import (
+    COUNTING_S,
     counted_reports,
     counter_metrics,
     source_lines,
@@ -34,6 +35,8 @@ from astra_vgpu.ground.gpu_specs import spec
 
 SHOWN_NAMES = 3
 NO_COUNTERS = "no counters"
+BESIDE_CUPTI_S = 2.0
+"""Time for what the virtual GPU counts beside CUPTI: enough for all but the largest cases."""
 Tool = Callable[[Runner, Build, Sequence[OracleCase]], HardwareCounters | Failure]
 """What counts one call of each case. Raises MissingDependency where it cannot be used."""
 
@@ -54,9 +57,9 @@ def profile_gpu(
     neither counters nor times.
     """
     tools: tuple[Tool, Tool] = (by_ncu, by_cupti) if thorough else (by_cupti, by_ncu)
-    unwanted = Stop(beside=runner.stop)
+    limit_s, unwanted = COUNTING_S if thorough else BESIDE_CUPTI_S, Stop(beside=runner.stop)
     with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(counted_reports, runner, build, oracle_cases, unwanted=unwanted)
+        counting = beside.submit(counted_reports, runner, build, oracle_cases, limit_s, unwanted)
         try:
             found, words = _by_any(tools, runner, build, oracle_cases, times)
             if isinstance(found, list):
