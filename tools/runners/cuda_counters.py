@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -69,7 +70,7 @@ next:
 \0"""
 L2_SIZES = 4
 """How many times the L2's size is read, which puts everything else out of it."""
-GROUP_BYTES = 2**32
+GROUP_BYTES = 2**31
 """Arguments of calls that are counted together; each is on the device twice."""
 THREADS, BLOCKS_PER_SM = 256, 4
 VECTOR_BYTES = 16
@@ -105,8 +106,9 @@ def _report(request: CountersRequest, task: Task, pipe: int) -> CountersReport:
             for group in groups(task, request.calls)
             for figures in counting.of(group, kernels)
         ]
+        counting.profiler.close()
     except CuptiError as error:
-        return CountersReport(lacks=str(error), refused=error.code == NO_PRIVILEGES)
+        return CountersReport(lacks=str(error), refused=error.code in NO_PRIVILEGES)
     except FailedCall as failed:
         return CountersReport(
             failed=request.calls.index(failed.asked), status=status_of(failed.error)
@@ -158,9 +160,11 @@ class Counting:
                 self._flush.launch()
                 one.launch()
 
-        rows = self.profiler.counted(sum(1 + len(one.nodes) for one in placed), ready, launch)
+        launches = sum(1 + len(one.nodes) for one in placed)
+        rows = iter(self.profiler.counted(launches, ready, launch))
         self._driver.free()
-        return [one.figures([rows.pop(0) for _ in (None, *one.nodes)][1:]) for one in placed]
+        # The first of each call is the flush.
+        return [one.figures([*islice(rows, 1 + len(one.nodes))][1:]) for one in placed]
 
 
 class PlacedCall:
@@ -172,15 +176,10 @@ class PlacedCall:
         self.nodes = asked.launches.kernels
         contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
         with self._failing():
-            self._placed, self._kept = (
-                PlacedArguments(driver, task, asked.case, contents, asked.pattern) for _ in range(2)
-            )
-            addresses = self._placed.addresses
-            self._enqueue = kernels.bind(task, asked, asked.launches, addresses)
+            placed = PlacedArguments(driver, task, asked.case, contents, asked.pattern)
+            self.restore = placed.kept()
+            self._enqueue = kernels.bind(task, asked, asked.launches, placed.addresses)
             call("cuCtxSynchronize")
-
-    def restore(self) -> None:
-        self._placed.restore(self._kept)
 
     def launch(self) -> None:
         """Call and wait. Raises FailedCall."""

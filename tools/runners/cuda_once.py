@@ -153,6 +153,12 @@ class Driver:
             call("cuMemcpyDtoH", content.ctypes.data, address, size)
         return content
 
+    def copied(self, address: int, size: int) -> int:
+        """Address of a copy of what lies there."""
+        start = self._allocated(max(1, size))
+        self.copy(start, address, size)
+        return start
+
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy on the device."""
         if size:

@@ -17,6 +17,7 @@ class Places(Protocol):
 
     def place(self, content: Bytes, lead: int, shift: int) -> int: ...
     def fetched(self, address: int, size: int) -> Bytes: ...
+    def copied(self, address: int, size: int) -> int: ...
     def copy(self, target: int, source: int, size: int) -> None: ...
 
 
@@ -41,10 +42,17 @@ class PlacedArguments:
         self.addresses = [self._starts[number] + at for number, at in self._lies.places]
         """In the order of the task's args."""
 
-    def restore(self, kept: PlacedArguments) -> None:
-        """Make every block what it is in `kept`, another placement of the same contents."""
-        for start, source, image in zip(self._starts, kept._starts, self._before, strict=True):
-            self._driver.copy(start, source, len(image))
+    def kept(self) -> Callable[[], None]:
+        """Copy all blocks on the device; returns what writes the copies back."""
+        driver = self._driver
+        sizes = [len(image) for image in self._before]
+        kept = [driver.copied(*one) for one in zip(self._starts, sizes, strict=True)]
+
+        def restore() -> None:
+            for start, source, size in zip(self._starts, kept, sizes, strict=True):
+                driver.copy(start, source, size)
+
+        return restore
 
     def fetched(self) -> list[Bytes]:
         """What each argument's buffer holds now, by itself."""

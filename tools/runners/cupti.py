@@ -33,6 +33,7 @@ _PARAMETERS: dict[str, tuple[tuple[str, Any], ...]] = {
         _HOST, ("image", P), ("size", SIZE), ("range", SIZE), *_NAMES, ("values", P),
     ),
     "RangeProfilerEnable": (("context", P), _PROFILER),
+    "RangeProfilerDisable": (_PROFILER,),
     "RangeProfilerGetCounterDataSize": (
         _PROFILER, *_NAMES, ("ranges", SIZE), ("nodes", c.c_uint32), ("size", SIZE),
     ),
@@ -53,8 +54,9 @@ RANGE_PROFILER = 0
 """CUPTI_PROFILER_TYPE_RANGE_PROFILER."""
 EACH_LAUNCH, REPLAYED_BY_US = 1, 3
 """CUPTI_AutoRange and CUPTI_UserReplay: a range is a launch, and we launch again for each pass."""
-NO_PRIVILEGES, NO_SUCH_METRIC = 35, 17
-"""CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, CUPTI_ERROR_INVALID_METRIC_NAME."""
+NO_PRIVILEGES, NO_SUCH_METRIC = (35, 40), 17
+"""CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, also of a virtualized device;
+CUPTI_ERROR_INVALID_METRIC_NAME."""
 HOW_TO_INSTALL = "pip install 'astra-chat[counters]'"
 
 
@@ -153,6 +155,10 @@ class RangeProfiler:
         if found != launches:
             raise CuptiError(f"CUPTI counted {found} launches of {launches}")
         return [self.metrics.values(image, number) for number in range(launches)]
+
+    def close(self) -> None:
+        """Count no more on this context."""
+        self._call("Disable")
 
     def _image(self, launches: int) -> Image:
         names = self.metrics.names.passed
