@@ -40,6 +40,8 @@ from lab.commands import one_line_errors
 
 STARTED_S = 3.0
 """A tool that was told to start waits for its request by then."""
+ROUNDING = 0.005
+"""Nsight Compute prints two decimals."""
 Differences = dict[str, list[float]]
 Made = TypeVar("Made")
 
@@ -92,17 +94,20 @@ def _required(name: str, found: HardwareCounters | Failure) -> HardwareCounters:
 def _compare(ours: Mapping[str, Metric], theirs: Mapping[str, Metric], apart: Differences) -> None:
     for name in sorted(ours.keys() & theirs.keys()):
         mine, other = ours[name].value, theirs[name].value
+        points = ours[name].unit == "%"
+        if abs(mine - other) <= ROUNDING:
+            mine = other
         relative = 100 * (mine - other) / other if other else 100.0 * (mine != other)
-        apart[name].append(abs(mine - other if ours[name].unit == "%" else relative))
+        apart[name].append(mine - other if points else relative)
 
 
 def summary(apart: Differences) -> Iterator[str]:
-    """A line for each metric: the median and the largest difference over all cases."""
+    """A line for each metric: the smallest, the median and the largest difference over all cases."""
     for name in m.ASKED:
         if found := apart.get(name):
             unit = "points" if name.endswith("pct") or ".pct" in name else "%"
-            middle, most = statistics.median(found), max(found)
-            yield f"{name}: {middle:.2f} {unit} in the middle, {most:.2f} at most"
+            least, middle, most = min(found), statistics.median(found), max(found)
+            yield f"{name}: {least:+.2f} to {most:+.2f} {unit}, {middle:+.2f} in the middle"
 
 
 @one_line_errors()

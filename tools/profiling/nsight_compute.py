@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -101,11 +102,17 @@ def read_ncu(text: str) -> tuple[dict[str, str], list[Launch]]:
     names = [name for name in m.ASKED if name in units]
     return {name: units[name] or "" for name in names}, [
         Launch(
-            (row.get("Kernel Name") or "").split("(")[0],
+            short_name(row.get("Kernel Name") or ""),
             {name: value for name in names if (value := figure(row.get(name))) is not None},
         )
         for row in rows
     ]
+
+
+def short_name(kernel: str) -> str:
+    """A kernel's own name: "silu" of "void <unnamed>::silu<int, 8>(const int *)"."""
+    named = re.sub(r"(<unnamed>|\(anonymous namespace\))::", "", kernel)
+    return re.split(r"[(<]", named)[0].split("::")[-1].split(" ")[-1]
 
 
 def ncu_rows(text: str) -> list[dict[str, str]]:

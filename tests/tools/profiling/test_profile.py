@@ -19,7 +19,7 @@ from astra_chat.tools.profiling import nsight_compute as module
 from astra_chat.tools.profiling import profile as profiling
 from astra_chat.tools.profiling.counts import counter_metrics, source_lines
 from astra_chat.tools.profiling.hardware_counters import HardwareCounters, NotPermitted
-from astra_chat.tools.profiling.nsight_compute import by_ncu, read_ncu
+from astra_chat.tools.profiling.nsight_compute import by_ncu, read_ncu, short_name
 from astra_chat.tools.profiling.profile import profile_by, profile_gpu, together
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
 from astra_chat.tools.run.oracle import OracleCase
@@ -102,6 +102,12 @@ def test_counts_add_up_and_shares_are_means_by_time() -> None:
     assert metrics[m.DRAM_READ].value == 1000, "what ncu could not read is left out"
     assert metrics["launch__registers_per_thread"].value == 34
     assert [launch.kernel for launch in launches] == ["first", "second"]
+    for name in (
+        "void <unnamed>::silu<__half, 8>(int)",
+        "(anonymous namespace)::silu(T1 *)",
+        "silu",
+    ):
+        assert short_name(name) == "silu"
 
 
 def test_a_page_without_kernels_is_empty() -> None:
