@@ -102,7 +102,7 @@ def _compare(ours: Mapping[str, Metric], theirs: Mapping[str, Metric], apart: Di
 
 
 def summary(apart: Differences) -> Iterator[str]:
-    """A line for each metric: the smallest, the median and the largest difference over all cases."""
+    """A line for each metric: smallest, largest and median difference over all cases."""
     for name in m.ASKED:
         if found := apart.get(name):
             unit = "points" if name.endswith("pct") or ".pct" in name else "%"
