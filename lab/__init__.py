@@ -16,6 +16,7 @@ planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
 same_machine_code   kernels built the judge's two ways: the same machine code
 gate_rates          how often a gate is wrong: false alarms, losses missed
+counters_beside_ncu CUPTI's counters beside Nsight Compute's
 between_evaluations how far one kernel's ratios differ from one evaluation to the next
 
 Scripted runs and their page:
