@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from astra_chat.package.winners import read_evaluation as saved_evaluation
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
@@ -271,14 +270,10 @@ def _schema(path: Path) -> str:
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """The evaluation in a file of `--json`, which may be compressed by gzip."""
-    try:
-        found = json.loads(read_recorded(path))
-        if found["schema"] != EVALUATION_SCHEMA:
-            raise BadInput(f"{path}: schema {found['schema']} is not {EVALUATION_SCHEMA}")
-        return Evaluation.model_validate(found["evaluation"])
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        raise BadInput(f"{path} is not an evaluation: {type(error).__name__}") from None
+    """The evaluation in a file of `--json`, which may be compressed by gzip. Raises BadInput."""
+    if evaluation := saved_evaluation(path):
+        return evaluation
+    raise BadInput(f"{path} is not an evaluation that --json saved")
 
 
 def write_evaluation(path: Path, evaluation: Evaluation) -> None:

@@ -82,7 +82,9 @@ def bench(device: Device, benches: dict[str, Bench]) -> Bench:
 
 
 @pytest.fixture
-def honest(bench: Bench, scalar: str, honest_checks: dict[str, tuple[Found, Found]]) -> tuple[Found, Found]:
+def honest(
+    bench: Bench, scalar: str, honest_checks: dict[str, tuple[Found, Found]]
+) -> tuple[Found, Found]:
     """Two checks of a correct kernel, one after the other: several tests look at them."""
     kind = bench.device.kind
     if kind not in honest_checks:
