@@ -20,9 +20,8 @@ from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
-from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
-from astra_chat.transcript.turns import state_of
+from astra_chat.transcript.turns import evaluations_of, state_of
 from astra_vgpu.ground.errors import BadInput
 from lab import estimates, paper_method
 from lab import result_tables as tables
@@ -182,7 +181,7 @@ def _other_kernels(run: TimedRun, comparisons: Sequence[Comparison]) -> Iterator
 def _measured(run: TimedRun) -> dict[str, Timed]:
     """Every timed candidate of a run, its first timing."""
     measured: dict[str, Timed] = {}
-    for evaluation in _evaluations(run.transcript.records):
+    for evaluation in evaluations_of(run.transcript.records):
         if isinstance(evaluation.outcome, Timed):
             measured.setdefault(evaluation.candidate, evaluation.outcome)
     return measured
@@ -207,10 +206,6 @@ def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
             cells += [f"{case.baseline_event_us:.2f}", f"{case.event_us:.2f}"]
         yield f"| {' | '.join(cells)} |"
     yield ""
-
-
-def _evaluations(records: Sequence[Record]) -> Iterator[Evaluation]:
-    return (record.event.evaluation for record in records if isinstance(record.event, Judged))
 
 
 def _rounds(run: TimedRun) -> Iterator[str]:
