@@ -297,7 +297,7 @@ def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
     shutil.copytree(TASK.folder, folder, ignore=shutil.ignore_patterns("script"))
     baseline = folder / "baseline.cu"
     baseline.write_text(planted(baseline.read_text(), "if (tokens == 999) --tokens;"))
-    task = load_task(folder)
+    task = load_task(folder).model_copy(update={"types": TASK.types, "check": TASK.check})
     oracle, built = Oracle(task), build(task, scalar, device)
     assert isinstance(built, Build)
     case = Case(dims={"tokens": 999, "d": 520}, dtype="float32")
