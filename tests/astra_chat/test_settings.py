@@ -112,7 +112,10 @@ def test_without_a_repository_only_the_working_directory(
         ("[models]\nx = 1", "models must be a string in quotes"),
         ("models =", "Invalid value"),
         ("rounds = 3\nmodels = 'openai:x,key_env=K'", "may not name an address or a key variable"),
-        ("models = 'openai:x,coder.base_url=http://h/v1'", "may not name an address or a key variable"),
+        (
+            "models = 'openai:x,coder.base_url=http://h/v1'",
+            "may not name an address or a key variable",
+        ),
         ("rounds = 3\nopenai_api_key = 'k'", "line 2: this is an API key"),
         ("models = 'sk-ant-abcdefghijkl'", "line 1: this is an API key"),
         ("budget = 'a-key-in-the-environment'", "this is an API key"),
@@ -192,7 +195,10 @@ def test_config_shows_sets_and_unsets(place: Place, astra: Command) -> None:
         (["set", "rounds", "x"], "rounds must be a whole number from 1 to 10000, not 'x'"),
         (["set", "models", "openai:x,coder"], "not of the form name=value"),
         (["set", "models", "sk-abcdefghijkl"], "this is an API key"),
-        (["set", "models", "openai:x,base_url=http://h/v1", "--project"], "may not name an address or a key variable"),
+        (
+            ["set", "models", "openai:x,base_url=http://h/v1", "--project"],
+            "may not name an address or a key variable",
+        ),
         (["get", "round"], "did you mean rounds?"),
         (["unset", "rounds"], "does not set rounds"),
     ],
