@@ -322,7 +322,7 @@ def _triton(task: Task, folder: Path) -> Iterator[Foreign]:
         source,
         task,
         content=_short(made),
-        served=lambda case: kernel.served(case.dims),
+        served=kernel.served,
     )
     yield from _both_launches(plain, "SGLang")
 
