@@ -2,8 +2,10 @@
 
     extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
     translate OPS -o FOLDER        Triton kernels of sglang/kernels/ops, where Triton is installed
+    winners RUN... -o FOLDER       sources of the live runs' fastest winners, by task and GPU
     check ...                      their results on the virtual GPU, those with source
-    measure -o FILE ...            all comparisons for which the user has the kernels
+    measure -o FILE ...            all comparisons for which the user has the kernels; with
+                                   --winners FOLDER those of winners and today's kernels alone
     show FILE... > docs/research/baselines.md
 
 Packages to take them from: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12 (the
@@ -50,6 +52,14 @@ def translate(asked: argparse.Namespace) -> None:
         print(f"{path}: {path.stat().st_size} bytes")
 
 
+def winners(asked: argparse.Namespace) -> None:
+    from lab.baselines.live_winners import write_winners
+    from lab.live_runs import load
+
+    for path in write_winners(load(asked.runs), asked.out):
+        print(path)
+
+
 def check(asked: argparse.Namespace) -> None:
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task, task_names
@@ -72,7 +82,7 @@ def measure(asked: argparse.Namespace) -> None:
     deadline = time.monotonic() + asked.budget_s
     measuring = BaselineMeasuring(asked.out, pick_device(asked.device), deadline, tell)
     tasks = [find_task(name) for name in asked.task or task_names()]
-    if left := measuring.run(tasks, _places(asked)):
+    if left := measuring.run(tasks, _places(asked), asked.winners):
         tell(f"{left} comparisons left: give {asked.out} again")
 
 
@@ -107,11 +117,20 @@ def parser() -> argparse.ArgumentParser:
     translates = commands.add_parser("translate")
     translates.add_argument("ops", type=Path)
     translates.add_argument("-o", dest="out", type=Path, required=True)
+    won = commands.add_parser("winners")
+    won.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="as of lab.live_runs")
+    won.add_argument("-o", dest="out", type=Path, required=True)
     checks = commands.add_parser("check")
     checks.add_argument("--cases", type=int, default=2, help="timed cases of each, the least first")
     measures = commands.add_parser("measure")
     measures.add_argument("-o", dest="out", type=Path, required=True)
     measures.add_argument("--device", default="cuda")
+    measures.add_argument(
+        "--winners",
+        type=Path,
+        metavar="FOLDER",
+        help="what `winners` wrote: nothing else is measured",
+    )
     measures.add_argument(
         "--budget-s",
         type=float,
@@ -130,12 +149,13 @@ def parser() -> argparse.ArgumentParser:
 @one_line_errors()
 def main() -> None:
     asked = parser().parse_args()
-    for path in (getattr(asked, _name(option), None) for option in (*PLACES, "library")):
+    for path in (getattr(asked, _name(option), None) for option in (*PLACES, "library", "winners")):
         if path is not None and not path.exists():
             raise BadInput(f"{path} does not exist")
     commands = {
         "extract": extract,
         "translate": translate,
+        "winners": winners,
         "check": check,
         "measure": measure,
         "show": show,

@@ -33,8 +33,10 @@ from lab.baselines.streaming import (
 )
 
 Tell = Callable[[str], None]
-Stage = Literal["foreign", "empty", "streaming"]
+Stage = Literal["winner", "foreign", "empty", "streaming"]
 FAILURE_CHARACTERS = 400
+LIKELY = ("triton", "triton-pdl", "jit", "jit-pdl", "headers", "headers-pdl", "library")
+"""Kernels of today in the order in which they were the fastest."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,12 @@ class Beside:
             rows = task.bench if index < 2 else large
             if rows:
                 yield Pair(streaming_side(task, index), mine, rows, "streaming")
+
+    def winner_pairs(self, places: Places, winner: Side) -> Iterator[Pair]:
+        """A live run's winner against each kernel of today, the likely fastest first."""
+        found = [one for one in foreign_kernels(self._task, places) if one.tier == "today"]
+        for foreign in sorted(found, key=lambda one: LIKELY.index(one.name)):
+            yield Pair(foreign_side(foreign), winner, self._task.bench, "winner")
 
     def make_inputs(self) -> None:
         """Inputs and results of all timed cases, which `compare` else makes when it needs them.
@@ -224,6 +232,27 @@ def best_side(task: Task) -> Side:
     source = script.sources[file]
     kernel = Kernel(
         name="best", tier="best", what=f"script/{file} of the task", content=candidate_id(source)
+    )
+    return Side(kernel, source, task)
+
+
+def winner_file(folder: Path, task: str, spec: str) -> Path:
+    """Returns where a live runs' winner lies: `spec` is h100 or h200."""
+    return folder / f"{task}-{spec}.cu"
+
+
+def winner_side(task: Task, folder: Path, spec: str) -> Side | None:
+    """The live runs' winner of a task on a kind of GPU, as `winners` wrote it; None: there is
+    none."""
+    path = winner_file(folder, task.name, spec)
+    if not path.is_file():
+        return None
+    source = path.read_text()
+    kernel = Kernel(
+        name="winner",
+        tier="winner",
+        what=f"the fastest live run's on an {spec.upper()}",
+        content=candidate_id(source),
     )
     return Side(kernel, source, task)
 

@@ -16,7 +16,7 @@ class Kernel(Value):
     """One side of a comparison."""
 
     name: str
-    """sglang, paper: the task's tiers; best: the script's last; library, headers, jit, jit-pdl:
+    """sglang, paper: the task's tiers; best: the script's last; winner: a live run's; library, headers, jit, jit-pdl:
     another's; empty; streaming THREADSxVECTORS."""
     tier: str
     what: str
@@ -42,6 +42,8 @@ class Comparison(Value):
 class Evidence(Value):
     device: Device
     comparisons: tuple[Comparison, ...]
+    day: str = ""
+    """When the last of them was measured, as YYYY-MM-DD; empty before 28 November 2026."""
 
 
 RAW = {"comparisons": {"__all__": {"cases": {"__all__": {"raw"}}}}}

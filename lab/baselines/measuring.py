@@ -8,22 +8,24 @@ each comparison; given again, what it holds is not measured again.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import get_args
 
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_vgpu.ground.errors import BadInput
-from lab.baselines.beside import Beside, Pair, Stage
+from lab.baselines.beside import Beside, Pair, Stage, winner_side
 from lab.baselines.evidence import Comparison, Evidence, Kernel, read, write
 from lab.baselines.foreign import Places
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
-"""In their order: what ours stand for, then what is out of reach."""
+"""In their order: winners beside today's kernels, what ours stand for, what is out of reach."""
 Key = tuple[str, Kernel, Kernel]
 
 
@@ -48,13 +50,16 @@ class BaselineMeasuring:
                 raise BadInput(f"{self.out} is of another device: use another file")
             self.found = {(c.task, c.first, c.second): c for c in known.comparisons}
 
-    def run(self, tasks: Sequence[Task], places: Places) -> int:
-        """Compare what is not known, as far as there is time; how many comparisons are left."""
+    def run(self, tasks: Sequence[Task], places: Places, winners: Path | None = None) -> int:
+        """Compare what is not known, as far as there is time; how many comparisons are left. With
+        `winners`, a folder of live runs' winners, these beside today's kernels and nothing else.
+        """
         with ExitStack() as open_tasks:
             besides = [
                 open_tasks.enter_context(Beside(task, self.device, self.tell)) for task in tasks
             ]
-            left = self.wanted([(one, pair) for one in besides for pair in one.pairs(places)])
+            pairs = [(one, pair) for one in besides for pair in self._pairs(one, places, winners)]
+            left = self.wanted(pairs)
             if self.next_in_time(left) is not None:
                 self._make_ready(left)
             while (number := self.next_in_time(left)) is not None:
@@ -66,10 +71,25 @@ class BaselineMeasuring:
                 self._keep(beside, pair)
         return len(left)
 
+    def _pairs(self, beside: Beside, places: Places, winners: Path | None) -> Iterator[Pair]:
+        if winners is None:
+            yield from beside.pairs(places)
+        elif winner := winner_side(beside.task, winners, self.device.spec):
+            yield from beside.winner_pairs(places, winner)
+        else:
+            self.tell(f"{beside.task.name}: {winners} holds no winner on an {self.device.spec}")
+
     def wanted(self, pairs: Sequence[tuple[Beside, Pair]]) -> list[tuple[Beside, Pair]]:
-        """Returns the pairs that the file does not hold, or as failed, by stage."""
-        news = [(b, p) for b, p in pairs if not self._known(b.task, p)]
-        return sorted(news, key=lambda one: STAGES.index(one[1].stage))
+        """Returns the pairs that the file does not hold, or as failed, by stage; of winners the
+        first rival of each task before the second of any."""
+        turns = defaultdict[str, int](int)
+        news = []
+        for beside, pair in pairs:
+            turn = turns[beside.task.name] if pair.stage == "winner" else 0
+            turns[beside.task.name] += 1
+            if not self._known(beside.task, pair):
+                news.append((STAGES.index(pair.stage), turn, beside, pair))
+        return [one[2:] for one in sorted(news, key=lambda one: one[:2])]
 
     def next_in_time(self, left: Sequence[tuple[Beside, Pair]]) -> int | None:
         """Returns the index of the first pair that would end before the deadline, taking as long as
@@ -105,7 +125,8 @@ class BaselineMeasuring:
         spent_s = time.monotonic() - began
         self.longest_s[comparison.task] = max(self.longest_s.get(comparison.task, 0.0), spent_s)
         self.found[comparison.task, comparison.first, comparison.second] = comparison
-        write(self.out, Evidence(device=self.device, comparisons=tuple(self.in_order())))
+        found, day = tuple(self.in_order()), date.today().isoformat()
+        write(self.out, Evidence(device=self.device, comparisons=found, day=day))
         self.tell(f"  {_line(comparison)} ({spent_s:.1f} s)")
 
     def in_order(self) -> Iterator[Comparison]:
