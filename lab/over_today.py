@@ -28,43 +28,40 @@ from lab.side_by_side import TaskSideBySide, legend, not_run, sections, side_by_
 from lab.winners import fastest
 
 TODAY = "today"
-OPENING = (
-    "# Live winners over today's kernels",
-    "",
-    "Written by `python -m lab.over_today`. *over today*: the speed of a task's fastest live winner",
-    "from `sglang` over the fastest kernel that an engine launches today on each case, of those that",
-    "we can run; a mean is geometric, weighted by the cases. Which kernels engines launch, for which",
-    "calls, and why some are not run, is in lab/rivals.toml, read on {read} in",
-    "{versions};",
-    "`python -m lab.rivals check WHEEL` says what another version changed. What the kernels that we",
-    "run are, and what they miss of the contracts: [baselines.md](baselines.md). Only device time of",
-    "single launches is compared here; what a whole step gains is in",
-    "[decode-layer.md](decode-layer.md).",
-)
-SIDE_BY_SIDE = (
-    "Side by side means in one process, on the same buffers, by turns, by the judge's method; the",
-    "winner's results were compared with the oracle. L2 cold unless a column says warm. The fastest",
-    "rival of a case is the one over which the winner's ratio is lowest. A name with `-pdl` is the",
-    "kernel launched programmatically, as its engine does: then each launch, of rival and winner,",
-    "follows one of a small kernel (torch's addition to one element) in a chain of at least 20, where",
-    "memory allows, and the small kernel's time is subtracted. The same name without it is a plain",
-    "launch. Ratios below 1 are lost.",
-)
-BY_QUOTIENT = (
-    "Winner and today's kernel were timed in two runs in November 2026, each beside our `sglang`",
-    f"baseline; a figure is the quotient of two ratios, and differs by {BETWEEN_EVALUATIONS:.1%} from",
-    "run to run by root mean square.",
-)
-CORRECTIONS = (
-    "Corrected on 27 November 2026: SGLang 0.5.23 launches no library kernel for all of",
-    "topk_softmax, nor for small calls of moe_align_block_size, but Triton kernels. On one H200, in",
-    "a measurement of its own, the winner of topk_softmax was 1.81 times as fast as SGLang's router",
-    "over 16 cases (0.87 at 16x2x8 bfloat16: lost; 4.04 at 4096x10x512), and the winner of",
-    "moe_align_block_size 1.26 to 2.69 times as fast as its kernel for up to 64 ids (mean 1.49, five",
-    "cases). Where the tables below name the library for topk_softmax, or for moe_align_block_size up",
-    "to 64 ids, they compare with a kernel that is not launched. With these corrections the mean of",
-    "the H100's six tasks would be about 1.58 (estimated); the H200's table has neither task.",
-)
+OPENING = """\
+# Live winners over today's kernels
+
+Written by `python -m lab.over_today`. *over today*: the speed of a task's fastest live winner
+from `sglang` over the fastest kernel that an engine launches today on each case, of those that
+can be run here; a mean is geometric, weighted by the cases. Which kernels engines launch, for
+which calls, and why some are not run, is in lab/rivals.toml, read on {read} in
+{versions};
+`python -m lab.rivals check WHEEL` says what another version changed. What the kernels that are
+run miss of the contracts: [baselines.md](baselines.md). Only the device time of single launches
+is compared here; what a whole step gains is in [decode-layer.md](decode-layer.md)."""
+SIDE_BY_SIDE = """
+Side by side means in one process, on the same buffers, by turns, by the judge's method; the
+winner's results were compared with the oracle. The L2 is cold unless a column says warm. The
+fastest rival of a case is the one over which the winner's ratio is lowest. A name with `-pdl` is
+the kernel launched programmatically, as its engine does: then each launch, of rival and winner,
+follows a small kernel (torch's addition to one element) in a chain of at least 20 where memory
+allows, and the small kernel's time is subtracted. The same name without it is a plain launch.
+Cases with a ratio below 1 are lost."""
+BY_QUOTIENT = f"""
+Winner and today's kernel were timed in two runs in November 2026, each beside our `sglang`
+baseline; a figure is the quotient of two ratios, and differs by {BETWEEN_EVALUATIONS:.1%} from
+run to run by root mean square."""
+CORRECTIONS = """
+Corrected on 27 November 2026: SGLang 0.5.23 launches Triton kernels for all calls of
+topk_softmax and for small ones of moe_align_block_size. On one H200, in a measurement of its
+own, the winner of topk_softmax was 1.81 times as fast as SGLang's router over 16 cases (0.87 at
+16x2x8 bfloat16: lost; 4.04 at 4096x10x512), and the winner of moe_align_block_size 1.26 to 2.69
+times as fast as its kernel for up to 64 ids (mean 1.49, five cases). Where the tables below name
+the library for topk_softmax, or for moe_align_block_size up to 64 ids, they compare with a kernel
+that is not launched. With these corrections the mean of the H100's six tasks would be about 1.58
+(estimated); the H200's table has neither task. moe_sum_reduce is compared with the library, too,
+where SGLang launches a Triton kernel for up to 32 tokens, and silu_and_mul where it launches one
+compiled at run time."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +155,9 @@ def measured_beside(
 def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
     registry, measured = read_registry(), measured_beside(runs, evidence)
     versions = ", ".join(f"{name} {version}" for name, version in registry.versions.items())
-    lines = [line.format(versions=versions, read=registry.read) for line in OPENING]
+    lines = [OPENING.format(versions=versions, read=registry.read)]
     if measured:
-        lines += ["", *SIDE_BY_SIDE]
+        lines.append(SIDE_BY_SIDE)
     for gpu, (day, found) in sorted(measured.items()):
         lines += [*sections(gpu, day, found), "", "### Not run", "", *not_run(registry, found)]
     lines += _by_quotient(runs, evidence, measured)
@@ -183,7 +180,7 @@ def _by_quotient(
         if not found:
             continue
         if first:
-            yield from ("", *BY_QUOTIENT, "", *CORRECTIONS)
+            yield from (BY_QUOTIENT, CORRECTIONS)
             first = False
         yield from ("", f"## On {gpu}, by way of our baseline", "")
         yield table_row(

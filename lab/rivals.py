@@ -1,8 +1,8 @@
 """What engines launch today for our tasks on sm_90, as data: `python -m lab.rivals`.
 
-    list                 every rival by task: its package, its kernel, how it is measured or why not
-    check PACKAGE...     whether a wheel, or a folder of installed packages, still is as lab/rivals.toml
-                         says: files, names near their lines, conditions word for word
+    list               every rival by task: its package, its kernel, how it is measured or why not
+    check PACKAGE...   whether a wheel, or a folder of installed packages, is as lab/rivals.toml
+                       says: files, names near their lines, conditions word for word
 
 The registry names kernels of other projects and where they say when they launch them; nothing of
 their code is here. A check of another version says what to look at again, and exits with 1 where

@@ -1,5 +1,5 @@
-"""Winners and today's kernels timed side by side in one run: of each case the fastest rival, and the
-tables of docs/research/over-today.md that say so.
+"""Winners and today's kernels timed side by side in one run: of each case the fastest rival, and
+the tables of docs/research/over-today.md that say so.
 
 What is read are files of `python -m lab.baselines measure --winners`. A rival that could not be
 timed is named with its reason (lab/rivals.toml, or the failure), never silently left out.

@@ -16,8 +16,8 @@ class Kernel(Value):
     """One side of a comparison."""
 
     name: str
-    """sglang, paper: the task's tiers; best: the script's last; winner: a live run's; library, headers, jit, jit-pdl:
-    another's; empty; streaming THREADSxVECTORS."""
+    """sglang, paper: the task's tiers; best: the script's last; winner: a live run's; library,
+    headers, jit, triton, also with -pdl: another's; empty; streaming THREADSxVECTORS."""
     tier: str
     what: str
     content: str
