@@ -1,8 +1,9 @@
 """docs/results.md: what live models found, from the transcripts of their runs alone:
-`python -m lab.live_results FILE... [--paper-method FILE...] > docs/results.md`.
+`python -m lab.live_results FILE... [--paper-method FILE...] [--baselines FILE...]
+> docs/results.md`.
 
 FILE is what live_runs takes: transcripts, and what GPUs say of their winners; with --paper-method
-what research.paper_method printed of them.
+what research.paper_method printed of them, with --baselines what over_today takes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import EndReason
 from astra_chat.transcript.summary import RunSummary
+from lab.baselines.evidence import Evidence
+from lab.baselines.evidence import read as read_evidence
 from lab.beside_paper import (
     PAPER,
     beside_the_paper,
@@ -27,6 +30,7 @@ from lab.beside_paper import (
 )
 from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, gpus_of, load
+from lab.over_today import summary
 from lab.overview import overview
 from lab.paper_method import PaperMethod, read
 from lab.result_tables import table_row
@@ -77,9 +81,14 @@ ENDS: dict[EndReason, str] = {
 """Reasons of the last line of a transcript, as who or what ended the run."""
 
 
-def document(runs: Sequence[LiveRun], methods: Sequence[PaperMethod] = ()) -> str:
+def document(
+    runs: Sequence[LiveRun],
+    methods: Sequence[PaperMethod] = (),
+    evidence: Sequence[Evidence] = (),
+) -> str:
     by_events = chain.from_iterable(by_its_method(runs, method) for method in methods)
-    return "\n".join([*_opening(runs), *_tables(runs), *by_events, *overview(runs), *_each(runs)])
+    tables = (*summary(runs, evidence), *_tables(runs), *by_events, *overview(runs))
+    return "\n".join([*_opening(runs), *tables, *_each(runs)])
 
 
 def _opening(runs: Sequence[LiveRun]) -> Iterator[str]:
@@ -243,8 +252,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--paper-method", nargs="+", type=Path, metavar="FILE", default=[])
+    parser.add_argument("--baselines", nargs="+", type=Path, metavar="FILE", default=[])
     given = parser.parse_args()
-    print(document(load(given.files), [read(path) for path in given.paper_method]))
+    methods = [read(path) for path in given.paper_method]
+    evidence = [read_evidence(path) for path in given.baselines]
+    print(document(load(given.files), methods, evidence))
 
 
 if __name__ == "__main__":

@@ -101,6 +101,11 @@ def gpus_of(runs: Iterable[LiveRun]) -> list[str]:
     return sorted({gpu for run in runs for gpu in run.measured}, reverse=True)
 
 
+def short(gpu: str) -> str:
+    """ "H100" of "NVIDIA H100 80GB HBM3"."""
+    return gpu.removeprefix("NVIDIA ").partition(" ")[0]
+
+
 def fastest_run(runs: Iterable[LiveRun], task: str, gpu: str) -> LiveRun | None:
     """Returns the fastest of the runs of a task from `sglang`, by what this GPU says; None where it
     timed none."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from astra_chat.tools.task.folder import find_task
@@ -21,7 +22,7 @@ from astra_chat.tools.types import candidate_id
 from lab.baselines.evidence import Comparison, Evidence
 from lab.baselines.evidence import read as read_evidence
 from lab.commands import one_line_errors
-from lab.live_runs import LiveRun, fastest_run, load
+from lab.live_runs import LiveRun, fastest_run, gpus_of, load, short
 from lab.result_tables import geomean, table_row
 from lab.rivals import read_registry
 from lab.side_by_side import TaskSideBySide, legend, not_run, sections, side_by_side
@@ -62,6 +63,13 @@ that is not launched. With these corrections the mean of the H100's six tasks wo
 (estimated); the H200's table has neither task. moe_sum_reduce is compared with the library, too,
 where SGLang launches a Triton kernel for up to 32 tokens, and silu_and_mul where it launches one
 compiled at run time."""
+
+SUMMARY = """\
+The fastest winner of each task over the fastest kernel that SGLang 0.5.23 or FlashInfer 0.7.2
+launches today on each case, of those that we can run. [Over today's
+kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
+corrected: where it says *two runs*, topk_softmax and small calls of moe_align_block_size are
+compared with a library that SGLang no longer calls for them."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,29 @@ def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
     tasks = dict.fromkeys(rival.task for rival in registry.rival if rival.task)
     lines += ["", "## Names", "", *(line for task in tasks for line in legend(registry, task))]
     return "\n".join(lines)
+
+
+def summary(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[str]:
+    """Yields the section of docs/results.md: a row a task, for each GPU."""
+    measured = measured_beside(runs, evidence)
+    gpus = gpus_of(runs)
+    rows: dict[str, dict[str, tuple[str, str, str]]] = {}
+    for gpu in gpus:
+        for quotient in over_today(runs, evidence, gpu):
+            cells = (f"{quotient.mean:.2f}", f"{quotient.least[1]:.2f}", "two runs")
+            rows.setdefault(quotient.task, {})[gpu] = cells
+        day, found = measured.get(gpu, ("", ()))
+        for one in found:
+            cells = (f"{one.mean:.2f}", f"{one.lowest.time.ratio:.2f}", f"side by side, {day}")
+            rows.setdefault(one.task, {})[gpu] = cells
+    if not rows:
+        return
+    yield from ("", "## Over today's kernels", "", SUMMARY, "")
+    heads = [head for gpu in gpus for head in (f"{short(gpu)}: ratio", "slowest case", "timed in")]
+    yield table_row("task", *heads)
+    yield table_row(*["---"] * (1 + len(heads)))
+    for task, by_gpu in sorted(rows.items()):
+        yield table_row(task, *chain.from_iterable(by_gpu.get(gpu, ("",) * 3) for gpu in gpus))
 
 
 def _by_quotient(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import Timed
-from lab.live_runs import LiveRun, fastest_run, gpus_of
+from lab.live_runs import LiveRun, fastest_run, gpus_of, short
 from lab.result_tables import table_row
 
 WORDS = (
@@ -26,7 +26,7 @@ def overview(runs: Sequence[LiveRun]) -> Iterator[str]:
         return
     yield from ("", "## Task by task", "", *WORDS, "")
     heads = [
-        head for gpu in gpus for head in (f"{_short(gpu)}: ratio", "slowest case", "% of limit")
+        head for gpu in gpus for head in (f"{short(gpu)}: ratio", "slowest case", "% of limit")
     ]
     yield table_row("task", "by", "rounds, candidates", "evaluations, tokens", *heads)
     yield table_row(*["---"] * (4 + len(heads)))
@@ -55,8 +55,3 @@ def _measured(timed: Timed) -> tuple[str, str, str]:
         f"{least:.2f}",
         f"{largest.percent_of_limit:.0f}",
     )
-
-
-def _short(gpu: str) -> str:
-    """ "H100" of "NVIDIA H100 80GB HBM3"."""
-    return gpu.removeprefix("NVIDIA ").partition(" ")[0]

@@ -10,6 +10,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PLAIN = ROOT / "transcripts/examples"
 ARCHIVE = ROOT / "transcripts/recorded.tar.xz"
 EXAMPLES, LIVE = ARCHIVE / "examples", ARCHIVE / "live"
+BASELINES = (
+    "h200/baselines.json",
+    "h200/baselines-decode.json",
+    "h100/baselines-h100.json",
+    "h100/baselines-decode-h100.json",
+)
+"""Files in EXAMPLES that `lab.baselines measure` wrote."""
 VIRTUAL = PLAIN / "virtual/silu_and_mul.jsonl.xz"
 
 

@@ -58,7 +58,7 @@ class BaselineMeasuring:
             besides = [
                 open_tasks.enter_context(Beside(task, self.device, self.tell)) for task in tasks
             ]
-            pairs = [(one, pair) for one in besides for pair in self._pairs(one, places, winners)]
+            pairs = [(one, pair) for one in besides for pair in self.pairs_of(one, places, winners)]
             left = self.wanted(pairs)
             if self.next_in_time(left) is not None:
                 self._make_ready(left)
@@ -71,7 +71,8 @@ class BaselineMeasuring:
                 self._keep(beside, pair)
         return len(left)
 
-    def _pairs(self, beside: Beside, places: Places, winners: Path | None) -> Iterator[Pair]:
+    def pairs_of(self, beside: Beside, places: Places, winners: Path | None) -> Iterator[Pair]:
+        """Yields what is to be compared of one task."""
         if winners is None:
             yield from beside.pairs(places)
         elif winner := winner_side(beside.task, winners, self.device.spec):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.baselines.__main__ import main
-from tests.recorded_files import EXAMPLES
+from tests.recorded_files import BASELINES, EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -25,13 +25,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_it_shows_what_was_recorded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = (
-        "h200/baselines.json",
-        "h200/baselines-decode.json",
-        "h100/baselines-h100.json",
-        "h100/baselines-decode-h100.json",
-    )
-    paths = [str(EXAMPLES / name) for name in files]
+    paths = [str(EXAMPLES / name) for name in BASELINES]
     assert run(monkeypatch, "show", *paths) == 0
     document = (ROOT / "docs/research/baselines.md").read_text()
     assert capsys.readouterr().out.strip() == document.strip()

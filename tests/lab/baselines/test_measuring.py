@@ -11,8 +11,9 @@ import pytest
 from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.devices import cuda_device, wanted_device
 from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import candidate_id
 from astra_vgpu.ground.errors import BadInput
-from lab.baselines.beside import Beside
+from lab.baselines.beside import Beside, winner_file
 from lab.baselines.evidence import Comparison, read
 from lab.baselines.foreign import Places
 from lab.baselines.measuring import BaselineMeasuring
@@ -53,6 +54,36 @@ def test_real_kernels_of_all_tasks_come_first_and_what_is_known_not_again(tmp_pa
         )
         measuring.found[found.task, found.first, found.second] = found
     assert measuring.wanted(pairs) == wanted[1:]
+    for beside in besides:
+        beside.__exit__()
+
+
+def test_winners_meet_the_first_rival_of_every_task_before_a_second(tmp_path: Path) -> None:
+    winners = tmp_path / "winners"
+    winners.mkdir()
+    for task in TASKS:
+        winner_file(winners, task.name, "h200").write_text("// a winner")
+    measuring = BaselineMeasuring(tmp_path / "a.json", DEVICE, math.inf)
+    besides = [Beside(task, DEVICE) for task in TASKS]
+    pairs = [
+        (beside, pair)
+        for beside in besides
+        for pair in measuring.pairs_of(beside, places(tmp_path), winners)
+    ]
+    wanted = measuring.wanted(pairs)
+    assert [(beside.task.name, pair.first.kernel.name) for beside, pair in wanted] == [
+        ("moe_sum_reduce", "triton"),
+        ("moe_align_block_size", "triton"),
+        ("moe_sum_reduce", "triton-pdl"),
+        ("moe_align_block_size", "triton-pdl"),
+    ]
+    assert {pair.second.kernel.tier for _, pair in wanted} == {"winner"}
+    assert {pair.second.kernel.content for _, pair in wanted} == {candidate_id("// a winner")}
+    # Where another kind of GPU has none, that is said, and nothing is compared.
+    said: list[str] = []
+    measuring.tell = said.append
+    assert not list(measuring.pairs_of(besides[0], places(tmp_path), tmp_path))
+    assert "holds no winner on an h200" in said[0]
     for beside in besides:
         beside.__exit__()
 

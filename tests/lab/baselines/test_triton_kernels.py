@@ -9,10 +9,11 @@ import pytest
 
 from astra_chat.tools.new.triton_compile import Compiled
 from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from lab.baselines import triton_kernels
 from lab.baselines.foreign import LAUNCHERS, Places, foreign_kernels
-from lab.baselines.triton_kernels import IN_TRITON, TritonKernel, translate
+from lab.baselines.triton_kernels import IN_TRITON, ROUTERS, TritonKernel, translate
 
 PTX = (
     ".visible .entry k(\n\t.param .u64 k_param_0,\n\t.param .u32 k_param_1\n)\n{\n"
@@ -76,4 +77,28 @@ def test_they_are_taken_where_sglang_takes_them(tmp_path: Path) -> None:
     bench = find_task("moe_align_block_size").bench
     few = [case for case, _ in bench if case.dims["tokens"] * case.dims["topk"] <= 64]
     assert sum(served["moe_align_block_size"]) == len(few) - 1
-    assert not IN_TRITON["moe_align_block_size"].served({"tokens": 1, "topk": 1, "experts": 8})
+    few_experts = Case(dims={"tokens": 1, "topk": 1, "experts": 8}, dtype="int32")
+    assert not IN_TRITON["moe_align_block_size"].served(few_experts)
+    assert served["topk_softmax"] == [True] * 16
+    capped = (
+        find_task("topk_softmax")
+        .bench[0][0]
+        .model_copy(update={"scalars": {"moe_softcapping": 30.0}})
+    )
+    assert not IN_TRITON["topk_softmax"].served(capped)
+
+
+def test_a_router_is_compiled_as_its_host_code_asks() -> None:
+    """Rows a block, warps and types by moe_fused_gate of SGLang 0.5.23."""
+    kernel = IN_TRITON["topk_softmax"]
+    few, bias = ROUTERS["_bf16_8_2"], ROUTERS["_fp32_256_8_bias"]
+    assert (few.constants["BLOCK_M"], few.constants["BLOCK_N"]) == (4, 8)
+    assert ROUTERS["_bf16_128_8"].constants["BLOCK_M"] == 2
+    assert ROUTERS["_fp32_160_6_plain"].constants["BLOCK_N"] == 256
+    assert "stride_sm" not in few.divisible and "stride_sm" in bias.divisible
+    variant = triton_kernels._variant(kernel, bias.name, {**kernel.constants, **bias.constants})
+    assert variant.signature["bias_ptr"] == "*fp32" and "stride_bias" not in variant.given
+    plain = triton_kernels._variant(kernel, few.name, {**kernel.constants, **few.constants})
+    assert plain.signature["bias_ptr"] == "*bf16" and "stride_bias" in plain.given
+    # What the kernel is not given, its launcher does not pass.
+    assert len(variant.given) == len(plain.given) - 1
