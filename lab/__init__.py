@@ -35,7 +35,10 @@ task_pages          docs/results/: a page a task
 winners             a live run's winner: which it is, its source
 judge_winners       live winners on a GPU, as a confirmation judges
 live_estimates      estimates beside what a GPU said of live winners
+winner_files        sources of the live winners, for a GPU machine
+rivals              what engines launch today, as data (rivals.toml), and whether it still is so
 over_today          live winners over what is launched today
+side_by_side        its tables of winners and rivals timed in one run
 run_picture         docs/run.svg: the rounds of one live run, for the README
 decode_layer        one decode layer as a CUDA graph, with and without the winners
 decode_step         its kernels and matrix products in serving order

@@ -25,7 +25,14 @@ from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, fastest_run, gpus_of, load, short
 from lab.result_tables import geomean, table_row
 from lab.rivals import read_registry
-from lab.side_by_side import TaskSideBySide, legend, not_run, sections, side_by_side
+from lab.side_by_side import (
+    TaskSideBySide,
+    legend,
+    not_run,
+    not_timed,
+    sections,
+    side_by_side,
+)
 from lab.winners import fastest
 
 TODAY = "today"
@@ -148,7 +155,7 @@ def winners_on(runs: Sequence[LiveRun], gpu: str) -> dict[str, str]:
 def measured_beside(
     runs: Sequence[LiveRun], evidence: Sequence[Evidence]
 ) -> dict[str, tuple[str, list[TaskSideBySide]]]:
-    """By GPU what was timed side by side there, and when; of one pair the last file counts."""
+    """Returns by GPU when what was timed side by side there; of one pair the last file counts."""
     measured = {}
     for gpu in sorted({one.device.name for one in evidence}):
         there = [one for one in evidence if one.device.name == gpu]
@@ -167,8 +174,13 @@ def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
     if measured:
         lines.append(SIDE_BY_SIDE)
     for gpu, (day, found) in sorted(measured.items()):
-        lines += [*sections(gpu, day, found), "", "### Not run", "", *not_run(registry, found)]
+        lines += sections(gpu, day, found)
+        if left := list(not_timed(registry, found)):
+            lines += ["", "### Not timed here", "", *left]
     lines += _by_quotient(runs, evidence, measured)
+    found = [c for one in evidence for c in one.comparisons if c.cases]
+    timed = {(c.task, side.name) for c in found for side in (c.first, c.second)}
+    lines += ["", "## Not run", "", *not_run(registry, timed)]
     tasks = dict.fromkeys(rival.task for rival in registry.rival if rival.task)
     lines += ["", "## Names", "", *(line for task in tasks for line in legend(registry, task))]
     return "\n".join(lines)

@@ -36,7 +36,7 @@ MACHINE_CODE = ".so"
 State = Literal["as written", "moved", "gone"]
 
 
-class Place(Value):
+class DispatchPlace(Value):
     """Where a package says what it launches, or has the kernel."""
 
     file: str
@@ -59,7 +59,7 @@ class Rival(Value):
     kernel: str
     calls: str
     """Which calls of the engine take it."""
-    places: tuple[Place, ...] = Field(min_length=1)
+    places: tuple[DispatchPlace, ...] = Field(min_length=1)
     measured: tuple[str, ...] = ()
     """Names of lab/baselines under which it is timed."""
     not_run: str = ""
@@ -79,7 +79,7 @@ class Registry(Value):
     read: str
     """The day, as YYYY-MM-DD."""
     versions: Mapping[str, str]
-    """By package."""
+    """The version that was read, by package."""
     rival: tuple[Rival, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -93,7 +93,7 @@ class Registry(Value):
     def of_task(self, task: str) -> list[Rival]:
         return [one for one in self.rival if one.task == task]
 
-    def places_of(self, package: str) -> Iterator[tuple[Rival, Place]]:
+    def places_of(self, package: str) -> Iterator[tuple[Rival, DispatchPlace]]:
         """Yields what is to be looked at in a package."""
         for one in self.rival:
             for place in one.places:
@@ -175,7 +175,7 @@ class Finding:
     """What has become of one place."""
 
     rival: Rival
-    place: Place
+    place: DispatchPlace
     state: State
     what: str = ""
 
@@ -195,7 +195,7 @@ def check(registry: Registry, package: Package) -> list[Finding]:
     return found
 
 
-def _finding(rival: Rival, place: Place, content: bytes | None) -> Finding:
+def _finding(rival: Rival, place: DispatchPlace, content: bytes | None) -> Finding:
     if content is None:
         return Finding(rival, place, "gone", "the file is gone")
     if place.file.endswith(MACHINE_CODE):

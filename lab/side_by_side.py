@@ -7,14 +7,14 @@ timed is named with its reason (lab/rivals.toml, or the failure), never silently
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import MeasuredTime
 from lab.baselines.evidence import Comparison
 from lab.result_tables import geomean, table_row
-from lab.rivals import Registry
+from lab.rivals import Registry, Rival
 
 NAMED_BELOW = 0.97
 """Cases below it are counted beside the mean."""
@@ -26,7 +26,7 @@ class FastestRival:
 
     task: str
     name: str
-    """Of the fastest with a cold L2."""
+    """The name of the fastest with a cold L2."""
     time: MeasuredTime
     """The rival's as the baseline: a ratio above 1 says that the winner is faster."""
     warm: tuple[float, str] | None
@@ -93,8 +93,8 @@ def side_by_side(
 
 
 def fastest_rivals(found: Sequence[Comparison]) -> list[FastestRival]:
-    """Of each case the comparison with the lowest ratio of the winner over a rival, in the order in
-    which cases first come."""
+    """Returns of each case the comparison with the lowest ratio of the winner over a rival, in the
+    order in which cases first come."""
     times: dict[str, list[tuple[MeasuredTime, str]]] = {}
     for one in found:
         for case in one.cases:
@@ -196,20 +196,31 @@ def _each_case(found: Sequence[TaskSideBySide]) -> Iterator[str]:
     yield from _table([case for one in found for case in one.cases])
 
 
-def not_run(registry: Registry, found: Sequence[TaskSideBySide]) -> Iterator[str]:
-    """Yields a list item for each rival of these tasks that was not timed, with the reason."""
+def not_timed(registry: Registry, found: Sequence[TaskSideBySide]) -> Iterator[str]:
+    """Yields a list item for each rival of these tasks that can be run and was not timed."""
     for one in found:
         failures = dict(one.failures)
         for rival in registry.of_task(one.task):
-            version = registry.versions[rival.package]
-            whose = f"- {one.task}: {rival.kernel} of {rival.package} {version}"
-            if rival.not_run:
-                yield f"{whose}: not run: {rival.not_run}."
             for name in rival.measured:
                 if name in failures:
-                    yield f"{whose}, `{name}`: not run: {failures[name]}"
+                    yield f"- {_whose(registry, rival)}, `{name}`: not run: {failures[name]}"
                 elif name not in one.measured:
-                    yield f"{whose}, `{name}`: not measured in this run."
+                    yield f"- {_whose(registry, rival)}, `{name}`: not measured in this run."
+
+
+def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[str]:
+    """Yields a list item for each rival that cannot be run, with the reason, or that can be and is
+    not among `timed`, tasks and names."""
+    for rival in registry.rival:
+        if rival.not_run:
+            yield f"- {_whose(registry, rival)}: not run: {rival.not_run}."
+        elif not any((rival.task, name) in timed for name in rival.measured):
+            yield f"- {_whose(registry, rival)}: not measured yet."
+
+
+def _whose(registry: Registry, rival: Rival) -> str:
+    version = registry.versions[rival.package]
+    return f"{rival.task or 'no task'}: {rival.kernel} of {rival.package} {version}"
 
 
 def legend(registry: Registry, task: str) -> Iterator[str]:

@@ -27,6 +27,7 @@ CHILD_PROCESSES = (
     "astra_chat/package/inside/",
     "lab/decode_",
     "lab/baselines/cuda_record.py",
+    "lab/baselines/cute_child.py",
 )
 """Programs of processes of their own: the only files that may load torch."""
 GROUND = "astra_vgpu.ground"

@@ -8,6 +8,8 @@ foreign    which kernels can be built here, and the task with which each builds
 fatbin     machine code of CUDA kernels in a shared library
 streaming  a kernel that only moves a task's mix of reads and writes
 triton_kernels  SGLang's Triton kernels as CUDA source
+cute_kernels  FlashInfer's norms in CuTe DSL as CUDA source
+cute_child  the process that compiles them
 checked    their results on the virtual GPU
 captured   launch plans of their host code by stream capture, on a GPU
 cuda_record  the process that captures

@@ -2,7 +2,8 @@
 
     extract LIBRARY -o FOLDER      cubins of tasks out of sgl_kernel's common_ops.abi3.so
     translate OPS -o FOLDER        Triton kernels of sglang/kernels/ops, where Triton is installed
-    winners RUN... -o FOLDER       sources of the live runs' fastest winners, by task and GPU
+    cute FLASHINFER -o FOLDER      norms in CuTe DSL of the package flashinfer, where
+                                   nvidia-cutlass-dsl 4.7, torch and tqdm are installed
     check ...                      their results on the virtual GPU, those with source
     measure -o FILE ...            all comparisons for which the user has the kernels; with
                                    --winners FOLDER those of winners and today's kernels alone
@@ -35,6 +36,7 @@ PLACES = {
     "--library": "cubins of the compiled library of 2025",
     "--library-today": "cubins of today's compiled library",
     "--triton": "what translate wrote",
+    "--cute": "what cute wrote",
 }
 
 
@@ -52,12 +54,11 @@ def translate(asked: argparse.Namespace) -> None:
         print(f"{path}: {path.stat().st_size} bytes")
 
 
-def winners(asked: argparse.Namespace) -> None:
-    from lab.baselines.live_winners import write_winners
-    from lab.live_runs import load
+def cute(asked: argparse.Namespace) -> None:
+    from lab.baselines.cute_kernels import write_cute
 
-    for path in write_winners(load(asked.runs), asked.out):
-        print(path)
+    for path in write_cute(asked.flashinfer_package, asked.out):
+        print(f"{path}: {path.stat().st_size} bytes")
 
 
 def check(asked: argparse.Namespace) -> None:
@@ -117,19 +118,16 @@ def parser() -> argparse.ArgumentParser:
     translates = commands.add_parser("translate")
     translates.add_argument("ops", type=Path)
     translates.add_argument("-o", dest="out", type=Path, required=True)
-    won = commands.add_parser("winners")
-    won.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="as of lab.live_runs")
-    won.add_argument("-o", dest="out", type=Path, required=True)
+    cutes = commands.add_parser("cute")
+    cutes.add_argument("flashinfer_package", type=Path, metavar="FLASHINFER")
+    cutes.add_argument("-o", dest="out", type=Path, required=True)
     checks = commands.add_parser("check")
     checks.add_argument("--cases", type=int, default=2, help="timed cases of each, the least first")
     measures = commands.add_parser("measure")
     measures.add_argument("-o", dest="out", type=Path, required=True)
     measures.add_argument("--device", default="cuda")
     measures.add_argument(
-        "--winners",
-        type=Path,
-        metavar="FOLDER",
-        help="what `winners` wrote: nothing else is measured",
+        "--winners", type=Path, help="what lab.winner_files wrote: nothing else is measured"
     )
     measures.add_argument(
         "--budget-s",
@@ -155,7 +153,7 @@ def main() -> None:
     commands = {
         "extract": extract,
         "translate": translate,
-        "winners": winners,
+        "cute": cute,
         "check": check,
         "measure": measure,
         "show": show,

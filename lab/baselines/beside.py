@@ -35,8 +35,11 @@ from lab.baselines.streaming import (
 Tell = Callable[[str], None]
 Stage = Literal["winner", "foreign", "empty", "streaming"]
 FAILURE_CHARACTERS = 400
-LIKELY = ("triton", "triton-pdl", "jit", "jit-pdl", "headers", "headers-pdl", "library")
-"""Kernels of today in the order in which they were the fastest."""
+LIKELY = (
+    *("triton", "triton-pdl", "cute", "cute-pdl", "jit", "jit-pdl"),
+    *("headers", "headers-pdl", "library"),
+)
+"""Kernels of today, those first that engines launch first."""
 
 
 @dataclass(frozen=True)
@@ -242,8 +245,8 @@ def winner_file(folder: Path, task: str, spec: str) -> Path:
 
 
 def winner_side(task: Task, folder: Path, spec: str) -> Side | None:
-    """The live runs' winner of a task on a kind of GPU, as `winners` wrote it; None: there is
-    none."""
+    """The live runs' winner of a task on a kind of GPU, as lab.winner_files wrote it, if there is
+    one."""
     path = winner_file(folder, task.name, spec)
     if not path.is_file():
         return None

@@ -12,6 +12,7 @@ from astra_chat.tools.build.tvm_ffi_binding import tvm_ffi_folder
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import BadInput
+from lab.baselines.cute_kernels import IN_CUTE, has_contiguous_rows
 from lab.baselines.fatbin import cubin_with, kernels_of
 from lab.baselines.triton_kernels import IN_TRITON
 
@@ -146,6 +147,8 @@ class Places:
     library_today: Path | None = None
     triton: Path | None = None
     """Source of Triton kernels, as `translate` writes it."""
+    cute: Path | None = None
+    """Source of FlashInfer's kernels in CuTe DSL, as `cute` writes it."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
         yield from _jit(task, places.jit)
     if places.triton and task.name in IN_TRITON:
         yield from _triton(task, places.triton)
+    if places.cute and task.name in IN_CUTE:
+        yield from _cute(task, places.cute)
     held = places.library_today and (places.library_today / f"{task.name}.cubin").is_file()
     if places.library_today and held and task.name not in NOT_CALLED_TODAY:
         yield _library(task, "today", places.library_today)
@@ -325,6 +330,18 @@ def _triton(task: Task, folder: Path) -> Iterator[Foreign]:
         served=kernel.served,
     )
     yield from _both_launches(plain, "SGLang")
+
+
+def _cute(task: Task, folder: Path) -> Iterator[Foreign]:
+    made = _read(folder / f"{task.name}.cu")
+    parts = (LAUNCHERS / "cute.cu", LAUNCHERS / f"{task.name}.cute.cu")
+    source = (LAUNCHERS / "programmatic.cu").read_text() + made.decode()
+    source += "".join(part.read_text() for part in parts)
+    what = "FlashInfer's kernel in CuTe DSL, by the DSL's PTX"
+    plain = Foreign(
+        "today", "cute", what, source, task, content=_short(made), served=has_contiguous_rows
+    )
+    yield from _both_launches(plain, "FlashInfer")
 
 
 def _both_launches(plain: Foreign, whose: str) -> Iterator[Foreign]:

@@ -11,6 +11,7 @@ import pytest
 from astra_chat.tools.task.folder import task_names
 from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import LIKELY
+from lab.baselines.cute_kernels import IN_CUTE
 from lab.baselines.foreign import AT_RUN_TIME, HEADERS_TODAY, IN_LIBRARIES, NOT_CALLED_TODAY
 from lab.baselines.triton_kernels import IN_TRITON
 from lab.rivals import Package, Registry, check, listing, main, packages, read_registry, report
@@ -173,10 +174,11 @@ def test_the_command_ends_with_1_where_something_is_gone(
 def test_the_registry_names_what_lab_baselines_runs_and_nothing_else() -> None:
     registry = read_registry()
     assert {one.task for one in registry.rival if one.task} == set(task_names())
-    headers, jit, triton, library = (
+    headers, jit, triton, cute, library = (
         {one.task for one in registry.rival if name in one.measured}
-        for name in ("headers", "jit", "triton", "library")
+        for name in ("headers", "jit", "triton", "cute", "library")
     )
+    assert cute == set(IN_CUTE)
     assert (headers, jit, triton) == (set(HEADERS_TODAY), set(AT_RUN_TIME), set(IN_TRITON))
     no_library_today = {"rope_and_kv_write"}
     assert library == set(IN_LIBRARIES) - set(NOT_CALLED_TODAY) - no_library_today

@@ -14,6 +14,7 @@ from lab.side_by_side import (
     fastest_rivals,
     legend,
     not_run,
+    not_timed,
     over_all,
     sections,
     side_by_side,
@@ -128,15 +129,34 @@ def test_every_rival_that_was_not_timed_is_named_with_its_reason(
     two_tasks: list[Comparison],
 ) -> None:
     registry = read_registry()
-    winners = {"rmsnorm": WINNER.content}
-    lines = list(not_run(registry, side_by_side(two_tasks, winners, {"rmsnorm": 14})))
+    found = side_by_side(two_tasks, {"rmsnorm": WINNER.content}, {"rmsnorm": 14})
+    lines = list(not_timed(registry, found))
     assert all(line.startswith("- rmsnorm: ") for line in lines)
     (library,) = (line for line in lines if "`library`" in line)
     assert library.endswith("not run: does not build: no header")
-    assert sum("not measured in this run" in line for line in lines) == 2  # jit-pdl, headers-pdl
-    for rival in registry.of_task("rmsnorm"):
-        said = [line for line in lines if rival.kernel in line]
-        assert not rival.not_run or said[0].endswith(f"not run: {rival.not_run}.")
+    left = [line for line in lines if "not measured in this run" in line]
+    assert len(left) == 4  # cute, cute-pdl, jit-pdl, headers-pdl
+
+
+def test_rivals_that_cannot_be_run_and_those_of_no_task_are_named() -> None:
+    registry = read_registry()
+    timed = {("rmsnorm", name) for name in ("headers", "jit", "library")}
+    lines = list(not_run(registry, timed))
+    for rival in registry.rival:
+        if rival.not_run:
+            (said,) = (
+                line
+                for line in lines
+                if line.endswith(f"not run: {rival.not_run}.")
+                and f": {rival.kernel} of" in line
+                and (rival.task or "no task") in line
+            )
+            assert registry.versions[rival.package] in said
+    waiting = [line for line in lines if "rmsnorm: " in line and "not measured yet" in line]
+    assert [line for line in waiting if line.startswith("- rmsnorm:")] == [
+        "- rmsnorm: RMSNormKernel (CuTe DSL) of flashinfer-python "
+        f"{registry.versions['flashinfer-python']}: not measured yet."
+    ]
     named = "\n".join(legend(registry, "rmsnorm"))
     assert "`headers-pdl`, `headers`: RMSNormKernel (CUDA) of flashinfer-python" in named
-    assert "CuTe" not in named
+    assert "vllm" not in named

@@ -10,18 +10,25 @@ namespace {
 constexpr bool kProgrammatic = PROGRAMMATIC != 0;
 
 template <typename... Parameters>
-cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
-                          const Parameters&... parameters) {
+cudaError_t launch_kernel_with(int shared_bytes, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                               cudaStream_t stream, const Parameters&... parameters) {
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = kProgrammatic ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, parameters...);
+}
+
+template <typename... Parameters>
+cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
+                          const Parameters&... parameters) {
+  return launch_kernel_with(0, kernel, grid, block, stream, parameters...);
 }
 
 // A block for each of `blocks`, but at most as many as the GPU holds at once.

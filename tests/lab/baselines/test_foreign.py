@@ -13,6 +13,7 @@ from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.toolkit import find_toolkit
+from lab.baselines.cute_kernels import IN_CUTE
 from lab.baselines.foreign import (
     AT_RUN_TIME,
     HEADERS_TODAY,
@@ -40,8 +41,11 @@ def places(tmp_path: Path) -> Places:
     (tmp_path / "cccl/cub").mkdir(parents=True)
     for name in IN_TRITON:
         (tmp_path / f"{name}.cu").write_text("// made\n")
+    (tmp_path / "cute").mkdir()
+    for name in IN_CUTE:
+        (tmp_path / "cute" / f"{name}.cu").write_text("// made\n")
     include = tmp_path / "include"
-    return Places(include, include, tmp_path / "jit", triton=tmp_path)
+    return Places(include, include, tmp_path / "jit", triton=tmp_path, cute=tmp_path / "cute")
 
 
 def on_one_line(text: str) -> str:
@@ -68,6 +72,9 @@ def test_what_is_compiled_at_run_time_keeps_its_own_flags(places: Places) -> Non
     assert "-DPROGRAMMATIC=1" in silu["jit-pdl"].task.flags
     assert "-std=c++20" in silu["jit"].task.flags and "-std=c++17" in silu["headers"].task.flags
     norm = {f.name: f for f in foreign_kernels(find_task("fused_add_rmsnorm"), places)}
+    assert {"cute", "cute-pdl"} <= set(norm)
+    strided = Case(dims={"tokens": 1, "h": 4096}, dtype="float16", pad=8)
+    assert norm["headers"].takes(strided) and not norm["cute"].takes(strided)
     assert "--use_fast_math" not in norm["jit"].task.flags
     assert norm["jit"].takes(Case(dims={"tokens": 1, "h": 8192}, dtype="float16"))
     assert not norm["jit"].takes(Case(dims={"tokens": 1, "h": 8200}, dtype="float16"))

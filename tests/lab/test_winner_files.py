@@ -8,8 +8,8 @@ from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import candidate_id
 from lab.baselines.beside import winner_file, winner_side
-from lab.baselines.live_winners import write_winners
 from lab.live_runs import fastest_run, load
+from lab.winner_files import write_winners
 from lab.winners import fastest
 from tests.recorded_files import LIVE
 
