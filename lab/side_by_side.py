@@ -209,18 +209,22 @@ def not_timed(registry: Registry, found: Sequence[TaskSideBySide]) -> Iterator[s
 
 
 def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[str]:
-    """Yields a list item for each rival that cannot be run, with the reason, or that can be and is
-    not among `timed`, tasks and names."""
+    """Yields a list item for each reason why rivals are not run, with all of them; those that can
+    be and are not among `timed`, tasks and names, are not measured yet."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for rival in registry.rival:
-        if rival.not_run:
-            yield f"- {_whose(registry, rival)}: not run: {rival.not_run}."
-        elif not any((rival.task, name) in timed for name in rival.measured):
-            yield f"- {_whose(registry, rival)}: not measured yet."
+        waits = not any((rival.task, name) in timed for name in rival.measured)
+        if rival.not_run or waits:
+            reason = rival.not_run or "not measured yet"
+            kernel = f"{rival.kernel} ({rival.task})" if rival.task else rival.kernel
+            by_reason.setdefault((rival.package, reason), []).append(kernel)
+    for (package, reason), kernels in by_reason.items():
+        yield f"- {package} {registry.versions[package]}: {'; '.join(kernels)}: {reason}."
 
 
 def _whose(registry: Registry, rival: Rival) -> str:
     version = registry.versions[rival.package]
-    return f"{rival.task or 'no task'}: {rival.kernel} of {rival.package} {version}"
+    return f"{rival.task}: {rival.kernel} of {rival.package} {version}"
 
 
 def legend(registry: Registry, task: str) -> Iterator[str]:

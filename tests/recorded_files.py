@@ -16,7 +16,9 @@ BASELINES = (
     "h100/baselines-h100.json",
     "h100/baselines-decode-h100.json",
 )
-"""Files in EXAMPLES that `lab.baselines measure` wrote."""
+"""Files in EXAMPLES that `lab.baselines measure` wrote of our baselines."""
+TODAY: tuple[str, ...] = ()
+"""Files in EXAMPLES that it wrote with `--winners`."""
 VIRTUAL = PLAIN / "virtual/silu_and_mul.jsonl.xz"
 
 

@@ -45,10 +45,12 @@ repository:
 Two kernels of ours say what is out of reach: *streaming* moves the task's mix of reads and writes
 and computes nothing, of four layouts the fastest; *empty* is one launch of nothing.
 
-Not measured: what SGLang 0.5.23 calls first for fused_add_rmsnorm, FlashInfer's CuTe-DSL kernel,
-which needs NVIDIA's cutlass-dsl package and torch's dispatcher around it (FlashInfer 0.7.2 itself
-takes its headers' norms only where that is missing); and rows of more than
-8192 elements with the run-time kernel, which refuses them. merge_state_v2 has no header and no
+Not measured here: what SGLang 0.5.23 calls first for rmsnorm and fused_add_rmsnorm, FlashInfer's
+CuTe-DSL kernels (FlashInfer 0.7.2 takes its headers' norms only where NVIDIA's cutlass-dsl package
+is missing), which *cute* is; and rows of more than
+8192 elements with the run-time kernel, which refuses them. SGLang's router, a Triton kernel for all
+of topk_softmax, is missing, too. [over-today.md](over-today.md) has what was measured of them, and
+lab/rivals.toml all kernels that engines launch. merge_state_v2 has no header and no
 run-time kernel: upstream's machine code is the only original. Today's FlashInfer headers
 need the folder cccl beside include.
 
@@ -80,13 +82,16 @@ To repeat it, with the wheels unpacked:
 
     python -m lab.baselines extract sgl_kernel/common_ops.abi3.so -o cubins
     python -m lab.baselines translate sglang/kernels/ops -o triton-made
+    python -m lab.baselines cute flashinfer -o cute-made
     python -m lab.baselines measure -o baselines.json \\
         --flashinfer flashinfer-0.3.1/include --flashinfer-today flashinfer/data/include \\
         --sglang sglang/kernels/jit --library cubins --library-today cubins-today \\
-        --triton triton-made
+        --triton triton-made --cute cute-made
     python -m lab.baselines show baselines.json > docs/research/baselines.md
 
-`check` in the place of `measure -o FILE` runs what has source on the virtual GPU, for its results.
+With `--winners FOLDER` (`python -m lab.winner_files`) the live runs' winners are timed beside
+today's kernels, and nothing else. `check` in the place of `measure -o FILE` runs what has source on
+the virtual GPU, for its results.
 """
 
 

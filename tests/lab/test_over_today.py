@@ -11,14 +11,14 @@ from astra_chat.tools.types import candidate_id
 from lab.baselines.evidence import Evidence, read
 from lab.live_runs import load
 from lab.over_today import document, fastest_today, over_today
-from tests.recorded_files import BASELINES, EXAMPLES, live_runs
+from tests.recorded_files import BASELINES, EXAMPLES, TODAY, live_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def evidence() -> list[Evidence]:
-    return [read(EXAMPLES / name) for name in BASELINES]
+    return [read(EXAMPLES / name) for name in (*BASELINES, *TODAY)]
 
 
 @pytest.mark.second_tier
