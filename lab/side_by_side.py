@@ -210,12 +210,12 @@ def not_timed(registry: Registry, found: Sequence[TaskSideBySide]) -> Iterator[s
 
 def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[str]:
     """Yields a list item for each reason why rivals are not run, with all of them; those that can
-    be and are not among `timed`, tasks and names, are not measured yet."""
+    be and are not among `timed`, tasks and names, are not timed in the files of the page."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for rival in registry.rival:
         waits = not any((rival.task, name) in timed for name in rival.measured)
         if rival.not_run or waits:
-            reason = rival.not_run or "not measured yet"
+            reason = rival.not_run or "not timed in the files of this page"
             kernel = f"{rival.kernel} ({rival.task})" if rival.task else rival.kernel
             by_reason.setdefault((rival.package, reason), []).append(kernel)
     for (package, reason), kernels in by_reason.items():
