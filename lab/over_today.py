@@ -178,8 +178,8 @@ def document(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
         if left := list(not_timed(registry, found)):
             lines += ["", "### Not timed here", "", *left]
     lines += _by_quotient(runs, evidence, measured)
-    found = [c for one in evidence for c in one.comparisons if c.cases]
-    timed = {(c.task, side.name) for c in found for side in (c.first, c.second)}
+    known = [c for one in evidence for c in one.comparisons if c.cases]
+    timed = {(c.task, side.name) for c in known for side in (c.first, c.second)}
     lines += ["", "## Not run", "", *not_run(registry, timed)]
     tasks = dict.fromkeys(rival.task for rival in registry.rival if rival.task)
     lines += ["", "## Names", "", *(line for task in tasks for line in legend(registry, task))]

@@ -25,15 +25,18 @@ from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, fastest_run, gpus_of, load
 from lab.over_today import fastest_today
 from lab.result_tables import large_cases, table_row
+from lab.side_by_side import fastest_rivals
 from lab.winners import fastest, verdict_of
 
 WORDS = (
     "Times are device times with a cold L2, in us per call. *over today* is the speedup over",
-    "the fastest of today's kernels in SGLang and FlashInfer, computed through the baseline.",
+    "the fastest of today's kernels in SGLang and FlashInfer, of those that can be run: timed side",
+    "by side with the winner where that was done, else computed through the baseline (and not",
+    "always with the kernel that is launched: [over today](../research/over-today.md)).",
     "*% of limit* is the physical limit divided by the time. *% of streaming*, for calls",
     "larger than the L2, is the achieved bandwidth relative to that of our fastest kernel",
     "that only moves the same bytes. *above empty* is the time in us beyond that of an empty",
-    "launch. The last two columns and today's kernels were timed in another run on a GPU of",
+    "launch. The last two columns, and what is computed, were timed in another run on a GPU of",
     "the same kind ([baselines](../research/baselines.md)).",
 )
 
@@ -48,9 +51,12 @@ class Floors:
     """Bytes per microsecond of the fastest streaming kernel."""
     today: dict[str, float]
     """How many times as fast as the baseline today's fastest kernel is."""
+    over_today: dict[str, float]
+    """Ratios of the winner over today's fastest kernel, where they were timed side by side."""
 
 
-def floors(task: Task, found: Sequence[Comparison]) -> Floors:
+def floors(task: Task, found: Sequence[Comparison], winner: str) -> Floors:
+    """`winner`: the id of the winner that a page is about."""
     empty_us, bytes_per_us = dict[str, float](), dict[str, float]()
     for one in found:
         for index, case in enumerate(one.cases):
@@ -62,7 +68,13 @@ def floors(task: Task, found: Sequence[Comparison]) -> Floors:
                 rate = moved / case.baseline_us
                 bytes_per_us[label] = max(bytes_per_us.get(label, 0.0), rate)
     today = fastest_today(found, candidate_id(task.baseline))
-    return Floors(empty_us, bytes_per_us, {label: ratio for label, (ratio, _) in today.items()})
+    beside = [one for one in found if one.second.tier == "winner" and one.second.content == winner]
+    return Floors(
+        empty_us,
+        bytes_per_us,
+        {label: ratio for label, (ratio, _) in today.items()},
+        {one.label: one.time.ratio for one in fastest_rivals(beside)},
+    )
 
 
 def page(name: str, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
@@ -108,9 +120,9 @@ def _on_gpus(task: Task, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) 
     for gpu in gpus_of(runs):
         if run := fastest_run(runs, task.name, gpu):
             there = [one for one in evidence if one.device.name == gpu]
-            known = floors(task, of_task(there, task.name))
             timed, speed = run.timed_on(gpu), fastest(run.summary)
             assert timed is not None and speed is not None
+            known = floors(task, of_task(there, task.name), speed.candidate)
             yield from ("", f"## The fastest from `sglang` on {gpu}", "")
             yield from (f"`{speed.candidate}` of {run.name}.", "")
             yield from _cases(task, timed, known, run.measured[gpu].device.spec)
@@ -139,7 +151,9 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
     label = case.case.label
     yield from (label, f"{case.weight:g}", f"{case.baseline_us:.2f}", f"{case.median_us:.2f}")
     yield f"{case.ratio:.3f} ({case.ratio_low:.3f} to {case.ratio_high:.3f})"
-    yield f"{case.ratio / known.today[label]:.2f}" if label in known.today else ""
+    quotient = case.ratio / known.today[label] if label in known.today else None
+    over = known.over_today.get(label, quotient)
+    yield "" if over is None else f"{over:.2f}"
     yield f"{case.percent_of_limit:.0f}"
     rate, streaming = task.least_bytes(case.case) / case.median_us, known.bytes_per_us.get(label)
     yield f"{100 * rate / streaming:.0f}" if streaming and large else ""

@@ -39,7 +39,7 @@ def _answer_for_the_gpu() -> None:
 
     properties = types.SimpleNamespace(shared_memory_per_block_optin=SHARED_BYTES_OF_A_BLOCK)
     torch.cuda.current_device = lambda: 0
-    torch.cuda.get_device_properties = lambda *_: properties  # type: ignore[assignment,misc]
+    torch.cuda.get_device_properties = lambda *_: properties  # type: ignore[assignment]
 
 
 def _without_its_init(folder: Path) -> None:

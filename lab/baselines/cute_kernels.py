@@ -40,6 +40,19 @@ class CuteKernel:
     """Names of the parameters that are tensors; number of rows and epsilon follow."""
 
 
+@dataclass(frozen=True)
+class CuteCompiled:
+    """What the DSL made of one row length, and how FlashInfer launches it."""
+
+    ptx: str
+    shared_bytes: int
+    threads: int
+    rows: int
+    """Rows of a block."""
+    cluster: int
+    """Blocks of a cluster."""
+
+
 IN_CUTE = {
     "rmsnorm": CuteKernel(
         "rmsnorm", "_get_compiled_rmsnorm_kernel", "RMSNormKernel", ("input", "weight", "out")
@@ -84,13 +97,13 @@ def cute_source(kernel: CuteKernel, rows: Sequence[tuple[str, int]], flashinfer:
     lines = ["#include <cstdint>", "extern __shared__ __align__(1024) unsigned char global_smem[];"]
     chosen = []
     for (dtype, h), one in zip(rows, made, strict=True):
-        if one["cluster"] != 1:
+        if one.cluster != 1:
             raise BadInput(f"{kernel.kernel} of {h} elements launches clusters")
         name = f"cute_{kernel.kernel}_{dtype}_{h}"
-        lines += _function(name, str(one["ptx"]), kernel, int(one["threads"]))
-        numbers = f"{one['rows']}, {one['threads']}, {one['shared_bytes']}"
-        code = DTYPE_CODES[dtype]  # type: ignore[index]
-        chosen.append(f"  if (dtype == {code} && h == {h}) return {{{name}, {numbers}}};")
+        lines += _function(name, one.ptx, kernel, one.threads)
+        numbers = f"{one.rows}, {one.threads}, {one.shared_bytes}"
+        given = f"dtype == {DTYPE_CODES[dtype]} && h == {h}"
+        chosen.append(f"  if ({given}) return {{{name}, {numbers}}};")
     arguments = ", ".join(["void*"] * len(kernel.tensors) + ["int64_t", "float"])
     lines += [
         f"struct CuteKernel {{ void (*kernel)({arguments}); int rows, threads, shared_bytes; }};",
@@ -104,7 +117,7 @@ def cute_source(kernel: CuteKernel, rows: Sequence[tuple[str, int]], flashinfer:
 
 def _compiled(
     kernel: CuteKernel, variants: Sequence[Mapping[str, object]], flashinfer: Path
-) -> list[dict[str, object]]:
+) -> list[CuteCompiled]:
     """What the DSL makes of each variant, in a process of its own. Raises BadInput."""
     with tempfile.TemporaryDirectory(prefix="astra-cute-") as folder:
         request, answer = Path(folder, "asked"), Path(folder, "made")
@@ -124,8 +137,7 @@ def _compiled(
         if end.returncode:
             last = end.stderr.strip().rpartition("\n")[2] or f"exit status {end.returncode}"
             raise BadInput(f"CuTe DSL cannot compile {kernel.kernel}: {last}")
-        made: list[dict[str, object]] = json.loads(answer.read_text())
-        return made
+        return [CuteCompiled(**one) for one in json.loads(answer.read_text())]
 
 
 def _function(name: str, ptx: str, kernel: CuteKernel, threads: int) -> list[str]:

@@ -150,7 +150,9 @@ def test_rivals_that_cannot_be_run_are_named_with_the_reason() -> None:
                 if line.endswith(f": {rival.not_run}.") and line.startswith(f"- {rival.package} ")
             )
             assert rival.kernel in said and (not rival.task or f"({rival.task})" in said)
-    (waiting,) = (x for x in lines if x.startswith("- flashinfer") and "not timed in the files" in x)
+    (waiting,) = (
+        x for x in lines if x.startswith("- flashinfer") and "not timed in the files" in x
+    )
     assert "RMSNormKernel (CuTe DSL) (rmsnorm);" in waiting
     assert "(CUDA) (rmsnorm)" not in waiting
 

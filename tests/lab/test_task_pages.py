@@ -11,7 +11,7 @@ from lab.baselines.evidence import Evidence
 from lab.baselines.evidence import read as read_evidence
 from lab.live_runs import LiveRun, load
 from lab.task_pages import floors, page
-from tests.recorded_files import EXAMPLES
+from tests.recorded_files import BASELINES, EXAMPLES, TODAY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs/results"
@@ -19,15 +19,7 @@ PAGES = ROOT / "docs/results"
 
 @pytest.fixture(scope="module")
 def evidence() -> list[Evidence]:
-    return [
-        read_evidence(EXAMPLES / name)
-        for name in (
-            "h200/baselines.json",
-            "h200/baselines-decode.json",
-            "h100/baselines-h100.json",
-            "h100/baselines-decode-h100.json",
-        )
-    ]
+    return [read_evidence(EXAMPLES / name) for name in (*BASELINES, *TODAY)]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +41,7 @@ def test_the_pages_in_the_repository_are_made_from_its_files(
 def test_floors_are_the_fastest_of_each_case(evidence: list[Evidence]) -> None:
     task = find_task("rmsnorm")
     found = [c for one in evidence[:2] for c in one.comparisons if c.task == "rmsnorm"]
-    known = floors(task, found)
+    known = floors(task, found, "")
     label = "8192x8192 bfloat16"
     rates = [
         moved / case.baseline_us
@@ -59,7 +51,21 @@ def test_floors_are_the_fastest_of_each_case(evidence: list[Evidence]) -> None:
         if case.case.label == label
     ]
     assert len(rates) > 1 and known.bytes_per_us[label] == max(rates)
-    assert 0.5 < known.empty_us[label] < 2 and known.today[label] > 1
+    assert 0.5 < known.empty_us[label] < 2 and known.today[label] > 1 and not known.over_today
+
+
+def test_what_was_timed_side_by_side_stands_before_a_quotient(evidence: list[Evidence]) -> None:
+    task = find_task("rmsnorm")
+    (jit,) = (
+        c
+        for c in evidence[1].comparisons
+        if (c.task, c.first.name, c.second.name) == ("rmsnorm", "sglang", "jit")
+    )
+    winner = jit.first.model_copy(update={"tier": "winner", "content": "0123456789ab"})
+    beside = jit.model_copy(update={"first": jit.second, "second": winner})
+    known = floors(task, [jit, beside], "0123456789ab")
+    assert known.over_today == {case.case.label: case.ratio for case in jit.cases}
+    assert not floors(task, [jit, beside], "another").over_today
 
 
 @pytest.mark.second_tier

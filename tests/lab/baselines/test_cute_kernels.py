@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from astra_chat.tools.task.folder import find_task
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.toolkit import find_toolkit
 from lab.baselines import cute_kernels
-from lab.baselines.cute_kernels import IN_CUTE, cute_source, plain_ptx, write_cute
+from lab.baselines.cute_kernels import IN_CUTE, CuteCompiled, cute_source, plain_ptx, write_cute
 from lab.baselines.foreign import Places, foreign_kernels
 
 NAME = "kernel_of_the_dsl_tensor_1"
@@ -38,7 +39,7 @@ PTX = f"""\
 \tret;
 }}
 """
-MADE = {"ptx": PTX, "shared_bytes": 60000, "threads": 128, "rows": 2, "cluster": 1}
+MADE = CuteCompiled(PTX, shared_bytes=60000, threads=128, rows=2, cluster=1)
 
 
 def test_a_tensor_becomes_an_address() -> None:
@@ -53,7 +54,7 @@ def test_each_row_length_is_a_kernel_that_builds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     kernel, rows = IN_CUTE["rmsnorm"], [("bfloat16", 4096), ("float16", 8192)]
-    monkeypatch.setattr(cute_kernels, "_compiled", lambda *_: [MADE, {**MADE, "rows": 1}])
+    monkeypatch.setattr(cute_kernels, "_compiled", lambda *_: [MADE, replace(MADE, rows=1)])
     (tmp_path / "rmsnorm.cu").write_text(cute_source(kernel, rows, tmp_path))
     with_pdl, plain = foreign_kernels(find_task("rmsnorm"), Places(cute=tmp_path))
     assert (with_pdl.name, plain.name) == ("cute-pdl", "cute")
@@ -69,7 +70,7 @@ def test_each_row_length_is_a_kernel_that_builds(
 def test_what_the_launcher_cannot_start_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cute_kernels, "_compiled", lambda *_: [{**MADE, "cluster": 2}])
+    monkeypatch.setattr(cute_kernels, "_compiled", lambda *_: [replace(MADE, cluster=2)])
     with pytest.raises(BadInput, match="launches clusters"):
         cute_source(IN_CUTE["rmsnorm"], [("bfloat16", 4096)], tmp_path)
     with pytest.raises(BadInput, match=r"holds no norm/kernels/rmsnorm\.py"):
