@@ -11,6 +11,7 @@ an earlier version of our baseline are left out, and cases that none of today's 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -75,8 +76,10 @@ SUMMARY = """\
 The fastest winner of each task over the fastest kernel that SGLang 0.5.23 or FlashInfer 0.7.2
 launches today on each case, of those that we can run. [Over today's
 kernels](research/over-today.md) names the kernels, the lost cases, what was not run, and what was
-corrected: where it says *two runs*, topk_softmax and small calls of moe_align_block_size are
-compared with a library that SGLang no longer calls for them."""
+corrected. *Side by side*: winner and rival timed in one run; *two runs*: each beside our baseline;
+*both*: some rivals so and some so, of each case the lower ratio. In two runs, topk_softmax and
+small calls of moe_align_block_size were compared with a library that SGLang no longer calls for
+them."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +159,13 @@ def measured_beside(
     runs: Sequence[LiveRun], evidence: Sequence[Evidence]
 ) -> dict[str, tuple[str, list[TaskSideBySide]]]:
     """Returns by GPU when what was timed side by side there; of one pair the last file counts."""
-    measured = {}
+    measured, registry = {}, read_registry()
     for gpu in sorted({one.device.name for one in evidence}):
         there = [one for one in evidence if one.device.name == gpu]
         pairs = {(c.task, c.first, c.second): c for one in there for c in one.comparisons}
         winners = winners_on(runs, gpu)
         counts = {task: len(find_task(task).bench) for task in winners}
-        if found := side_by_side(pairs.values(), winners, counts):
+        if found := side_by_side(pairs.values(), winners, counts, registry):
             measured[gpu] = max(one.day for one in there), found
     return measured
 
@@ -190,15 +193,14 @@ def summary(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[s
     """Yields the section of docs/results.md: a row a task, for each GPU."""
     measured = measured_beside(runs, evidence)
     gpus = gpus_of(runs)
-    rows: dict[str, dict[str, tuple[str, str, str]]] = {}
+    rows: dict[str, dict[str, SummaryRow]] = {}
     for gpu in gpus:
-        for quotient in over_today(runs, evidence, gpu):
-            cells = (f"{quotient.mean:.2f}", f"{quotient.least[1]:.2f}", "two runs")
-            rows.setdefault(quotient.task, {})[gpu] = cells
-        day, found = measured.get(gpu, ("", ()))
-        for one in found:
-            cells = (f"{one.mean:.2f}", f"{one.lowest.time.ratio:.2f}", f"side by side, {day}")
-            rows.setdefault(one.task, {})[gpu] = cells
+        day, beside = measured.get(gpu, ("", ()))
+        sides = {one.task: one for one in beside}
+        quotients = {one.task: one for one in over_today(runs, evidence, gpu)}
+        for task in {*sides, *quotients}:
+            one, known = sides.get(task), quotients.get(task)
+            rows.setdefault(task, {})[gpu] = _row(one, known, f"side by side, {day}")
     if not rows:
         return
     yield from ("", "## Over today's kernels", "", SUMMARY, "")
@@ -206,7 +208,51 @@ def summary(runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> Iterator[s
     yield table_row("task", *heads)
     yield table_row(*["---"] * (1 + len(heads)))
     for task, by_gpu in sorted(rows.items()):
-        yield table_row(task, *chain.from_iterable(by_gpu.get(gpu, ("",) * 3) for gpu in gpus))
+        cells = (by_gpu[gpu].cells if gpu in by_gpu else ("",) * 3 for gpu in gpus)
+        yield table_row(task, *chain.from_iterable(cells))
+    yield ""
+    for gpu in gpus:
+        means = [row.mean for by in rows.values() if (row := by.get(gpu)) and not row.share]
+        if means:
+            whole = f"{len(means)} tasks with a rival for every case"
+            yield f"Geometric mean on an {short(gpu)} over the {whole}: **{geomean(means):.2f}**."
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """A task on one GPU."""
+
+    mean: float
+    lowest: float
+    share: str
+    """How many cases have a rival, unless all have."""
+    where: str
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        return f"{self.mean:.2f}{self.share}", f"{self.lowest:.2f}", self.where
+
+
+def _row(side: TaskSideBySide | None, quotient: OverToday | None, when: str) -> SummaryRow:
+    """A task's mean, its slowest case and where they were timed. Of a task whose rivals were not
+    all timed side by side, each case counts by the lower of both ratios."""
+    cases: dict[str, tuple[float, float]] = {}
+    if side:
+        cases = {one.label: (one.time.ratio, one.time.weight) for one in side.cases}
+    where = when if side else "two runs"
+    if quotient and not (side and side.is_whole):
+        for label, ratio, weight in quotient.cases:
+            cases[label] = min(cases.get(label, (math.inf, weight)), (ratio, weight))
+        where = "both" if side else "two runs"
+    all_cases = side.all_cases if side else quotient.all_cases if quotient else 0
+    share = "" if len(cases) == all_cases else f" ({len(cases)} of {all_cases} cases)"
+    mean = geomean([ratio for ratio, _ in cases.values()], [w for _, w in cases.values()])
+    return SummaryRow(mean, min(ratio for ratio, _ in cases.values()), share, where)
+
+
+def _whole(beside: Iterable[TaskSideBySide]) -> set[str]:
+    """Tasks of which every case and rival was timed side by side: they need no quotient."""
+    return {one.task for one in beside if one.is_whole}
 
 
 def _by_quotient(
@@ -214,12 +260,12 @@ def _by_quotient(
     evidence: Sequence[Evidence],
     measured: Mapping[str, tuple[str, Sequence[TaskSideBySide]]],
 ) -> Iterator[str]:
-    """Yields tables of the tasks that were not timed side by side, with what is known to be wrong
-    of them."""
+    """Yields tables of the tasks that were not timed side by side on all cases, with what is known
+    to be wrong of them."""
     first = True
     for gpu in sorted({gpu for run in runs for gpu in run.measured}):
-        known = {one.task for one in measured[gpu][1]} if gpu in measured else set()
-        found = [one for one in over_today(runs, evidence, gpu) if one.task not in known]
+        whole = _whole(measured[gpu][1]) if gpu in measured else set()
+        found = [one for one in over_today(runs, evidence, gpu) if one.task not in whole]
         if not found:
             continue
         if first:

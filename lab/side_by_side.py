@@ -49,7 +49,14 @@ class TaskSideBySide:
     """Names of the rivals that were timed."""
     failures: tuple[tuple[str, str], ...]
     """Names of rivals that could not be timed, and why."""
+    waiting: tuple[str, ...]
+    """Names of the rivals that can be run and were not yet."""
     all_cases: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all timed cases have a rival, and all rivals that can be run were."""
+        return len(self.cases) == self.all_cases and not self.waiting
 
     @property
     def mean(self) -> float:
@@ -66,7 +73,10 @@ class TaskSideBySide:
 
 
 def side_by_side(
-    found: Iterable[Comparison], winners: Mapping[str, str], all_cases: Mapping[str, int]
+    found: Iterable[Comparison],
+    winners: Mapping[str, str],
+    all_cases: Mapping[str, int],
+    registry: Registry,
 ) -> list[TaskSideBySide]:
     """An entry for each task with comparisons of its winner, by name. `winners`: ids of the present
     winners by task; comparisons of another are left out. `all_cases`: numbers of timed cases."""
@@ -78,6 +88,8 @@ def side_by_side(
     entries = []
     for task in sorted({one.task for one in known}):
         mine = [one for one in known if one.task == task]
+        tried = {one.first.name for one in mine}
+        runnable = (name for rival in registry.of_task(task) for name in rival.measured)
         if cases := fastest_rivals(mine):
             entries.append(
                 TaskSideBySide(
@@ -86,6 +98,7 @@ def side_by_side(
                     tuple(cases),
                     tuple(one.first.name for one in mine if one.cases),
                     tuple((one.first.name, one.failure) for one in mine if one.failure),
+                    tuple(name for name in runnable if name not in tried),
                     all_cases[task],
                 )
             )
@@ -160,9 +173,10 @@ def _warm(case: FastestRival) -> str:
 def _by_task(found: Sequence[TaskSideBySide]) -> Iterator[str]:
     yield from ("### By task", "")
     yield table_row(
-        "task", "over today, 95 %", "L2 warm", "slowest case", "cases", "fastest", "others timed"
+        *("task", "over today, 95 %", "L2 warm", "slowest case", "cases", "fastest"),
+        *("others timed", "not timed yet"),
     )
-    yield table_row(*["---"] * 7)
+    yield table_row(*["---"] * 8)
     for one in found:
         low, high = mean_interval([case.time for case in one.cases])
         fastest = {case.name for case in one.cases}
@@ -174,6 +188,7 @@ def _by_task(found: Sequence[TaskSideBySide]) -> Iterator[str]:
             f"{len(one.cases)} of {one.all_cases}",
             ", ".join(sorted(fastest)),
             ", ".join(sorted(set(one.measured) - fastest)),
+            ", ".join(sorted(one.waiting)),
         )
     yield from ("", over_all(found), "")
 
@@ -184,10 +199,16 @@ def over_all(found: Sequence[TaskSideBySide]) -> str:
     tasks = sorted(one.task for one in found if one.mean < 1)
     below = ", ".join(tasks) if tasks else "none"
     few = sum(case.time.ratio < NAMED_BELOW for case in cases)
+    waiting = sum(len(one.waiting) for one in found)
+    open_end = (
+        f" {waiting} rivals that can be run were not timed yet: with them ratios can only fall."
+        if waiting
+        else ""
+    )
     return (
         f"Geometric mean over these {len(found)} tasks: "
         f"**{geomean([one.mean for one in found]):.2f}**; tasks below 1: {below}; cases below "
-        f"{NAMED_BELOW}: {few} of {len(cases)}."
+        f"{NAMED_BELOW}: {few} of {len(cases)}.{open_end}"
     )
 
 
@@ -204,8 +225,8 @@ def not_timed(registry: Registry, found: Sequence[TaskSideBySide]) -> Iterator[s
             for name in rival.measured:
                 if name in failures:
                     yield f"- {_whose(registry, rival)}, `{name}`: not run: {failures[name]}"
-                elif name not in one.measured:
-                    yield f"- {_whose(registry, rival)}, `{name}`: not measured in this run."
+                elif name in one.waiting:
+                    yield f"- {_whose(registry, rival)}, `{name}`: not measured yet."
 
 
 def not_run(registry: Registry, timed: Container[tuple[str, str]]) -> Iterator[str]:

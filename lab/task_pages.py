@@ -31,8 +31,8 @@ from lab.winners import fastest, verdict_of
 WORDS = (
     "Times are device times with a cold L2, in us per call. *over today* is the speedup over",
     "the fastest of today's kernels in SGLang and FlashInfer, of those that can be run: timed side",
-    "by side with the winner where that was done, else computed through the baseline (and not",
-    "always with the kernel that is launched: [over today](../research/over-today.md)).",
+    "by side with the winner or computed through the baseline, whichever is lower (the latter not",
+    "always of the kernel that is launched: [over today](../research/over-today.md)).",
     "*% of limit* is the physical limit divided by the time. *% of streaming*, for calls",
     "larger than the L2, is the achieved bandwidth relative to that of our fastest kernel",
     "that only moves the same bytes. *above empty* is the time in us beyond that of an empty",
@@ -151,9 +151,9 @@ def _cells(task: Task, case: AnyTime, known: Floors, large: bool) -> Iterator[st
     label = case.case.label
     yield from (label, f"{case.weight:g}", f"{case.baseline_us:.2f}", f"{case.median_us:.2f}")
     yield f"{case.ratio:.3f} ({case.ratio_low:.3f} to {case.ratio_high:.3f})"
-    quotient = case.ratio / known.today[label] if label in known.today else None
-    over = known.over_today.get(label, quotient)
-    yield "" if over is None else f"{over:.2f}"
+    ratios = [known.over_today[label]] if label in known.over_today else []
+    ratios += [case.ratio / known.today[label]] if label in known.today else []
+    yield f"{min(ratios):.2f}" if ratios else ""
     yield f"{case.percent_of_limit:.0f}"
     rate, streaming = task.least_bytes(case.case) / case.median_us, known.bytes_per_us.get(label)
     yield f"{100 * rate / streaming:.0f}" if streaming and large else ""
