@@ -40,7 +40,7 @@ OF_OTHER_PROJECTS = {"docs/research/found-bugs.md", "docs/research/programs.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
     "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
-    "torch_op.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml",
+    "torch_op.py", "load_example.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml",
     "launcher.cu", "cards.toml",
     "old.cu", "new.cu", "wrong.cu", "marked.cu",
 }  # fmt: skip
