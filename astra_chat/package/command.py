@@ -89,6 +89,13 @@ def package(
         float,
         typer.Option(min=0, metavar="S", help="Time limit for --prove in seconds; 0: no limit."),
     ] = 0.0,
+    trial: Annotated[
+        bool,
+        typer.Option(
+            "--trial",
+            help="Write a plugin that runs under `astra-chat step` alone: before a proof.",
+        ),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Show what a package hooks in the installed engine.")
     ] = False,
@@ -116,7 +123,9 @@ def package(
         raise BadInput("give --for files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
         raise BadInput("name the new folder: -o DIR")
-    _package(runs, target, out, tasks or [], arch, proof or [], prove, engine_command, timeout)
+    _package(
+        runs, target, out, tasks or [], arch, proof or [], prove, engine_command, timeout, trial
+    )
 
 
 def _package(
@@ -129,18 +138,22 @@ def _package(
     prove: Path | None,
     engine_command: str | None,
     timeout_s: float,
+    trial: bool,
 ) -> None:
     from contextlib import ExitStack
 
-    from astra_chat.package.plugins import proved_plugin, write_proof
+    from astra_chat.package.plugins import proved_plugin, trial_plugin, write_proof
     from astra_chat.package.winners import winners, with_engine_files
     from astra_vgpu.ground.errors import BadInput
 
     plugin = target in (Target.SGLANG, Target.VLLM)
-    if (prove or proofs or engine_command) and not plugin:
+    if (prove or proofs or engine_command or trial) and not plugin:
         raise BadInput(
-            f"--prove, --proof and --engine-command cannot be used with --for {target.value}"
+            "--prove, --proof, --engine-command and --trial cannot be used with"
+            f" --for {target.value}"
         )
+    if trial and (prove or proofs):
+        raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
         found = with_engine_files(winners(runs, stack), tasks)
@@ -149,14 +162,16 @@ def _package(
                 raise typer.Exit(CHECK_FAILED)
             return
         assert out is not None, "asked for before"
-        if plugin:
+        if trial:
+            trial_plugin(found, engine, arch, out)
+        elif plugin:
             proved_plugin(found, engine, proofs, out)
         else:
             for one in found:
                 print(f"{one.task.name}: {one.words}")
             _files(found, target, out, arch)
     print(f"wrote {out}")
-    if plugin:
+    if plugin and not trial:
         note(f"install it: pip install {out}/dist/*.whl")
 
 

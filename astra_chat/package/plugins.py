@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.display.notes import note
@@ -35,9 +36,7 @@ def write_proof(
         )
     if out.exists():
         raise BadInput(f"{out} already exists and is not overwritten: name another")
-    winners = {one.task.name: one for one in found}
-    hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
-    contents = Contents(engine, _arch(found, arch), _only(winners, hooks), hooks)
+    contents = _everything(found, engine, arch)
     proof = prove(contents, words, out, timeout_s)
     for name, seen in sorted(proof.operators.items()):
         state = "runs" if seen.graphs else "was not seen"
@@ -45,6 +44,25 @@ def write_proof(
         print(f"{name}: {state} in {seen.graphs} of {proof.graphs} graphs{why and ': ' + why}")
     print(f"wrote {out}: {engine} {proof.version} on {proof.gpu}")
     return all(seen.graphs for seen in proof.operators.values())
+
+
+def trial_plugin(found: Sequence[Winner], engine: Engine, arch: str | None, out: Path) -> None:
+    """Write a plugin of all these winners for `astra-chat step`, which no server runs. Raises
+    BadInput."""
+    contents = replace(_everything(found, engine, arch), trial=True)
+    for winner in contents.winners.values():
+        print(f"{winner.task.name}: {winner.words}")
+    with new_folder(out) as folder:
+        write_plugin(contents, folder)
+
+
+def _everything(found: Sequence[Winner], engine: Engine, arch: str | None) -> Contents:
+    """A plugin of all winners that the engine has a place for, before a proof. Raises BadInput."""
+    winners = {one.task.name: one for one in found}
+    hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
+    if not hooks:
+        raise BadInput("none of these winners has a place in this engine")
+    return Contents(engine, _arch(found, arch), {name: winners[name] for name in hooks}, hooks)
 
 
 def proved_plugin(
@@ -98,14 +116,6 @@ def hooks_of(winner: Winner, engine: Engine) -> tuple[EngineHook, ...]:
         why = file.none or f"its {ENGINE_FILE} has no hook of {engine}"
         note(f"{winner.task.name} is left out: {why}")
     return own
-
-
-def _only(
-    winners: dict[str, Winner], hooks: dict[str, tuple[EngineHook, ...]]
-) -> dict[str, Winner]:
-    if not hooks:
-        raise BadInput("none of these winners has a place in this engine")
-    return {name: winners[name] for name in hooks}
 
 
 def _arch(found: Sequence[Winner], given: str | None) -> str:
