@@ -16,7 +16,10 @@ from astra_chat.package.winners import Winner, without
 from astra_chat.tools.task.folder import ENGINE_FILE
 from astra_vgpu.ground.errors import BadInput
 
-EXAMPLE = "python -m sglang.bench_one_batch --model-path MODEL --load-format dummy --batch-size 1 8"
+EXAMPLE = (
+    "python -m sglang.benchmark.offline_throughput --model-path MODEL --load-format dummy"
+    " --dataset-name random --random-input 128 --random-output 32 --num-prompts 64"
+)
 
 
 def write_proof(
@@ -74,7 +77,8 @@ def proved_plugin(
             f"{engine} gets only operators that were seen in its CUDA graphs, and no"
             f" --proof was given. Make one where {engine} and a GPU are: astra-chat"
             " package RUN... --for"
-            f" {engine} --prove proof.json --engine-command '...'"
+            f" {engine} --prove proof.json --engine-command '...'; or with --trial and then"
+            " astra-chat step"
         )
     proofs = [read_proof(path) for path in paths]
     _require_one_kind(proofs, engine)
@@ -82,7 +86,8 @@ def proved_plugin(
     winners, hooks = {}, {}
     for one in found:
         name = one.task.name
-        missing = [p.gpu for p in proofs if not p.shows(name, one.best.candidate)]
+        shown = {proof.gpu for proof in proofs if proof.shows(name, one.best.candidate)}
+        missing = sorted(set(gpus) - shown)
         if missing:
             note(f"{name}: {one.best.candidate} is left out: not seen on {', '.join(missing)}")
             continue

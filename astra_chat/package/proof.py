@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from astra_chat.display.notes import note
 from astra_chat.package.engine_file import Engine
 from astra_chat.package.folder import Contents, winners_document, write_plugin
 from astra_chat.package.kernel_names import canonical
@@ -76,21 +77,52 @@ class Proof(Value):
 
 
 def read_proof(path: Path) -> Proof:
-    """A proof, or the one in a report of `astra-chat step`. Raises BadInput."""
+    """A proof, or the one in a report of `astra-chat step`, without the winners that the report
+    leaves out. Raises BadInput."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise BadInput(f"{path} is not a proof: it is not JSON") from None
-    if isinstance(content, dict) and isinstance(content.get("proof"), dict):
-        content = content["proof"]
     try:
+        if isinstance(content, dict) and "proof" in content:
+            return _StepReport.model_validate(content).shown()
         return Proof.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise BadInput(f"{path} is not a proof: {where}: {invalid(first)}") from None
+
+
+class _Finding(Value):
+    """What a step says of an operator."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    finding: str
+    why: str
+    ships: bool
+
+
+class _StepReport(Value):
+    """What is read of a report of `astra-chat step`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    proof: Proof
+    operators: dict[str, _Finding]
+
+    def shown(self) -> Proof:
+        """The proof, with a note for each operator that was seen and is left out."""
+        kept = {}
+        for name, seen in self.proof.operators.items():
+            found = self.operators.get(name)
+            if found is None or found.ships or not seen.graphs:
+                kept[name] = seen
+            else:
+                note(f"{name} is left out: {found.finding}: {found.why}")
+        return self.proof.model_copy(update={"operators": kept})
 
 
 def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: float) -> Proof:

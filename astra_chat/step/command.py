@@ -13,7 +13,7 @@ from astra_chat.cli.exit_codes import CHECK_FAILED
 if TYPE_CHECKING:
     from astra_chat.package.engine_file import Engine
     from astra_chat.step.judged import StepReport
-    from astra_chat.step.samples import Request, Samples
+    from astra_chat.step.samples import Samples, StepRequest
 
 MODELS = ("dense8", "moe6")
 """Models whose dimensions the program in inside/ knows."""
@@ -138,9 +138,9 @@ def _requests(
     alone: bool,
     arguments: list[str],
     samples: Path | None,
-) -> list[Request]:
+) -> list[StepRequest]:
     """What to measure, for each model. Raises BadInput."""
-    from astra_chat.step.samples import Request
+    from astra_chat.step.samples import StepRequest
     from astra_vgpu.ground.errors import BadInput
 
     if len(given) != 1:
@@ -160,7 +160,7 @@ def _requests(
         samples.mkdir(parents=True, exist_ok=True)
     chosen = sorted(set(batches or (1, 8, 64)))
     return [
-        Request(
+        StepRequest(
             engine=_engine(given[0]),
             model="" if call is not None else name,
             call=call,

@@ -86,9 +86,8 @@ class OperatorResult(Value):
     finding: Finding
     why: str
 
-    @property
-    def ships(self) -> bool:
-        return self.finding in ("gains", "no difference")
+    ships: bool
+    """Whether a package should contain it."""
 
 
 class StepReport(Value):
@@ -170,7 +169,7 @@ def _speedup(plain: BatchSamples, one: BatchSamples) -> Interval:
 
 
 def _noise(samples: Samples, batch: str) -> float:
-    """By which factor the same step, captured twice, may differ by chance."""
+    """The factor by which the same step, captured twice, differs by chance."""
     again = samples.variants.get(AGAIN)
     own = again.batches.get(batch) if again else None
     if own is None:
@@ -209,7 +208,8 @@ def _operator(
 ) -> OperatorResult:
     """A winner that loses anywhere is left out, though it gains alone."""
     finding, why = _finding(name, some, models)
-    return OperatorResult(candidate=candidate, finding=finding, why=why)
+    ships = finding in ("gains", "no difference")
+    return OperatorResult(candidate=candidate, finding=finding, why=why, ships=ships)
 
 
 def _finding(
@@ -227,13 +227,15 @@ def _finding(
     if not engaged:
         return "not engaged", _why_not_engaged(name, some, models)
     inexact = [
-        (model, times)
+        (model, times.requests, over)
         for model, times in engaged
-        if times.parity.over_without and times.parity.over_without.low > LEAST_EXACT
+        if (over := times.parity.over_without) and over.low > LEAST_EXACT
     ]
     by_verdict = {v: [s for s in engaged if s[1].verdict == v] for v in ("loses", "gains")}
     if inexact:
-        return "less exact", _words(inexact)
+        return "less exact", "error at " + ", ".join(
+            f"{model} at {requests}: {over.ratio:.3f}x" for model, requests, over in inexact
+        )
     if by_verdict["loses"]:
         return "loses", _words(by_verdict["loses"])
     if by_verdict["gains"]:
@@ -254,8 +256,8 @@ def _why_not_engaged(name: str, some: Sequence[Samples], models: Sequence[ModelR
         if variant.why_not and variant.name != ALL:
             return f"not measured: {variant.why_not}"
     for samples in some:
-        for variant in samples.variants.values():
-            if why := variant.off.get(name):
+        for own in samples.variants.values():
+            if why := own.off.get(name):
                 return why
     reasons: Counter[str] = Counter()
     for variant in variants:

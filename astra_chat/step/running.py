@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.package.checking import unpacked
-from astra_chat.step.samples import Request, Samples, read_samples
+from astra_chat.step.samples import Samples, StepRequest, read_samples
 from astra_chat.tools.system.whole_file import write_whole
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 
@@ -21,7 +21,7 @@ NO_GPU = 3
 
 
 def measure(
-    package: Path, requests: Sequence[Request], python: Path | None, timeout_s: float
+    package: Path, requests: Sequence[StepRequest], python: Path | None, timeout_s: float
 ) -> list[Samples]:
     """Samples of each model, in a process of its own. Raises BadInput for what is no package, and
     MissingDependency where the engine or the GPU is missing."""
@@ -29,7 +29,7 @@ def measure(
         return [_one(site, request, python, timeout_s) for request in requests]
 
 
-def _one(site: Path, request: Request, python: Path | None, timeout_s: float) -> Samples:
+def _one(site: Path, request: StepRequest, python: Path | None, timeout_s: float) -> Samples:
     with tempfile.TemporaryDirectory(prefix="astra-step-") as name:
         out = Path(request.out) if request.out else Path(name) / "samples.json"
         asked = Path(name) / "request.json"

@@ -18,7 +18,7 @@ WITHOUT, AGAIN, ALL, ONLY = "without", "again", "all", "only "
 Square = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Request(Value):
+class StepRequest(Value):
     """What is to be measured."""
 
     engine: Engine
@@ -83,7 +83,7 @@ class Samples(Value):
     model_config = ConfigDict(serialize_by_alias=True)
 
     schema_name: Literal["astra-chat/step-samples/1"] = Field(alias="schema")
-    request: Request
+    request: StepRequest
     engine: Engine
     version: str
     torch: str

@@ -43,11 +43,13 @@ def package(*words: object) -> Result:
     [
         (["-o", "out"], "--for files", 2),
         (["--for", "files"], "-o DIR", 2),
-        (["--for", "files", "-o", "out", "--proof", "p.json"], "not for files", 2),
+        (["--for", "files", "-o", "out", "--proof", "p.json"], "--for files", 2),
         (["--for", "sglang", "-o", "out"], "--prove proof.json", 1),
         (["--for", "vllm", "-o", "out"], "gets only operators that were seen", 1),
         (["--for", "sglang", "--prove", "p.json"], "--engine-command", 2),
         (["--for", "sglang", "-o", "out", "--proof", "none.json"], "cannot read none.json", 2),
+        (["--for", "sglang", "-o", "out", "--trial", "--proof", "p.json"], "nothing proves yet", 2),
+        (["--for", "files", "-o", "out", "--trial"], "cannot be used with --for files", 2),
         (["--check"], "is not a plugin package", 2),
     ],
 )

@@ -118,6 +118,7 @@ def test_each_winner_gets_a_verdict(report: StepReport) -> None:
     assert report.operators["refused"].why == "the original ran: 12x no rows"
     assert report.operators["uncalled"].why == "these steps do not call it"
     assert "moe6 at 1: 0.97" in report.operators["slower"].why
+    assert report.operators["coarse"].why == "error at moe6 at 1: 1.400x, moe6 at 8: 1.400x"
 
 
 def test_a_variant_gains_outside_of_what_a_second_capture_differs_by(report: StepReport) -> None:
@@ -144,7 +145,8 @@ def test_the_report_is_a_proof_of_what_the_graphs_contain(
     path = tmp_path / "step.json"
     path.write_text(report.model_dump_json())
     proof = read_proof(path)
-    assert proof == report.proof and proof.graphs == 2
+    assert set(report.proof.operators) - set(proof.operators) == {"slower", "coarse"}
+    assert proof.graphs == 2
     assert proof.shows("faster", PACKAGED["faster"]["candidate"])  # type: ignore[arg-type]
     assert proof.operators["faster"].kernels == {"void faster_kernel<(bool)1>(int)": 12}
     assert proof.operators["refused"].fell_back == {"no rows": 6}
@@ -166,7 +168,10 @@ def test_without_float32_nothing_is_said_about_errors() -> None:
 
 def test_a_variant_that_could_not_be_captured_is_named() -> None:
     broken = samples()
-    broken["variants"]["only faster"] |= {"error": "RuntimeError: misaligned address", "batches": {}}
+    broken["variants"]["only faster"] |= {
+        "error": "RuntimeError: misaligned address",
+        "batches": {},
+    }
     found = judged([samples_of(broken, "x")])
     assert found.operators["faster"].finding == "not engaged"
     assert found.operators["faster"].why == "not measured: RuntimeError: misaligned address"

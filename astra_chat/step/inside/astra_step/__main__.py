@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,15 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("there is no GPU here", file=sys.stderr)
         return 3
-    measure_all(request)
+    try:
+        measure_all(request)
+        code = 0
+    except Exception:
+        traceback.print_exc()
+        code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # an engine's threads and process groups need no farewell here
+    os._exit(code)  # threads and process groups of an engine can keep Python from ending
 
 
 def measure_all(request: dict[str, Any]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ class CalledStep:
 
     def __init__(self, name: str, batches: Sequence[int]) -> None:
         module, _, function = name.partition(":")
-        sys.path.insert(0, os.getcwd())
+        sys.path.insert(0, str(Path.cwd()))
         self._make: Callable[[int], Callable[[], Any]] = getattr(
             importlib.import_module(module), function
         )

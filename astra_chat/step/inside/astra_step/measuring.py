@@ -13,7 +13,7 @@ from astra_step.turns import ALL, WITHOUT, blocks, variants
 
 Sample = dict[str, Any]
 TOOK = "took"
-"""As the winners count a call that one of them took."""
+"""A call that a winner took, in the package's counts."""
 
 
 def measure(step: Any, request: Sample, winners: Any, write: Callable[[Sample], None]) -> None:

@@ -91,9 +91,10 @@ class SglangStep:
         model = self._runner.model
         rotation = model.model.layers[0].self_attn.rotary_emb.cos_sin_cache
         positions = range(self._length - 1, self._length + self._steps)
-        return fp32.logits(
+        found: list[torch.Tensor] = fp32.logits(
             model.state_dict(), rotation, self._config, tokens.to(rotation.device), positions
         )
+        return found
 
     def facts(self) -> dict[str, str]:
         """What the baseline is made of here."""
