@@ -43,6 +43,8 @@ class SglangStep:
         self._runner: Any = self._wrapped.torch_runner
         self._attention = server.attention_backend
         self._tokens: dict[int, list[list[int]]] = {}
+        # All captures share one pool of memory, which has to have an owner at all times.
+        self._first = self._runner.decode_cuda_graph_runner
         # Every graph reads the attention's buffers of the first capture: a second capture would
         # replace them, and graphs that are kept would read memory of others.
         self._runner.attn_backend.init_cuda_graph_state = lambda *args, **named: None
