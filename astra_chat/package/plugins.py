@@ -88,8 +88,10 @@ def proved_plugin(
         name = one.task.name
         shown = {proof.gpu for proof in proofs if proof.shows(name, one.best.candidate)}
         missing = sorted(set(gpus) - shown)
-        if missing:
-            note(f"{name}: {one.best.candidate} is left out: not seen on {', '.join(missing)}")
+        off = [seen.off for proof in proofs if (seen := proof.operators.get(name)) and seen.off]
+        if missing or off:
+            why = off[0] if off else f"not seen on {', '.join(missing)}"
+            note(f"{name}: {one.best.candidate} is left out: {why}")
             continue
         if own := hooks_of(one, engine):
             winners[name], hooks[name] = without(one, gpus), own

@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from astra_chat.display.notes import note
 from astra_chat.package.engine_file import Engine
 from astra_chat.package.folder import Contents, winners_document, write_plugin
 from astra_chat.package.kernel_names import canonical
@@ -114,15 +113,13 @@ class _StepReport(Value):
     operators: dict[str, _Finding]
 
     def shown(self) -> Proof:
-        """The proof, with a note for each operator that was seen and is left out."""
-        kept = {}
-        for name, seen in self.proof.operators.items():
-            found = self.operators.get(name)
-            if found is None or found.ships or not seen.graphs:
-                kept[name] = seen
-            else:
-                note(f"{name} is left out: {found.finding}: {found.why}")
-        return self.proof.model_copy(update={"operators": kept})
+        """The proof, in which no graph counts of an operator that is left out."""
+        operators = dict(self.proof.operators)
+        for name, found in self.operators.items():
+            if name in operators and not found.ships:
+                why = {"graphs": 0, "off": f"{found.finding}: {found.why}"}
+                operators[name] = operators[name].model_copy(update=why)
+        return self.proof.model_copy(update={"operators": operators})
 
 
 def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: float) -> Proof:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from astra_chat.step.judged import StepReport
     from astra_chat.step.samples import Samples, StepRequest
 
+SAMPLES = (".json", ".json.xz", ".json.gz")
 MODELS = ("dense8", "moe6")
 """Models whose dimensions the program in inside/ knows."""
 
@@ -93,7 +94,7 @@ def step(
     from astra_chat.step.page import page, words
     from astra_chat.tools.system.whole_file import write_whole
 
-    files = [path for path in given if path.suffix == ".json"]
+    files = [path for path in given if path.name.endswith(SAMPLES)]
     if files:
         found = _read(given, files)
     else:

@@ -154,7 +154,7 @@ def _times(
         requests=requests,
         median_us=statistics.median(one.blocks_us),
         speedup=speedup,
-        verdict=_verdict(speedup, _noise(samples, str(requests))),
+        verdict=_verdict(speedup, _noise(samples)),
         kernels_us=kernels_us,
         kernels_speedup=sum(us for _, us in plain.kernels.values()) / max(kernels_us, 1e-3),
         launches=sum(count for count, _ in one.kernels.values()),
@@ -168,14 +168,15 @@ def _speedup(plain: BatchSamples, one: BatchSamples) -> Interval:
     return median_interval([without / max(own, 1e-3) for without, own in pairs])
 
 
-def _noise(samples: Samples, batch: str) -> float:
-    """The factor by which the same step, captured twice, differs by chance."""
-    again = samples.variants.get(AGAIN)
-    own = again.batches.get(batch) if again else None
-    if own is None:
-        return 1.0
-    found = _speedup(samples.variants[WITHOUT].batches[batch], own)
-    return max(found.high, 1 / found.low)
+def _noise(samples: Samples) -> float:
+    """The factor by which the same step, captured twice, differs by chance: the largest over all
+    numbers of requests, since each of them is one pair of captures."""
+    plain, again = samples.variants[WITHOUT], samples.variants.get(AGAIN)
+    found = [
+        _speedup(plain.batches[batch], own)
+        for batch, own in (again.batches if again else {}).items()
+    ]
+    return max((max(one.high, 1 / one.low) for one in found), default=1.0)
 
 
 def _verdict(speedup: Interval, noise: float) -> Verdict:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from astra_chat.package.engine_file import Engine
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Microseconds, Value
 from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
@@ -121,11 +122,7 @@ class Samples(Value):
 
 def read_samples(path: Path) -> Samples:
     """Raises BadInput."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    return samples_of(content, str(path))
+    return samples_of(read_recorded(path), str(path))
 
 
 def samples_of(content: bytes | dict[str, Any], name: str) -> Samples:
