@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from astra_chat.tools.text import one_line
-from astra_chat.tools.types import Basis, Value
+from astra_chat.tools.types import NOT_PROFILED, Basis, Value
 from astra_chat.tools.wording import counted
 
 MOST_SHOWN, MOST_FAILED = 6, 2
@@ -70,10 +70,11 @@ class MemoryCard(Value):
         failed = f"failed: {why}; " if self.outcome == "failed" else ""
         times = len(self.runs) - 1
         again = f", reproduced {counted(times, 'time')}" if times else ""
+        limited = "" if self.bottleneck == NOT_PROFILED else "limited by "
         return (
             f"{one_line(about)[:MOST_CHARACTERS]} [{failed}over its parent {gain}, predicted"
-            f" {self.predicted:.2f}x; {one_line(self.task)}, {self.task_class}, limited by"
-            f" {one_line(self.bottleneck)}, {one_line(self.gpu)}{again}]"
+            f" {self.predicted:.2f}x; {one_line(self.task)}, {self.task_class},"
+            f" {limited}{one_line(self.bottleneck)}, {one_line(self.gpu)}{again}]"
         )
 
 

@@ -2,6 +2,7 @@
 
 Astra itself, measured:
 measure_astra       start-up, turns, judge, noise
+measure_evaluations seconds of evaluations on a GPU, step by step
 measure_interfaces  a new user's first judged kernel, by command, Python, MCP and mailbox
 measure_calls       what a winner's call costs the host beside the GPU
 measure_reports     a report by the length of its run
@@ -16,6 +17,7 @@ planted             how many planted faults the judge catches
 planted_faults      the faults: kernels wrong in one region of the legal domain
 same_machine_code   kernels built the judge's two ways: the same machine code
 gate_rates          how often a gate is wrong: false alarms, losses missed
+counters_beside_ncu CUPTI's counters beside Nsight Compute's
 between_evaluations how far one kernel's ratios differ from one evaluation to the next
 
 Scripted runs and their page:

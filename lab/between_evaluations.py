@@ -17,8 +17,8 @@ from pathlib import Path
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import INSTRUCTIONS, profile_on
 from astra_chat.tools.types import CaseTime, Timed
-from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import evaluations_of
 from astra_vgpu.ground.errors import BadInput
 from lab.commands import print_document
 from lab.result_tables import table_row
@@ -37,8 +37,7 @@ def document(paths: Iterable[Path]) -> str:
     lines.append(table_row(*["---"] * 5))
     every, means = list[Difference](), list[float]()
     for path in paths:
-        records = read(path).records
-        found = [r.event.evaluation for r in records if isinstance(r.event, Judged)]
+        found = evaluations_of(read(path).records)
         for (first, one), (second, other) in combinations(enumerate(found), 2):
             apart = differences(one, other) if first else []  # the first is the baseline
             every += apart

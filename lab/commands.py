@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from astra_chat.tools.recordings.reading import expanded
-from astra_vgpu.ground.errors import AstraError
+from pydantic import BaseModel, ValidationError
+
+from astra_chat.tools.recordings.reading import expanded, read_recorded
+from astra_vgpu.ground.errors import AstraError, BadInput
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @contextmanager
@@ -37,3 +43,15 @@ def print_document(made: Callable[[Iterable[Path]], str]) -> None:
         print((sys.modules["__main__"].__doc__ or "").strip())
         return
     print(made(expanded(map(Path, sys.argv[1:]))))
+
+
+def read_document(path: Path, schema: str, model: type[M], what: str) -> M:
+    """Returns a recorded document whose field `schema` names this schema. Raises BadInput, which
+    says that the file contains no `what`."""
+    try:
+        found = json.loads(read_recorded(path))
+        if found.pop("schema") != schema:
+            raise BadInput(f"{path} has another schema than {schema}")
+        return model.model_validate(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise BadInput(f"{path} contains no {what}: {type(error).__name__}") from None

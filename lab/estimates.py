@@ -12,18 +12,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from astra_chat.models.script import load_script, scripted_names
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import NO_SEED
-from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.ranking import estimated_times
 from astra_chat.tools.types import Device, EstimatedTime, Value, candidate_id
-from astra_vgpu.ground.errors import BadInput
-from lab.commands import one_line_errors
+from lab.commands import one_line_errors, read_document
 
 SCHEMA = "astra-chat/estimates/1"
 
@@ -63,13 +59,7 @@ def estimates(task: Task, device: Device) -> Iterator[Estimate]:
 
 def read(path: Path) -> Estimates:
     """What `main` printed. Raises BadInput."""
-    try:
-        found = json.loads(read_recorded(path))
-        if found.pop("schema") != SCHEMA:
-            raise BadInput(f"{path} has another schema than {SCHEMA}")
-        return Estimates.model_validate(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} contains no estimates: {type(error).__name__}") from None
+    return read_document(path, SCHEMA, Estimates, "estimates")
 
 
 @one_line_errors()

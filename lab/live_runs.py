@@ -17,10 +17,11 @@ from pathlib import Path
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.recordings.reading import expanded, in_archive
 from astra_chat.tools.types import Timed
-from astra_chat.transcript.events import Judged, Record
+from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.summary import RunSummary, summarize
+from astra_chat.transcript.turns import evaluations_of
 from astra_vgpu.ground.errors import BadInput
 from lab.results import read_evaluation
 from lab.winners import fastest, settled
@@ -117,8 +118,7 @@ def _keep(measured: dict[str, dict[str, Evaluation]], found: Evaluation) -> None
 
 def _last_evaluation(records: Sequence[Record], candidate: str) -> Evaluation:
     """Returns the evaluation of a candidate that counts: the confirmation, where there is one."""
-    found = (r.event.evaluation for r in records if isinstance(r.event, Judged))
-    return [one for one in found if one.candidate == candidate][-1]
+    return [one for one in evaluations_of(records) if one.candidate == candidate][-1]
 
 
 def _run(

@@ -36,7 +36,7 @@ FIRST, NEXT, WRONG, CONFIRMATION = "first", "next", "wrong", "confirmation"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredSteps:
     """One evaluation of a kernel."""
 
     task: str
@@ -70,7 +70,7 @@ def wrong_kernel_of(task: str) -> str | None:
     return next((one.source for one in wrong_kernels() if one.task == task), None)
 
 
-def measured(task: str, device: Device, count: int, *, trust: bool) -> Iterator[Measured]:
+def measured(task: str, device: Device, count: int, *, trust: bool) -> Iterator[MeasuredSteps]:
     """Yields the evaluations of one judge."""
     sources = winners_of(task, count)
     wrong = wrong_kernel_of(task)
@@ -84,7 +84,7 @@ def measured(task: str, device: Device, count: int, *, trust: bool) -> Iterator[
         yield _timed(task, CONFIRMATION, confirm)
 
 
-def _timed(task: str, kind: str, evaluate: Callable[[], Evaluation]) -> Measured:
+def _timed(task: str, kind: str, evaluate: Callable[[], Evaluation]) -> MeasuredSteps:
     start = time.perf_counter()
     found = evaluate()
     seconds = time.perf_counter() - start
@@ -92,7 +92,7 @@ def _timed(task: str, kind: str, evaluate: Callable[[], Evaluation]) -> Measured
     for step in found.steps:
         steps[step.name] = steps.get(step.name, 0.0) + step.seconds - step.waited_s
     outcome = found.outcome
-    return Measured(
+    return MeasuredSteps(
         task=task,
         kind=kind,
         candidate=found.candidate,
@@ -104,7 +104,7 @@ def _timed(task: str, kind: str, evaluate: Callable[[], Evaluation]) -> Measured
     )
 
 
-def table(found: Sequence[Measured]) -> str:
+def table(found: Sequence[MeasuredSteps]) -> str:
     """Returns medians over tasks of the seconds of each kind of evaluation, by step."""
     lines = []
     for kind in (FIRST, NEXT, WRONG, CONFIRMATION):
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE")
     parser.add_argument("--trust", action="store_true", help="also where nothing isolates kernels")
     given = parser.parse_args()
-    device, found = pick_device(given.device), list[Measured]()
+    device, found = pick_device(given.device), list[MeasuredSteps]()
     with given.out.open("a") as file:
         for task in given.tasks:
             for one in measured(task, device, given.count, trust=given.trust):

@@ -23,8 +23,8 @@ from pathlib import Path
 from astra_chat.models.spec import ROLES, Role
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.task.folder import BUILTIN, find_task
-from astra_chat.transcript.events import Judged
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import evaluations_of
 
 TASK = "silu_and_mul"
 KERNEL = BUILTIN / TASK / "script" / "fitted.cu"
@@ -138,8 +138,7 @@ def _role(name: str) -> Role:
 
 def judged(out: Path) -> str:
     """The outcome of the first candidate that a run judged; "" where there is none yet."""
-    events = [record.event for record in read(out).records]
-    found = [event.evaluation for event in events if isinstance(event, Judged)]
+    found = evaluations_of(read(out).records)
     return found[1].outcome.kind if len(found) > 1 else ""
 
 

@@ -17,17 +17,15 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import build_all, require_build
-from astra_chat.tools.recordings.reading import expanded, read_recorded
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values, prototype
 from astra_chat.tools.types import Case, Device, Value, candidate_id
 from astra_vgpu.ground.errors import AstraError, BadInput
 from astra_vgpu.ground.gpu_specs import spec
-from lab.commands import one_line_errors
+from lab.commands import one_line_errors, read_document
 
 SCHEMA = "astra-chat/paper-method/1"
 WARMUPS, LAUNCHES = 20, 100
@@ -143,13 +141,7 @@ def _cold(library: ctypes.CDLL, task: Task, case: Case, device: Device) -> float
 
 def read(path: Path) -> PaperMethod:
     """What `main` printed. Raises BadInput."""
-    try:
-        found = json.loads(read_recorded(path))
-        if found.pop("schema") != SCHEMA:
-            raise BadInput(f"{path} has another schema than {SCHEMA}")
-        return PaperMethod.model_validate(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} contains no times: {type(error).__name__}") from None
+    return read_document(path, SCHEMA, PaperMethod, "times")
 
 
 @one_line_errors()

@@ -6,20 +6,16 @@ estimated.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed, Value
-from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import spec
 from lab.baselines.evidence import Comparison
+from lab.commands import read_document
 from lab.estimates import Estimates
 from lab.paper_method import EventTime, PaperMethod
 
@@ -47,13 +43,7 @@ class Published(Value):
 
 def read_published(path: Path) -> Published:
     """Read the paper's published figures. Raises BadInput."""
-    try:
-        found = json.loads(read_recorded(path))
-        if found.pop("schema") != PUBLISHED_SCHEMA:
-            raise BadInput(f"{path} has another schema than {PUBLISHED_SCHEMA}")
-        return Published.model_validate(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} contains no published figures: {type(error).__name__}") from None
+    return read_document(path, PUBLISHED_SCHEMA, Published, "published figures")
 
 
 def geomean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:

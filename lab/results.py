@@ -13,17 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from astra_chat.package.winners import read_evaluation as saved_evaluation
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
-from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
-from astra_chat.transcript.turns import state_of
+from astra_chat.transcript.turns import evaluations_of, state_of
 from astra_vgpu.ground.errors import BadInput
 from lab import estimates, paper_method
 from lab import result_tables as tables
@@ -183,7 +181,7 @@ def _other_kernels(run: TimedRun, comparisons: Sequence[Comparison]) -> Iterator
 def _measured(run: TimedRun) -> dict[str, Timed]:
     """Every timed candidate of a run, its first timing."""
     measured: dict[str, Timed] = {}
-    for evaluation in _evaluations(run.transcript.records):
+    for evaluation in evaluations_of(run.transcript.records):
         if isinstance(evaluation.outcome, Timed):
             measured.setdefault(evaluation.candidate, evaluation.outcome)
     return measured
@@ -208,10 +206,6 @@ def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
             cells += [f"{case.baseline_event_us:.2f}", f"{case.event_us:.2f}"]
         yield f"| {' | '.join(cells)} |"
     yield ""
-
-
-def _evaluations(records: Sequence[Record]) -> Iterator[Evaluation]:
-    return (record.event.evaluation for record in records if isinstance(record.event, Judged))
 
 
 def _rounds(run: TimedRun) -> Iterator[str]:
@@ -271,14 +265,10 @@ def _schema(path: Path) -> str:
 
 
 def read_evaluation(path: Path) -> Evaluation:
-    """The evaluation in a file of `--json`, which may be compressed by gzip."""
-    try:
-        found = json.loads(read_recorded(path))
-        if found["schema"] != EVALUATION_SCHEMA:
-            raise BadInput(f"{path}: schema {found['schema']} is not {EVALUATION_SCHEMA}")
-        return Evaluation.model_validate(found["evaluation"])
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        raise BadInput(f"{path} is not an evaluation: {type(error).__name__}") from None
+    """The evaluation in a file of `--json`, which may be compressed by gzip. Raises BadInput."""
+    if evaluation := saved_evaluation(path):
+        return evaluation
+    raise BadInput(f"{path} is not an evaluation that --json saved")
 
 
 def write_evaluation(path: Path, evaluation: Evaluation) -> None:

@@ -24,6 +24,8 @@ async def later() -> None:
 def check(judge: Judge) -> None:
     reveal_type(judge.check("kernel"))
 """
+CACHE = Path(__file__).resolve().parents[1] / ".mypy_cache" / "outside"
+"""Kept from run to run, beside that of `make check`, whose options differ."""
 SEEN = (
     "astra_chat.session.results.RunResult",
     "astra_chat.judging.evaluating.EvaluationReport",
@@ -37,7 +39,7 @@ def test_a_user_s_file_outside_the_checkout_is_type_checked(tmp_path: Path) -> N
     (tmp_path / "mine.py").write_text(USER_FILE)
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")}
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "mine.py"],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(CACHE), "mine.py"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

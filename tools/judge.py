@@ -201,7 +201,7 @@ class Judge:
         timed = work.time(built, chosen) if self.device.kind == "virtual" else []
         if not isinstance(timed, list):
             return work.result(timed)
-        profiles = work.profile(built, chosen, timed)
+        profiles = work.profile(built, chosen, timed, thorough=True)
         return profiles[0] if isinstance(profiles, list) else work.result(profiles)
 
     def _remark(self, text: str) -> None:

@@ -25,9 +25,8 @@ from astra_chat.tools.new.unjudged_functions import changed_functions
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.beside_baseline import audit, guard
 from astra_chat.tools.prefetch import Prefetch
-from astra_chat.tools.profiling.counts import counted, counted_reports
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
-from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual, unprofiled
+from astra_chat.tools.profiling.profile import profile_gpu, profile_virtual
 from astra_chat.tools.progress import ORACLE
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.launch_plans import all_or_failure
@@ -61,7 +60,7 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
-from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput
 
 
 class Builder:
@@ -216,7 +215,7 @@ class Evaluating:
         timed = self.time(built, weighted, cross_checked=confirming)
         if not isinstance(timed, list):
             return timed
-        profiles = self.profile(built, weighted, timed)
+        profiles = self.profile(built, weighted, timed, thorough=confirming)
         if not isinstance(profiles, list):
             return profiles
         return timed_outcome(correct, [t.time for t in timed], profiles, heaviest(weighted))
@@ -340,32 +339,29 @@ class Evaluating:
         return timed
 
     def profile(
-        self, built: Build, weighted: Weighted, timed: list[TimedCase]
-    ) -> list[Profile] | Wrong | Implausible | Failure:
-        """Profiles of these cases, in their order. Where Nsight Compute cannot be used, a poorer
-        one of that of greatest weight; and that without `timed`, too, which is empty where a
-        profile alone is asked for."""
+        self, built: Build, weighted: Weighted, timed: list[TimedCase], *, thorough: bool
+    ) -> list[Profile] | Failure:
+        """Profiles of these cases, in their order. `thorough`: by all metrics of Nsight Compute.
+
+        Raises MissingDependency where a GPU gives no counters and `timed` is empty, as where a
+        profile alone is asked for.
+        """
+        words = ""
         with self.steps.step("profile"):
             cases = self.bench.oracle_cases("profile", [case for case, _ in weighted])
             self.bench.tell("profile", 0, 1, "looking for the bottleneck")
             runner = self.bench.runner.seeded(self.steps.seed.of("profile"))
+            found: list[Profile] | Failure
             if self.bench.device.kind == "virtual":
-                return [
+                found = [
                     profile_virtual(runner, built, case, one.report)
                     for case, one in zip(cases, timed, strict=True)
                 ]
-            try:
-                return profile_gpu(runner, built, cases, [one.time.median_us for one in timed])
-            except MissingDependency as error:
-                reason = str(error)
-        first = heaviest(weighted)
-        if timed:
-            return [unprofiled(timed[first].time, reason)]
-        measured = self.time(built, (weighted[first],))
-        if not isinstance(measured, list):
-            return measured
-        time, (report,) = measured[0].time, counted_reports(runner, built, [cases[first]])
-        return [counted(time, report, reason) if report else unprofiled(time, reason)]
+            else:
+                times = [one.time for one in timed]
+                found, words = profile_gpu(runner, built, cases, times, thorough=thorough)
+        self.steps.note(words)
+        return found
 
 
 def evidence(

@@ -12,8 +12,9 @@ from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import prepare_sanitizers
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.check.sweep import CHILD as SWEEP
+from astra_chat.tools.profiling.hardware_counters import prepare_counters
 from astra_chat.tools.profiling.ncu_cross_check import prepare_cross_check
-from astra_chat.tools.profiling.profile import prepare_profile
+from astra_chat.tools.profiling.nsight_compute import prepare_ncu
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
@@ -66,12 +67,13 @@ class Prefetch:
         self._runner.prepare("check", self._oracle.inputs, child=SWEEP)
         if timed:
             self._runner.prepare("time", self._oracle.inputs)
-            self._tools(prepare_profile)
+            self._tools(prepare_counters)
 
     def confirmation(self) -> None:
         """Prepares NVIDIA's tools, of which a confirmation uses more."""
         self._tools(prepare_sanitizers)
         self._tools(prepare_cross_check)
+        self._tools(prepare_ncu)
 
     def _tools(self, prepare: Callable[[Runner, Path], None]) -> None:
         if self._device.kind == "cuda":

@@ -109,6 +109,10 @@ class SourceLine(Value):
         return place_text(self.line, *self.calls)
 
 
+NOT_PROFILED = "not profiled"
+"""Where the bottleneck would be named, if the machine gave counters."""
+
+
 class Profile(Value):
     """Why a kernel takes the time it takes, on one case."""
 
@@ -116,7 +120,7 @@ class Profile(Value):
     case: Case
     metrics: tuple[Metric, ...]
     bottleneck: str
-    """One of metrics.BOTTLENECKS."""
+    """One of metrics.BOTTLENECKS, or NOT_PROFILED."""
     why: str
     limit_us: float
     """Physical limit: least bytes over bandwidth, flops over peak, launch floor; the largest."""

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 QUOTED = re.compile(r"'([^']*)'")
-ALIKE = 0.5
+ALIKE = 0.6
 """Least similarity of two names of which one may be a typo of the other."""
 
 

@@ -108,7 +108,8 @@ def diagnose() -> Diagnosis:
             *_gpu(),
             _asked("cuobjdump", "more", _tool("cuobjdump")),
             _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
-            _ncu(),
+            _counters("Nsight Compute (ncu)", _tool("ncu")),
+            _counters("CUPTI", _cupti),
             *(_key(name, there) for name, there in PROVIDERS.items() if there.key_needed),
         )
     )
@@ -294,9 +295,18 @@ def _tool(name: str) -> Callable[[], str]:
     return lambda: str(find_tool(name))
 
 
-def _ncu() -> Point:
-    """Nsight Compute, and whether it may read counters, as far as that can be told untried."""
-    point = _asked("Nsight Compute (ncu)", "more", _tool("ncu"))
+def _cupti() -> str:
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    try:
+        return str(load_nvidia_dynamic_lib("cupti").abs_path)
+    except (RuntimeError, ValueError):  # not found; or unknown to an old cuda-pathfinder
+        raise MissingDependency("no libcupti: pip install 'astra-chat[counters]'") from None
+
+
+def _counters(name: str, look: Callable[[], str]) -> Point:
+    """A tool, and whether it may read counters, as far as that can be said without trying it."""
+    point = _asked(name, "more", look)
     if not point.ok or counters_permitted(os.geteuid(), DRIVER_PARAMETERS):
         return point
     advice = (

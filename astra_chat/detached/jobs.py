@@ -12,15 +12,13 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from astra_chat.mailbox.files import Unreadable, read_text, replace, write_new
+from astra_chat.mailbox.files import Unreadable, read_text, replace, whole_folder, write_new
 from astra_chat.tools.entropy import EVALUATION
 from astra_chat.tools.types import Case, Device, Value, sha256_of
 from astra_chat.tools.virtual_gpu.adapter import Engine
@@ -142,23 +140,16 @@ def read_texts(folder: Path, job: Job) -> dict[str, str]:
 def write_job(box: Path, job: Job, texts: Mapping[str, str]) -> Path:
     """Put a job and its texts into a run's folder of jobs, whole or not at all; one that is there
     stays. Raises MissingDependency where it cannot be written."""
-    folder, part = box / job.sha256, None
+    folder = box / job.sha256
     try:
         (box / TEXTS).mkdir(parents=True, exist_ok=True)
-        for sha in job.texts:
-            write_text(box / TEXTS / f"{sha}.txt", texts[sha])
-        if folder.is_dir():
-            return folder
-        part = Path(tempfile.mkdtemp(prefix=".part-", dir=box))
-        part.chmod(0o755)
-        write_new(part / JOB, job.model_dump_json(indent=1) + "\n")
-        os.rename(part, folder)  # noqa: PTH104 (Path.rename is the same; this reads as one step)
     except OSError as error:
-        if not folder.is_dir():
-            raise MissingDependency(f"cannot write {folder}: {error.strerror}") from None
-    finally:
-        if part is not None:
-            shutil.rmtree(part, ignore_errors=True)
+        raise MissingDependency(f"cannot write {folder}: {error.strerror}") from None
+    for sha in job.texts:
+        write_text(box / TEXTS / f"{sha}.txt", texts[sha])
+    if not folder.is_dir():
+        with whole_folder(folder) as part:
+            write_new(part / JOB, job.model_dump_json(indent=1) + "\n")
     return folder
 
 

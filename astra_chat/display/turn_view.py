@@ -38,7 +38,7 @@ from astra_chat.tools.descriptions import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tuning.tuned import Tuning
-from astra_chat.tools.types import Profile, Timed, candidate_id
+from astra_chat.tools.types import NOT_PROFILED, Profile, Timed, candidate_id
 from astra_chat.tools.wording import counted
 from astra_chat.transcript.events import Contradiction, RejectedReply, RepeatedRun
 
@@ -243,9 +243,10 @@ def _plan_lines(plan: Plan, parent: str) -> list[Text]:
 
 
 def _profile_text(profile: Profile) -> str:
+    limited = "" if profile.bottleneck == NOT_PROFILED else "bound by "
     return (
         f"{profile.basis} on {profile.case.label}: {profile.percent_of_limit:.0f} % of the limit,"
-        f" bound by {profile.bottleneck}: {profile.why}"
+        f" {limited}{profile.bottleneck}: {profile.why}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -64,6 +65,24 @@ def replace(path: Path, text: str) -> None:
     where it cannot be written: then nothing has changed."""
     with _written_beside(path, text) as part:
         part.replace(path)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder that becomes `folder` when the block ends well: nobody reads half of it, and the
+    first of two stays. Raises MissingDependency where there is none in the end."""
+    part = None
+    try:
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+        part.chmod(0o755)
+        yield part
+        part.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():
+            raise MissingDependency(f"cannot write {folder}: {error.strerror}") from None
+    finally:
+        if part is not None:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.agents.turns import Position, RoleName
-from astra_chat.mailbox.files import Unreadable, read_text, write_new
+from astra_chat.mailbox.files import Unreadable, read_text, whole_folder, write_new
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
-from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import BadInput
 
 PROMPT, SCHEMA, META, CLOSED = "prompt.md", "schema.json", "meta.json", "closed.md"
 GIVEN, TAKEN = "given.json", "taken.json"
@@ -139,20 +137,10 @@ def ask(box: Path, meta: Meta, prompt: str, schema: dict[str, Any]) -> Question:
 
 
 def _write(folder: Path, meta: Meta, prompt: str, schema: dict[str, Any]) -> None:
-    """Under another name first: nobody reads half a question."""
-    part = folder.parent
-    try:
-        part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
-        part.chmod(0o755)
+    with whole_folder(folder) as part:
         (part / PROMPT).write_text(prompt, encoding="utf-8", errors="replace")
         (part / SCHEMA).write_text(json.dumps(schema, indent=2) + "\n")
         (part / META).write_text(meta.model_dump_json(indent=2) + "\n")
-        os.rename(part, folder)  # noqa: PTH104 (Path.rename is the same; this reads as one step)
-    except OSError as error:
-        if part != folder.parent:
-            shutil.rmtree(part, ignore_errors=True)
-        if not folder.is_dir():
-            raise MissingDependency(f"cannot write {folder}: {error.strerror}") from None
 
 
 def questions(box: Path) -> list[Question]:

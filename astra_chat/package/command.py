@@ -109,6 +109,10 @@ def package(
     A plugin contains only operators whose kernels were seen in the CUDA graphs of that engine on a
     GPU (--prove, then --proof).
     """
+    from contextlib import ExitStack
+
+    from astra_chat.package.plugins import proved_plugin, trial_plugin, write_proof
+    from astra_chat.package.winners import winners, with_engine_files
     from astra_vgpu.ground.errors import BadInput
 
     if check:
@@ -116,59 +120,32 @@ def package(
 
         if len(runs) != 1 or target or out:
             raise BadInput("--check takes the folder or wheel of one package, without --for and -o")
-        if code := check_installed(runs[0], python):
-            raise typer.Exit(code)
-        return
+        raise typer.Exit(check_installed(runs[0], python))
     if target is None:
         raise BadInput("give --for files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
         raise BadInput("name the new folder: -o DIR")
-    _package(
-        runs, target, out, tasks or [], arch, proof or [], prove, engine_command, timeout, trial
-    )
-
-
-def _package(
-    runs: list[Path],
-    target: Target,
-    out: Path | None,
-    tasks: list[Path],
-    arch: str | None,
-    proofs: list[Path],
-    prove: Path | None,
-    engine_command: str | None,
-    timeout_s: float,
-    trial: bool,
-) -> None:
-    from contextlib import ExitStack
-
-    from astra_chat.package.plugins import proved_plugin, trial_plugin, write_proof
-    from astra_chat.package.winners import winners, with_engine_files
-    from astra_vgpu.ground.errors import BadInput
-
     plugin = target in (Target.SGLANG, Target.VLLM)
-    if (prove or proofs or engine_command or trial) and not plugin:
+    if (prove or proof or engine_command or trial) and not plugin:
         raise BadInput(
             "--prove, --proof, --engine-command and --trial cannot be used with"
             f" --for {target.value}"
         )
-    if trial and (prove or proofs):
+    if trial and (prove or proof):
         raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
-        found = with_engine_files(winners(runs, stack), tasks)
+        found = with_engine_files(winners(runs, stack), tasks or [])
         if prove is not None:
-            if not write_proof(found, engine, arch, engine_command, prove, timeout_s):
+            if not write_proof(found, engine, arch, engine_command, prove, timeout):
                 raise typer.Exit(CHECK_FAILED)
             return
         assert out is not None, "asked for before"
         if trial:
             trial_plugin(found, engine, arch, out)
         elif plugin:
-            proved_plugin(found, engine, proofs, out)
+            proved_plugin(found, engine, proof or [], out)
         else:
-            for one in found:
-                print(f"{one.task.name}: {one.words}")
             _files(found, target, out, arch)
     print(f"wrote {out}")
     if plugin and not trial:
@@ -179,6 +156,8 @@ def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> 
     from astra_chat.export.writing import new_folder
     from astra_chat.package.folder import write_files
 
+    for one in found:
+        print(f"{one.task.name}: {one.words}")
     with new_folder(out) as folder:
         if target is Target.FILES:
             for one in found:

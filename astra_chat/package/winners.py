@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +16,10 @@ from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
 from astra_chat.tools.task.folder import ENGINE_FILE, Task, find_task, task_names
 from astra_chat.tools.types import Timed, candidate_id
-from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.summary import RunSummary, Speed, fastest, summarize
-from astra_chat.transcript.turns import texts
+from astra_chat.transcript.turns import evaluations_of, texts
 from astra_vgpu.ground.errors import BadInput
 
 
@@ -128,9 +127,8 @@ def _winner(
     a GPU accepted it afterwards."""
     summary = summarize(transcript.records)
     speed = fastest(summary)
-    own = (
-        [] if speed is None else _own(speed.candidate, [*judged(transcript.records), *evaluations])
-    )
+    judged = [*evaluations_of(transcript.records), *evaluations]
+    own = [] if speed is None else _own(speed.candidate, judged)
     measured = _measured(own)
     accepted = any(timed.verdict == "accepted" for timed in measured.values())
     if speed is None or not (summary.best or accepted):
@@ -141,13 +139,6 @@ def _winner(
     task = stack.enter_context(task_of(transcript, None))
     source = _source(transcript, speed.candidate)
     return Winner(task, source, summary, speed, measured, sure)
-
-
-def judged(records: Sequence[Record]) -> Iterator[Evaluation]:
-    """Evaluations of a run, in order."""
-    for record in records:
-        if isinstance(record.event, Judged):
-            yield record.event.evaluation
 
 
 def read_evaluation(path: Path) -> Evaluation | None:

@@ -95,6 +95,11 @@ def turns_of(records: Iterable[Record]) -> list[Turn]:
     ]
 
 
+def evaluations_of(records: Iterable[Record]) -> list[Evaluation]:
+    """Returns all evaluations of a run, in order."""
+    return [record.event.evaluation for record in records if isinstance(record.event, Judged)]
+
+
 def state_of(records: Sequence[Record]) -> RunState:
     """The state of the recorded run, by its last options."""
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]

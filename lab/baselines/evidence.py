@@ -6,11 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.types import Device, MeasuredTime, Value
-from astra_vgpu.ground.errors import BadInput
+from lab.commands import read_document
 
 SCHEMA = "astra-chat/baselines/1"
 
@@ -58,13 +55,7 @@ def write(path: Path, evidence: Evidence) -> None:
 
 def read(path: Path) -> Evidence:
     """Raises BadInput."""
-    try:
-        found = json.loads(read_recorded(path))
-        if found.pop("schema") != SCHEMA:
-            raise BadInput(f"{path} has another schema than {SCHEMA}")
-        return Evidence.model_validate(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} contains no comparisons: {type(error).__name__}") from None
+    return read_document(path, SCHEMA, Evidence, "comparisons")
 
 
 def of_task(evidence: Iterable[Evidence], task: str) -> list[Comparison]:

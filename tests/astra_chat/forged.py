@@ -269,7 +269,7 @@ FORGERIES: dict[str, Forgery] = {
     "a drawn pad": Forgery(hidden(put("pad", 10**12)), "pad", REJUDGE),
     "drawn pads": Forgery(hidden(put("pads", {"input": 10**12})), "pads must be", REJUDGE),
     "a drawn scalar": Forgery(hidden(put("scalars", {"eps": 1e300})), "scalars", REJUDGE),
-    "many drawn": Forgery(hidden(put("seed", 1), times=513), "513 cases are too many", REJUDGE),
+    "many drawn": Forgery(hidden(put("seed", 1), times=1025), "1,025 cases are too many", REJUDGE),
     "hungry lines": Forgery(many_cases, "more than 1,000,000 values", SHOW),
     # times and counts
     "a negative time": Forgery(line(put("t", -1.0)), "t: ", SHOW),
@@ -285,6 +285,8 @@ FORGERIES: dict[str, Forgery] = {
     "a pipe": Forgery(pipe, "not a regular file", SHOW),
     "a line without end": Forgery(sparse(2**27), TOO_LONG, SHOW),
     "a file without end": Forgery(sparse(2**40), "at most", SHOW),
-    "quotes without end": Forgery(raw(b'{"' + b'\\"' * 2_000_000), "not a transcript", SHOW),
-    "nests": Forgery(raw(b"[" * 1_000_000 + b"\n"), "not a transcript", SHOW),
+    "quotes without end": Forgery(
+        raw(b'{"' + b'\\"' * 2_000_000), "in its first line: not an Astra transcript", SHOW
+    ),
+    "nests": Forgery(raw(b"[" * 1_000_000 + b"\n"), "is not an Astra transcript", SHOW),
 }

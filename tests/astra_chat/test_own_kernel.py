@@ -24,7 +24,8 @@ BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTI
 SCRIPT = '#!/bin/sh\n{before}exec "{python}" {more} "$@"\n'
 FEWER_BUGS = """case "$*" in
 *--mutants*) ;;
-"tasks check"* | optimize*) set -- "$@" --mutants 3 ;;
+"tasks check my_rms"*) set -- "$@" --mutants 3 ;;
+"tasks check"* | optimize*) set -- "$@" --mutants 0 ;;
 esac
 """
 SMALLER = {
@@ -32,7 +33,7 @@ SMALLER = {
     "max = 8192": "max = 2056",
     "tokens = 2048, hidden = 4096": "tokens = 32, hidden = 4096",
     "hidden = 4096": "hidden = 2048",
-    'device="virtual", rounds=1': 'device="virtual", rounds=1, mutants=3',
+    'device="virtual", rounds=1': 'device="virtual", rounds=1, mutants=0',
 }
 """What the page says of rms_norm, and what takes a fraction of the time."""
 

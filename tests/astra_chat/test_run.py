@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 QUICK = ("--device", "virtual", "--mutants", 4)
+QUICKEST = ("--device", "virtual", "--mutants", 0)
 
 
 def command(*words: object) -> list[str]:
@@ -131,7 +132,7 @@ def test_the_winner_repeats(whole: tuple[Path, Path, str]) -> None:
 @pytest.mark.second_tier
 def test_from_python(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     folder, out, _ = whole
-    result = astra_chat.run(folder, device="virtual", out=tmp_path / "out", rounds=1, mutants=4)
+    result = astra_chat.run(folder, device="virtual", out=tmp_path / "out", rounds=1, mutants=0)
     assert len(result.summary.rounds) == 1 and result.transcript.is_file()
     assert result.summary.ended is not None and result.summary.ended.reason == "rounds"
     first = read(out).header
@@ -219,7 +220,7 @@ def _children_in(folder: Path) -> list[str]:
 def test_json_is_one_document_on_stdout(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     folder, _, _ = whole
     done = subprocess.run(
-        command("run", folder, *QUICK, "-o", tmp_path, "--rounds", 1, "--json"),
+        command("run", folder, *QUICKEST, "-o", tmp_path, "--rounds", 1, "--json"),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -13,11 +13,13 @@ from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Crashed, Refused
+from tests.small_tasks import within
+
+TASK = within(find_task("silu_and_mul"), tokens=128, d=14336)
 
 
 def judged(source: str, *, seed: str = "ab" * 16) -> Evidence:
-    task = find_task("silu_and_mul")
-    with Judge(task, pick_device("virtual"), trust=True, entropy=Entropy(seed)) as judge:
+    with Judge(TASK, pick_device("virtual"), trust=True, entropy=Entropy(seed)) as judge:
         evaluation = judge.evaluate(source)
         assert evaluation.evidence is not None
         return evaluation.evidence
@@ -25,7 +27,7 @@ def judged(source: str, *, seed: str = "ab" * 16) -> Evidence:
 
 @pytest.mark.second_tier
 def test_the_baseline_against_itself_has_its_own_hashes() -> None:
-    source = (find_task("silu_and_mul").folder / "baseline.cu").read_text()
+    source = TASK.baseline
     found = judged(source)
     assert found.judge_sha256 == judge_sha256()
     assert found.cubin_sha256 == found.baseline_cubin_sha256
@@ -37,10 +39,10 @@ def test_the_baseline_against_itself_has_its_own_hashes() -> None:
 
 @pytest.mark.second_tier
 def test_a_launcher_that_crashes_on_an_own_case_ends_at_the_plan() -> None:
-    source = (find_task("silu_and_mul").folder / "baseline.cu").read_text()
+    source = TASK.baseline
     head, body = source.rsplit('extern "C"', 1)
     crash = body.replace("{", "{\n    *(volatile int *)0 = 1;", 1)
-    with Judge(find_task("silu_and_mul"), pick_device("virtual"), trust=True) as judge:
+    with Judge(TASK, pick_device("virtual"), trust=True) as judge:
         evaluation = judge.check(f'{head}extern "C"{crash}')
     assert isinstance(evaluation.outcome, Crashed | Refused)
     assert evaluation.steps[-1].name == "plan"

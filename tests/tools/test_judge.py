@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.tools.evaluation import Built
+from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.profiling.metrics import TIME_PARTS, profile_on
 from astra_chat.tools.progress import Progress
@@ -54,11 +54,29 @@ def judge(task: Task, device: Device, judges: dict[str, Judge]) -> Judge:
     return judges[device.kind]
 
 
+@pytest.fixture(scope="module")
+def evaluated() -> dict[str, tuple[Evaluation, list[Progress]]]:
+    return {}
+
+
+@pytest.fixture
+def baseline_evaluation(
+    judge: Judge, device: Device, evaluated: dict[str, tuple[Evaluation, list[Progress]]]
+) -> tuple[Evaluation, list[Progress]]:
+    """The baseline evaluated as a candidate, once for a kind of device, with its progress."""
+    if device.kind not in evaluated:
+        seen: list[Progress] = []
+        judge.on_progress = seen.append
+        evaluated[device.kind] = judge.evaluate(judge.baseline), seen
+        judge.on_progress = lambda _: None
+    return evaluated[device.kind]
+
+
 @pytest.mark.second_tier
-def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> None:
-    seen: list[Progress] = []
-    judge.on_progress = seen.append
-    evaluation = judge.evaluate(judge.baseline)
+def test_the_baseline_against_itself_is_a_tie(
+    judge: Judge, device: Device, baseline_evaluation: tuple[Evaluation, list[Progress]]
+) -> None:
+    evaluation, seen = baseline_evaluation
     outcome = evaluation.outcome
     assert isinstance(outcome, Timed)
     assert outcome.verdict == "tie" and outcome.ratio == pytest.approx(1.0, abs=0.05)
@@ -129,8 +147,10 @@ def test_profile_alone(judge: Judge, scalar: str) -> None:
 
 
 @pytest.mark.second_tier
-def test_every_timed_case_has_a_profile_whose_parts_add_up(judge: Judge) -> None:
-    outcome = judge.evaluate(judge.baseline).outcome
+def test_every_timed_case_has_a_profile_whose_parts_add_up(
+    judge: Judge, baseline_evaluation: tuple[Evaluation, list[Progress]]
+) -> None:
+    outcome = baseline_evaluation[0].outcome
     assert isinstance(outcome, Timed)
     for time in outcome.cases:
         profile = profile_on(outcome, time.case)

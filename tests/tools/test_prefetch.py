@@ -12,11 +12,12 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device, Timed
+from tests.small_tasks import within
 
 
 @pytest.mark.second_tier
 def test_what_can_be_done_before_a_candidate_is_there_is_prepared() -> None:
-    full = find_task("silu_and_mul")
+    full = within(find_task("silu_and_mul"), tokens=128, d=14336)
     few = full.model_copy(update={"check": full.check[:4], "demo": full.demo[:2]})
     with Judge(few, virtual_device("h200")) as judge:
         judge.prepare()

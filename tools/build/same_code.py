@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_vgpu.ground.cubin import read_cubin
@@ -31,7 +33,7 @@ def same_code(built: Build, other: Build) -> frozenset[str]:
     alike = [name for name, code in own.items() if theirs.get(name) == code]
     if not alike:
         return frozenset()
-    parts, others = (_parts(one.ptx.read_text(errors="replace")) for one in (built, other))
+    parts, others = _parts_of(built.ptx), _parts_of(other.ptx)
     equal = {name for name in alike if _reached(name, parts) == _reached(name, others)}
     names = read_cubin(built.cubin.read_bytes()).kernels
     return frozenset(name for name in names if _general(name) in equal)
@@ -57,6 +59,12 @@ def _machine_code(built: Build) -> dict[str, tuple[bytes, object]]:
 
 def _general(text: str) -> str:
     return _OF_THE_CALL.sub(r"\1\2", text)
+
+
+@lru_cache(maxsize=4)
+def _parts_of(ptx: Path) -> Mapping[str, str]:
+    """Returns the parts of a build's PTX. The baseline's are asked for with every candidate."""
+    return _parts(ptx.read_text(errors="replace"))
 
 
 def _parts(ptx: str) -> dict[str, str]:

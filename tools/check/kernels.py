@@ -134,23 +134,31 @@ class CheckedKernels:
             islice(self._beside_known(missing, tried, draw), max(0, most - self.calls))
         ):
             self._look_at(cases, crashes)
-        new = [self._short(name) for name in missing if name in self.known]
+        new = self._short([name for name in missing if name in self.known])
         new = [case for case in new if self.confirming or _us(task, case) <= MOST_US]
         return tuple({case.key: case for case in [*new, *crashes[:1]]}.values())
 
-    def _short(self, name: str) -> Case:
-        """The call of a kernel with as few of what varies most as launch it still."""
-        task, case, tokens = self.runner.task, self.known[name], most_varied(self.runner.task)
+    def _short(self, names: Sequence[str]) -> list[Case]:
+        """The call of each of these kernels with as few of what varies most as launch it still."""
+        fewer = [(name, case) for name in names for case in self._fewer(self.known[name])]
+        self.calls += len(fewer)
+        cases = [case for _, case in fewer]
+        plans = self.runner.record(self.built, cases) if cases else ()
+        found = dict[str, Case]()
+        for (name, case), plan in zip(fewer, plans, strict=True):
+            if isinstance(plan, LaunchPlan) and name in plan.kernel_names:
+                found.setdefault(name, case)
+        return [found.get(name, self.known[name]) for name in names]
+
+    def _fewer(self, case: Case) -> list[Case]:
+        """Legal calls like a long one with less of what varies most, the shortest first."""
+        task, tokens = self.runner.task, most_varied(self.runner.task)
         if _us(task, case) <= SHORT_US:
-            return case
+            return []
         kind, extent = Combination.of(case), case.dims[tokens]
         fewer = [{**case.dims, tokens: extent >> bits} for bits in range(HALVINGS, 0, -1)]
         found = [legal_near(task, kind, dims, list(dims)) for dims in fewer if dims[tokens]]
-        cases = [one for dims in found for one in _legal(task, kind, case, dims, {})]
-        self.calls += len(cases)
-        plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
-        launching = (c for c, p in plans if isinstance(p, LaunchPlan) and name in p.kernel_names)
-        return next(launching, case)
+        return [one for dims in found for one in _legal(task, kind, case, dims, {})]
 
     def _beside_known(
         self, missing: Sequence[str], tried: set[str], draw: Callable[[str], list[int]]

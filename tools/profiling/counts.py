@@ -23,7 +23,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
-from astra_chat.tools.types import AnyTime, Metric, Profile, SourceLine, place_text
+from astra_chat.tools.types import Metric, Profile, SourceLine, place_text
 from astra_chat.tools.virtual_gpu.adapter import INLINED, UNITS, WAITED, Estimate
 from astra_vgpu.ground.errors import AstraError
 
@@ -105,22 +105,6 @@ def with_counts(
 
 def _marked(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     return tuple(one.model_copy(update={"words": WORDS + one.words}) for one in metrics)
-
-
-def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
-    """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
-    virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
-    figures = [metric for metric in counter_metrics(report) if metric.name != m.TIME]
-    return Profile(
-        basis=time.basis,
-        case=time.case,
-        metrics=_marked(figures),
-        bottleneck=report.estimated.limiter,
-        limit_us=time.limit_us,
-        percent_of_limit=time.percent_of_limit,
-        why=f"{reason}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's"
-        f" counters and model {report.estimated.why}",
-    )
 
 
 def source_lines(estimate: Estimate, source: str) -> tuple[SourceLine, ...]:

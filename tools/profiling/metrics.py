@@ -28,6 +28,11 @@ LOCAL_STORES = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
 LOAD_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 STORE_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio"
 SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+BANK_CONFLICTS = (
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+)
+SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 WAVES = "launch__waves_per_multiprocessor"
 OCCUPANCY_LIMIT = "sm__maximum_warps_per_active_cycle_pct"
 INSTRUCTIONS = "smsp__inst_executed.sum"
@@ -50,7 +55,7 @@ WORDS: dict[str, str] = {
     LOAD_SECTORS: "32-byte sectors a load request touches",
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "global store requests",
     STORE_SECTORS: "32-byte sectors a store request touches",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM throughput, of its peak",
+    SM: "SM throughput, of its peak",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy reached",
     OCCUPANCY_LIMIT: "warps an SM can hold, of its maximum",
     "launch__occupancy_limit_registers": "blocks an SM could hold by registers",
@@ -65,8 +70,8 @@ WORDS: dict[str, str] = {
         "load/store unit's instructions, of its peak"
     ),
     SHARED_WAVEFRONTS: "passes through shared memory",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "bank conflicts of shared loads",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "bank conflicts of shared stores",
+    BANK_CONFLICTS[0]: "bank conflicts of shared loads",
+    BANK_CONFLICTS[1]: "bank conflicts of shared stores",
     LOCAL_LOADS: "sectors of local memory (a thread's arrays, spilled registers), read",
     LOCAL_STORES: "sectors of local memory (a thread's arrays, spilled registers), written",
     "launch__registers_per_thread": "registers per thread",
@@ -117,6 +122,10 @@ WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "membar")
 """Stall reasons of STALLS that wait for memory or for other warps."""
 TOP_STALLS = 3
 ASKED = (*WORDS, *(f"{_STALL}{reason}{_PER_ISSUE}" for reason in STALLS))
+MORE_PASSES = (SM, *BANK_CONFLICTS, LOCAL_LOADS, LOCAL_STORES)
+"""Metrics that no prompt shows and no rule reads, and that take further passes."""
+BY_CUPTI = tuple(name for name in ASKED if name not in MORE_PASSES)
+"""What an evaluation has counted: 10 passes on an H100, where all take 16."""
 TIME_PARTS = {part: f"time_{part}" for part in PARTS}
 """Parts of a case's time, which add up to it."""
 REACHABLE, LEFT = "time_reachable", "time_left"

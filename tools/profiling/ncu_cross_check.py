@@ -19,12 +19,11 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.entropy import nonce
 from astra_chat.tools.profiling.metrics import TIME
 from astra_chat.tools.profiling.ncu_agreement import doubt, in_short
-from astra_chat.tools.profiling.profile import (
-    HOW_TO_PERMIT,
-    NOT_PERMITTED,
+from astra_chat.tools.profiling.nsight_compute import (
     figure,
     ncu_command,
     ncu_rows,
+    require_permission,
 )
 from astra_chat.tools.run.failures import Failure as RunFailure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, watched
@@ -152,8 +151,7 @@ def _profiled(
     with _under_ncu(runner, build, oracle_cases, marker, times) as seen:
         if not isinstance(seen, NvidiaToolRun):
             return seen
-        if NOT_PERMITTED in seen.log + seen.output:
-            raise MissingDependency(HOW_TO_PERMIT)
+        require_permission(seen)
         durations_us = durations(seen.log, marker, times)
         if durations_us is None:
             output = (seen.log + seen.output).strip()[-300:]

@@ -1,155 +1,146 @@
-"""Profiles a candidate: Nsight Compute's metrics on a GPU, counters and a model without one."""
+"""Profiles a candidate: a GPU's hardware counters, or what the virtual GPU counts, with a model."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling.counts import (
+    COUNTING_S,
     counted_reports,
     counter_metrics,
     source_lines,
     with_counts,
 )
+from astra_chat.tools.profiling.hardware_counters import (
+    HardwareCounters,
+    Launch,
+    NotPermitted,
+    by_cupti,
+)
+from astra_chat.tools.profiling.nsight_compute import by_ncu
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.launch_plans import all_or_failure
-from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, prepare, run_watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us
-from astra_chat.tools.types import AnyTime, Case, Metric, Profile
+from astra_chat.tools.types import NOT_PROFILED, AnyTime, Case, Metric, Profile
 from astra_chat.tools.virtual_gpu.adapter import reachable_us
-from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import MissingDependency
 from astra_vgpu.ground.gpu_specs import spec
-from astra_vgpu.ground.toolkit import find_tool
 
-NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
-"""Limits of time: for the first case, and for each further one."""
-NOT_PERMITTED = "ERR_NVGPUCTRPERM"
-HOW_TO_PERMIT = (
-    f"Nsight Compute may not read the GPU's counters ({NOT_PERMITTED}): run as root, or let the"
-    " administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0"
-)
 SHOWN_NAMES = 3
+NO_COUNTERS = "no counters"
+BESIDE_CUPTI_S = 2.0
+"""Time for what the virtual GPU counts beside CUPTI: enough for all but the largest cases."""
+Tool = Callable[[Runner, Build, Sequence[OracleCase]], HardwareCounters | Failure]
+"""What counts one call of each case. Raises MissingDependency where it cannot be used."""
 
 
 def profile_gpu(
-    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], times_us: Sequence[float]
-) -> list[Profile] | Failure:
-    """Profiles as `profile_cuda` does, with what the virtual GPU counts of the same calls at the
-    same time."""
-    unwanted = Stop(beside=runner.stop)
+    runner: Runner,
+    build: Build,
+    oracle_cases: Sequence[OracleCase],
+    times: Sequence[AnyTime],
+    *,
+    thorough: bool,
+) -> tuple[list[Profile] | Failure, str]:
+    """Profiles of these cases with what the virtual GPU counts of the same calls at the same time,
+    and by what tool. `thorough`: all metrics, by Nsight Compute; else by CUPTI. Each stands in for
+    the other where that cannot be used; where neither can, the profiles say so.
+
+    `times`: what each case took when it was timed. Raises MissingDependency where there are
+    neither counters nor times.
+    """
+    tools: tuple[Tool, Tool] = (by_ncu, by_cupti) if thorough else (by_cupti, by_ncu)
+    limit_s, unwanted = COUNTING_S if thorough else BESIDE_CUPTI_S, Stop(beside=runner.stop)
     with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(counted_reports, runner, build, oracle_cases, unwanted=unwanted)
+        counting = beside.submit(counted_reports, runner, build, oracle_cases, limit_s, unwanted)
         try:
-            found = profile_cuda(runner, build, oracle_cases, times_us)
-            if not isinstance(found, list):
-                return found
-            return with_counts(found, counting.result(), build.source)
+            found, words = _by_any(tools, runner, build, oracle_cases, times)
+            if isinstance(found, list):
+                found = with_counts(found, counting.result(), build.source)
         finally:
             unwanted.set()
+    return found, words
 
 
-def profile_cuda(
+def _by_any(
+    tools: Sequence[Tool],
+    runner: Runner,
+    build: Build,
+    oracle_cases: Sequence[OracleCase],
+    times: Sequence[AnyTime],
+) -> tuple[list[Profile] | Failure, str]:
+    try:
+        return profile_by(tools, runner, build, oracle_cases, [time.median_us for time in times])
+    except MissingDependency as lack:
+        words = f"{NO_COUNTERS}: {lack}"
+        if not times:
+            raise MissingDependency(f"{NOT_PROFILED}: {words}") from None
+        return [unprofiled(time, words) for time in times], words
+
+
+def profile_by(
+    tools: Sequence[Tool],
     runner: Runner,
     build: Build,
     oracle_cases: Sequence[OracleCase],
     times_us: Sequence[float] = (),
-) -> list[Profile] | Failure:
-    """One call of each case under Nsight Compute, L2 cold, clocks as they are; in one process.
+) -> tuple[list[Profile] | Failure, str]:
+    """Profiles of these cases by the first of these tools that can be used, and by which.
     `times_us`: what each took when it was timed, of which the profile shows the parts.
 
-    Raises MissingDependency without ncu or its permission.
+    Raises MissingDependency where none can be used.
     """
-    seen = run_watched(
-        runner,
-        build,
-        oracle_cases,
-        ncu_command(m.ASKED),
-        step="profile",
-        timeout_s=NCU_TIMEOUT_S + NCU_CASE_S * (len(oracle_cases) - 1),
-        alone=True,
-    )
-    if not isinstance(seen, NvidiaToolRun):
-        return seen
-    if NOT_PERMITTED in seen.log + seen.output:
-        raise MissingDependency(HOW_TO_PERMIT)
-    units, rows = _page(seen.log)
-    if not rows:
-        output = (seen.log + seen.output).strip()[-400:]
-        raise MissingDependency(f"Nsight Compute recorded no kernel: {output or 'no message'}")
-    cases = [one.case for one in oracle_cases]
-    plans = all_or_failure(runner.record(build, cases)) if len(cases) > 1 else []
-    if not isinstance(plans, list):
-        return plans
-    counts = [len(plan.kernels) for plan in plans] or [len(rows)]
-    if sum(counts) != len(rows):
-        raise MissingDependency(
-            f"Nsight Compute recorded {counted(len(rows), 'kernel')}, where {sum(counts)} were"
-            " launched"
-        )
-    known: list[float | None] = [*times_us] or [None] * len(counts)
-    return [
-        _read_ncu(runner, oracle_case, units, [rows.pop(0) for _ in range(count)], time_us)
-        for oracle_case, count, time_us in zip(oracle_cases, counts, known, strict=True)
+    lacks = list[str]()
+    for tool in tools:
+        try:
+            counters = tool(runner, build, oracle_cases)
+            if not isinstance(counters, HardwareCounters):
+                return counters, ""
+            profiles = _profiles(runner, oracle_cases, counters, times_us)
+        except NotPermitted:
+            raise
+        except MissingDependency as lack:
+            lacks.append(str(lack))
+        else:
+            return profiles, "; ".join([counters.words, *lacks])
+    raise MissingDependency("; ".join(lacks))
+
+
+def _profiles(
+    runner: Runner,
+    oracle_cases: Sequence[OracleCase],
+    counters: HardwareCounters,
+    times_us: Sequence[float],
+) -> list[Profile]:
+    known: list[float | None] = [*times_us] or [None] * len(oracle_cases)
+    profiles = [
+        _profile(runner, oracle_case, counters.units, launches, time_us)
+        for oracle_case, launches, time_us in zip(oracle_cases, counters.cases, known, strict=True)
     ]
+    for number, first in counters.same_as.items():
+        same = f"; counted on {profiles[first].case.label}, which launches the same"
+        profiles[number] = profiles[number].model_copy(update={"why": profiles[number].why + same})
+    return profiles
 
 
-def prepare_profile(runner: Runner, inputs: Path) -> None:
-    """Start what `profile_cuda` needs (run/nvidia_tools.py)."""
-    prepare(runner, ncu_command(m.ASKED), inputs)
-
-
-def ncu_command(metrics: Sequence[str]) -> list[str]:
-    """Nsight Compute on what stands between the profiler's start and stop: L2 cold, clocks as they
-    are, one page of CSV. Raises MissingDependency."""
-    return [
-        str(find_tool("ncu")),
-        "--clock-control",
-        "none",
-        "--cache-control",
-        "all",
-        "--profile-from-start",
-        "off",
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--metrics",
-        ",".join(metrics),
-    ]
-
-
-def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
-    """Metrics of ncu's raw CSV page by name, and the kernels' names in order."""
-    units, rows = _page(text)
-    return _together(units, rows), [row.get("Kernel Name") or "" for row in rows]
-
-
-def _together(units: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> dict[str, Metric]:
+def together(units: Mapping[str, str], launches: Sequence[Launch]) -> dict[str, Metric]:
     """Metrics of the launches of one call, by name.
 
     Counts add up over kernels; shares, rates and limits are means weighted by the kernels' times.
-    What ncu could not read is left out: "n/a", and "nan" where it divided by zero.
     """
-    times = [figure(row.get(m.TIME)) or 1.0 for row in rows]
     metrics = {}
     for name in m.ASKED:
         pairs = [
-            (value, time)
-            for row, time in zip(rows, times, strict=True)
-            if (value := figure(row.get(name))) is not None
+            (launch.values[name], launch.values.get(m.TIME) or 1.0)
+            for launch in launches
+            if name in launch.values
         ]
         if pairs:
             whole = sum(value for value, _ in pairs)
@@ -157,55 +148,30 @@ def _together(units: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> di
             metrics[name] = Metric(
                 name=name,
                 value=whole if name.endswith(".sum") else mean,
-                unit=units.get(name) or "",
+                unit=units.get(name, ""),
                 words=m.WORDS.get(name, ""),
             )
     return metrics
 
 
-def ncu_rows(text: str) -> list[dict[str, str]]:
-    """ncu's raw CSV page: a row for each launch, in order, by the columns' names."""
-    return _page(text)[1]
-
-
-def _page(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """The row of units, and those of the launches; what ncu says in between is passed over."""
-    start = text.find('"ID"')
-    try:
-        rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
-    except csv.Error:  # no page of ncu's
-        rows = []
-    return (rows or [{}])[0], [row for row in rows[1:] if (row["ID"] or "").isdecimal()]
-
-
-def figure(cell: object) -> float | None:
-    """A cell's number; None where it holds none, or the page is cut there."""
-    try:
-        value = float(str(cell or "").replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _read_ncu(
+def _profile(
     runner: Runner,
     oracle_case: OracleCase,
     units: Mapping[str, str],
-    rows: Sequence[Mapping[str, str]],
+    launches: Sequence[Launch],
     time_us: float | None,
 ) -> Profile:
-    """The profile of one case from ncu's rows. Raises MissingDependency where what a bottleneck
+    """The profile of one case from its launches. Raises MissingDependency where what a bottleneck
     needs was not read."""
-    metrics = _together(units, rows)
+    metrics = together(units, launches)
     if missing := [name for name in m.NEEDED if name not in metrics]:
-        raise MissingDependency(f"Nsight Compute did not read {', '.join(missing)}")
+        raise MissingDependency(f"no counter was read for {', '.join(missing)}")
     gpu = spec(runner.device.spec)
     reading = m.read(metrics, gpu)
     floor, why = case_limit_us(runner, oracle_case), reading.why
-    if len(rows) > 1:
-        kernels = [row.get("Kernel Name") or "" for row in rows[:SHOWN_NAMES]]
-        names = ", ".join(kernel.split("(")[0] for kernel in kernels)
-        why += f"; {len(rows)} launches together: {names}"
+    if len(launches) > 1:
+        names = ", ".join(launch.kernel for launch in launches[:SHOWN_NAMES])
+        why += f"; {len(launches)} launches together: {names}"
     microseconds = metrics[m.TIME].value / 1e3
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
     split = m.split_metrics(m.attributed(metrics, gpu, time_us), _reachable_us(runner, oracle_case))
@@ -242,15 +208,14 @@ def _over_least(runner: Runner, oracle_case: OracleCase, metrics: Sequence[Metri
     return m.over_least(metrics, runner.task.least_bytes(oracle_case.case))
 
 
-def unprofiled(time: AnyTime, reason: str) -> Profile:
-    """What the time over the limit alone says, where Nsight Compute cannot be used."""
-    bottleneck = "dram" if time.percent_of_limit >= m.BUSY_PERCENT else "latency"
+def unprofiled(time: AnyTime, why: str) -> Profile:
+    """What is said of a case where no tool gave counters: no estimate stands in for them."""
     return Profile(
         basis=time.basis,
         case=time.case,
         metrics=(),
-        bottleneck=bottleneck,
-        why=f"judged by the time over the limit alone: {reason}",
+        bottleneck=NOT_PROFILED,
+        why=why,
         limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
     )

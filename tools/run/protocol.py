@@ -118,6 +118,12 @@ class ProfiledRequest(CudaRequest):
     """How often each call runs."""
 
 
+class CountersRequest(CudaRequest):
+    """A run under CUPTI's range profiler (runners/cuda_counters.py)."""
+
+    metrics: tuple[str, ...]
+
+
 class CaptureRequest(CudaRequest):
     """The launcher itself, captured (runners/cuda_capture.py)."""
 
@@ -262,6 +268,32 @@ class SweepReport(Message):
     """cudaError_t of the call that failed."""
     changed: str = ""
     """A module variable that does not hold after all calls what it held before."""
+
+
+class LaunchFigures(Message):
+    """What hardware counters, and the driver, say of one launch of a kernel."""
+
+    kernel: str
+    values: dict[str, float]
+    """Figures by Nsight Compute's names."""
+
+
+class CountersReport(Message):
+    """The hardware counters of a run, or why there are none."""
+
+    calls: tuple[tuple[LaunchFigures, ...], ...] = ()
+    """Launches of each call, in their order."""
+    units: dict[str, str] = Field(default_factory=dict)
+    """CUPTI's name of each metric's unit."""
+    passes: int = Field(default=0, ge=0)
+    failed: int = Field(default=0, ge=0)
+    """The call that failed, where `status` says how."""
+    status: int = 0
+    """Its cudaError_t."""
+    lacks: str = ""
+    """Why CUPTI cannot be used."""
+    refused: bool = False
+    """Whether it may not read this machine's counters: no other tool may then."""
 
 
 class Started(Message):

@@ -25,6 +25,8 @@ cuda_poison     poison in shared memory and on stacks; inputs that arrive late
 cuda_read_only  device memory that kernels cannot write
 cuda_once       a few calls without torch, under Compute Sanitizer or Nsight Compute
 cuda_profiled   calls under Nsight Compute's clock
+cuda_counters   calls under CUPTI's range profiler, in passes
+cupti           that profiler, by ctypes
 cuda_placed     arguments in the CUDA driver's memory, lying as their case says
 cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans

@@ -153,6 +153,17 @@ class Driver:
             call("cuMemcpyDtoH", content.ctypes.data, address, size)
         return content
 
+    def copied(self, address: int, size: int) -> int:
+        """Address of a copy of what lies there."""
+        start = self._allocated(max(1, size))
+        self.copy(start, address, size)
+        return start
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy on the device."""
+        if size:
+            call("cuMemcpyDtoD", target, source, size)
+
     def begin(self) -> None:
         """Record what comes to the stream, until `end` or `replay`."""
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

@@ -17,6 +17,8 @@ class Places(Protocol):
 
     def place(self, content: Bytes, lead: int, shift: int) -> int: ...
     def fetched(self, address: int, size: int) -> Bytes: ...
+    def copied(self, address: int, size: int) -> int: ...
+    def copy(self, target: int, source: int, size: int) -> None: ...
 
 
 class PlacedArguments:
@@ -39,6 +41,18 @@ class PlacedArguments:
         self._starts = [driver.place(image, lead(), block.shift) for image, block in pairs]
         self.addresses = [self._starts[number] + at for number, at in self._lies.places]
         """In the order of the task's args."""
+
+    def kept(self) -> Callable[[], None]:
+        """Copy all blocks on the device; returns what writes the copies back."""
+        driver = self._driver
+        sizes = [len(image) for image in self._before]
+        kept = [driver.copied(*one) for one in zip(self._starts, sizes, strict=True)]
+
+        def restore() -> None:
+            for start, source, size in zip(self._starts, kept, sizes, strict=True):
+                driver.copy(start, source, size)
+
+        return restore
 
     def fetched(self) -> list[Bytes]:
         """What each argument's buffer holds now, by itself."""

@@ -124,6 +124,10 @@ class Kernels:
         self.variables = {name: self._cubin.variable(name) for name in read_cubin(image).variables}
         """Address and bytes of each module variable."""
 
+    def function(self, name: str) -> Any:
+        """A kernel by its mangled name."""
+        return self._cubin.function(name)
+
     def bind(
         self, task: Task, call: CallRequest, plan: LaunchPlan, addresses: Sequence[int]
     ) -> Enqueue:

@@ -106,7 +106,7 @@ class SandboxPolicy:
         """The CUDA driver names its threads in /proc: without that cuInit fails with error 304."""
         yield from gpu_devices()
         # Nsight Compute starts the process that it watches: a process id not known in advance.
-        yield "/proc" if self.privileges else "/proc/self/task"
+        yield "/proc" if self.network else "/proc/self/task"
 
     def _namespaces(self, bwrap: str) -> list[str]:
         """bubblewrap's words: a root that holds the readable and the writable, and nothing else."""

@@ -45,6 +45,8 @@ class Expression:
     def value(self, names: Mapping[str, int]) -> int:
         """Returns the value for given values of its names; of a relation 1 or 0. Raises
         ZeroDivisionError, and KeyError for a name that has no value."""
+        if isinstance(self.tree, ast.Name):  # most are: an evaluation asks for 200,000 values
+            return int(names[self.tree.id])
         for name in self.names:
             if name not in names:
                 raise KeyError(name)

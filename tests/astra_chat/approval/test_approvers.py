@@ -352,7 +352,7 @@ def test_no_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "said"),
     [
         ("decision = 3", "decision"),
-        ("", "decision: Field required"),
+        ("", "decision: it is missing"),
         ('[[decision]]\nanswer = "perhaps"', "decision.0.answer"),
         ("not toml", "cannot read decisions"),
     ],

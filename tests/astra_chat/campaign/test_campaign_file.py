@@ -36,7 +36,7 @@ def written(folder: Path, text: str) -> Path:
         (GOOD + 'strategies = ["best", "tree"]', "give run_budget.evaluations"),
         (GOOD.replace("silu_and_mul", "nothing"), "nothing"),
         (GOOD.replace("scripted", "replay:{tusk}.jsonl"), "braces take one of {task}"),
-        (GOOD + 'seed = "xyz"', "no seed 'xyz'"),
+        (GOOD + 'seed = "xyz"', "'xyz' is not a seed"),
         (GOOD + "rounds = 0", "--rounds 0"),
         (GOOD + 'judge = "elsewhere"', "--judge elsewhere"),
         (GOOD + 'judge = "ssh:-oProxyCommand"', "name a host, as in ssh:user@host"),

@@ -63,9 +63,12 @@ def test_calls_become_the_bench_list_of_a_task(folder: Path) -> None:
     ("command", "said"),
     [
         (["capture", "--op", "acts:silu", "-o", "no/calls.json", "--", "python"], "no folder no"),
-        (["capture", "--op", "acts:silu", "--", "nosuchprogram"], "no program 'nosuchprogram'"),
+        (
+            ["capture", "--op", "acts:silu", "--", "nosuchprogram"],
+            "program 'nosuchprogram' not found",
+        ),
         (["capture", "--op", "silu", "--", "python"], "write module:function"),
-        (["tasks", "update", "silu_and_mul", "--calls", "x"], "ships with Astra"),
+        (["tasks", "update", "silu_and_mul", "--calls", "main.py"], "ships with Astra"),
         (["tasks", "update", "acts.py", "--calls", "none.json"], "cannot read none.json"),
     ],
 )

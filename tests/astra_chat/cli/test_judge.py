@@ -39,8 +39,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.second_tier
-def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> None:
-    code, out, _ = command("check", "silu_and_mul", SCALAR, "--device", "virtual", "--explain")
+def test_an_explained_check_tells_gates_and_what_is_left(
+    command: Command, task_folder: Path
+) -> None:
+    kernel = task_folder / "baseline.cu"
+    code, out, _ = command("check", task_folder, kernel, "--device", "virtual", "--explain")
     assert code == 0
     for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
         assert words in out, words
@@ -81,9 +84,13 @@ def test_quiet_says_why_in_its_line(command: Command) -> None:
 
 
 @pytest.mark.second_tier
-def test_a_stated_case_runs_and_the_record_has_its_seed(command: Command) -> None:
-    words = ("check", "silu_and_mul", SCALAR, "--device", "virtual", "--json")
-    code, out, _ = command(*words, "--case", json.dumps(CASE))
+def test_a_stated_case_runs_and_the_record_has_its_seed(
+    command: Command, task_folder: Path
+) -> None:
+    kernel = task_folder / "baseline.cu"
+    words = ("check", task_folder, kernel, "--device", "virtual", "--json")
+    case = {"dims": {"rows": 3, "d": 24}, "dtype": "float32", "seed": 7}
+    code, out, _ = command(*words, "--case", json.dumps(case))
     record = json.loads(out)["evaluation"]["check"]
     assert code == 0 and any(case["seed"] == 7 for case in record["visible"])
     assert len(record["hidden"]) >= 15

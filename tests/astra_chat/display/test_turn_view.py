@@ -10,6 +10,7 @@ import pytest
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.display.turn_view import changes
 from astra_chat.tools.evaluation import BuildReport
+from astra_chat.tools.profiling.profile import unprofiled
 from astra_chat.tools.types import BuildFailed
 from astra_chat.transcript.reader import read
 from tests.astra_chat.display.view_text import shown
@@ -58,6 +59,14 @@ def test_a_repair_is_shown_against_what_it_repairs(show: Callable[[list[Turn]], 
     name = Kernel(words="", source=VECTOR).candidate
     assert f"+1 -0 lines against {name}" in text and "+ int more;" in text
     assert "against the baseline" in text, "the coder started from it"
+
+
+def test_a_kernel_without_counters_is_not_called_bound(show: Callable[[list[Turn]], str]) -> None:
+    found = timed(2.0)
+    profile = unprofiled(found.cases[0], "no counters: no ncu")
+    unknown = found.model_copy(update={"profile": profile})
+    text = show([*baseline_turns(), Turn("executor", evaluation(VECTOR, unknown))])
+    assert "of the limit, not profiled: no counters: no ncu" in text.replace("\n     ", " ")
 
 
 def test_the_prediction_is_over_the_plans_parent(show: Callable[[list[Turn]], str]) -> None:

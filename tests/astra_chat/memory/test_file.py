@@ -18,6 +18,7 @@ from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import NOT_PROFILED
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from astra_vgpu.ground.errors import BadInput
@@ -83,6 +84,12 @@ def test_the_same_plan_of_another_run_is_reproduced() -> None:
     assert [card.runs for card in found] == [("run-a", "run-b"), ("run-a",)]
     assert "reproduced 1 time]" in found[0].text
     assert len(merged([CARD], [CARD.model_copy(update={"gpu": "NVIDIA H100"})])) == 2
+
+
+def test_a_bottleneck_that_no_counter_showed_is_none() -> None:
+    assert f", limited by {CARD.bottleneck}, " in CARD.text
+    unknown = CARD.model_copy(update={"bottleneck": NOT_PROFILED})
+    assert ", not profiled, " in unknown.text and "limited by" not in unknown.text
 
 
 def test_signature_first_and_never_a_filter() -> None:

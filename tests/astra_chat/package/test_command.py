@@ -43,7 +43,11 @@ def package(*words: object) -> Result:
     [
         (["-o", "out"], "--for files", 2),
         (["--for", "files"], "-o DIR", 2),
-        (["--for", "files", "-o", "out", "--proof", "p.json"], "--for files", 2),
+        (
+            ["--for", "files", "-o", "out", "--proof", "p.json"],
+            "cannot be used with --for files",
+            2,
+        ),
         (["--for", "sglang", "-o", "out"], "--prove proof.json", 1),
         (["--for", "vllm", "-o", "out"], "gets only operators that were seen", 1),
         (["--for", "sglang", "--prove", "p.json"], "--engine-command", 2),

@@ -219,7 +219,7 @@ def test_a_file_name_cannot_lead_out_of_the_folder(path: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("a", "b", None), "give one"),
+        (("a", "b", None), "give only one of them"),
         ((None, None, 1), "--from ROUND requires"),
         (("none.jsonl", None, None), "cannot read"),
         ((None, "none.jsonl", 2), "cannot read"),

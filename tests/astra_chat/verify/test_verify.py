@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.transcript.reader import read
 from astra_chat.verify.draw_claims import BESIDE, BUILT_ANEW, CHECKED, HIDDEN, SEEDS, TIMED
 from astra_chat.verify.figure_claims import BASIS, ERRORS, LIMITS, RATIOS, STEPS, VERDICT
@@ -15,11 +16,14 @@ from astra_chat.verify.measure import REPEATS
 from astra_chat.verify.run_claims import CONFIRMED, LEDGER, WINNER
 from astra_chat.verify.text_claims import BASELINE, HARNESS, NAMES, TASK, TEXTS
 from astra_chat.verify.verify import verify
-from tests.astra_chat.verify.forgeries import EXAMPLES, Edit, forged, judged, last
+from tests.astra_chat.verify.forgeries import H200, Edit, forged, judged, last
+from tests.recorded_files import EXAMPLES, PLAIN
 
 
 @pytest.mark.parametrize(
-    "path", sorted((EXAMPLES / "virtual").glob("*.jsonl*")), ids=lambda p: p.stem
+    "path",
+    [*PLAIN.glob("virtual/*.jsonl*"), *expanded([EXAMPLES / "virtual/*.jsonl"])],
+    ids=lambda p: p.stem,
 )
 @pytest.mark.second_tier
 def test_all_claims_of_a_run_in_the_present_format_stand(path: Path) -> None:
@@ -29,7 +33,7 @@ def test_all_claims_of_a_run_in_the_present_format_stand(path: Path) -> None:
 
 
 @pytest.mark.second_tier
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "h200").glob("*.jsonl")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", expanded([EXAMPLES / "h200/*.jsonl"]), ids=lambda p: p.stem)
 def test_measured_runs_stand_but_what_was_drawn_or_built_elsewhere(path: Path) -> None:
     """An older judge drew other cases and seeds for the confirmation."""
     found = verify(read(path))
@@ -63,7 +67,7 @@ def test_one_baseline_for_all_of_a_session(tmp_path: Path) -> None:
 
 @pytest.mark.second_tier
 def test_an_older_run_says_what_cannot_be_checked() -> None:
-    found = verify(read(EXAMPLES / "silu_and_mul-h200.jsonl"))
+    found = verify(read(H200))
     assert found.stands and 0.6 < found.share < 0.7
     reasons = {one.why for one in found.claims if one.status == "unchecked"}
     assert "recorded before samples were kept" in reasons and all(reasons)

@@ -140,7 +140,11 @@ def test_a_result_and_leading_axes_fit_an_argument_and_one_axis(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "maps", "said"),
     [
-        (silu(1, 4, 255), ["input=y", "out=result"], "no call of ops:f is a case"),
+        (
+            silu(1, 4, 255),
+            ["input=y", "out=result"],
+            "no call of ops:f fits the contract: input[1] is 255",
+        ),
         (silu(1, 4, 256), ["input=z"], "the operator has no 'z': y, result"),
         (silu(1, 4, 256), ["nothing=y"], "the contract has no 'nothing'"),
         (silu(1, 4, 256), ["input"], "write NAME=PARAMETER"),

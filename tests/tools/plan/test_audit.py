@@ -147,7 +147,7 @@ def argument(name: str, offset: int) -> PointerRelocation:
             "CUDA error 720",
         ),
         ({"cluster": (32, 1, 1)}, "a cluster of 32 blocks"),
-        ({"cluster": (3, 1, 1)}, "no multiple of its cluster"),
+        ({"cluster": (3, 1, 1)}, "its grid is not a multiple of its cluster"),
         ({"parameters": bytes(143)}, "143 parameter bytes, but the cubin says 144"),
         ({"undefined": ((140, 5),)}, "undefined bytes outside"),
         ({"undefined": ((8, 4), (10, 4))}, "undefined bytes outside"),

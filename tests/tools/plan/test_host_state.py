@@ -87,13 +87,13 @@ def test_numbers_for_a_kernel_may_be_rounded(looking: Build, entry: str) -> None
 
 FAILED = {
     "reports_on_cerr": (
-        "launch 1 of the launcher fails with CUDA error 9 (invalid configuration argument):"
+        "launch 1 of the launcher fails with CUDA error 1 (invalid argument):"
         " kernel scale<float>, grid (3, 1, 1), block (32, 55, 1), 0 bytes of dynamic shared memory:"
         " 1,760 threads in a block, at most 1,024"
     ),
     "tall_grid": "(4, 70000, 1), block (256, 1, 1), 0 bytes of dynamic shared memory:"
     " grid.y is 70,000, at most 65,535",
-    "empty_grid": "CUDA error 9 (invalid configuration argument): kernel scale<float>, grid"
+    "empty_grid": "CUDA error 1 (invalid argument): kernel scale<float>, grid"
     " (0, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory: grid.x is 0, at least 1",
     "beyond_launch_bounds": "CUDA error 1 (invalid argument): kernel bounded, grid (1, 1, 1), block"
     " (128, 1, 1), 0 bytes of dynamic shared memory: 128 threads in a block, at most 64 by the"

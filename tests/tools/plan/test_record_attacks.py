@@ -49,7 +49,7 @@ REFUSED = {
     "hands_over_variable": "a launch, memset or copy writes to module variable table: two calls",
     "many_launches": "more than 256 launches",
     "large_launches": "more than 65,536 parameter bytes in one call",
-    "hides_error": "error 9 (invalid configuration argument), which the launcher neither",
+    "hides_error": "error 1 (invalid argument), which the launcher neither",
 }
 
 

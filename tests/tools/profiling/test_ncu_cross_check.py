@@ -10,7 +10,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.profiling import ncu_cross_check as module
 from astra_chat.tools.profiling.ncu_cross_check import Profiled, cross_check, durations, ends
-from astra_chat.tools.profiling.profile import NOT_PERMITTED
+from astra_chat.tools.profiling.nsight_compute import NOT_PERMITTED
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner

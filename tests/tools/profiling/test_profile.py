@@ -15,24 +15,19 @@ import pytest
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.profiling import metrics as m
-from astra_chat.tools.profiling import profile as module
-from astra_chat.tools.profiling.counts import (
-    counted,
-    counter_metrics,
-    source_lines,
-)
-from astra_chat.tools.profiling.profile import (
-    HOW_TO_PERMIT,
-    parse_ncu,
-    profile_cuda,
-    unprofiled,
-)
+from astra_chat.tools.profiling import nsight_compute as module
+from astra_chat.tools.profiling import profile as profiling
+from astra_chat.tools.profiling.counts import counter_metrics, source_lines
+from astra_chat.tools.profiling.hardware_counters import HardwareCounters, NotPermitted
+from astra_chat.tools.profiling.nsight_compute import by_ncu, read_ncu, short_name
+from astra_chat.tools.profiling.profile import profile_by, profile_gpu, together
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile, TimedOut
+from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile
 from astra_chat.tools.virtual_gpu.adapter import WAITED, Counters, Estimate
 from astra_vgpu.ground.errors import MissingDependency
 
@@ -101,16 +96,23 @@ def measured() -> MeasuredTime:
 
 
 def test_counts_add_up_and_shares_are_means_by_time() -> None:
-    metrics, kernels = parse_ncu(PAGE)
+    units, launches = read_ncu(PAGE)
+    metrics = together(units, launches)
     assert metrics[m.TIME].value == 4096 and metrics[m.TIME].unit == "ns"
     assert metrics[m.DRAM_READ].value == 1000, "what ncu could not read is left out"
     assert metrics["launch__registers_per_thread"].value == 34
-    assert kernels == ["first(int)", "second(int)"]
+    assert [launch.kernel for launch in launches] == ["first", "second"]
+    for name in (
+        "void <unnamed>::silu<__half, 8>(int)",
+        "(anonymous namespace)::silu(T1 *)",
+        "silu",
+    ):
+        assert short_name(name) == "silu"
 
 
 def test_a_page_without_kernels_is_empty() -> None:
-    assert parse_ncu("==ERROR== No kernels were profiled\n") == ({}, [])
-    assert parse_ncu("\n".join(PAGE.splitlines()[:4])) == ({}, [])
+    for text in ("==ERROR== No kernels were profiled\n", "\n".join(PAGE.splitlines()[:4])):
+        assert read_ncu(text)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -128,14 +130,14 @@ def test_a_page_without_kernels_is_empty() -> None:
     ids=["nothing", "a word", "a head", "a column", "an open quote", "bytes", "cut", "no numbers"],
 )
 def test_a_broken_page_gives_nothing_and_no_nonsense(page: str) -> None:
-    metrics, _ = parse_ncu(page)
+    metrics = together(*read_ncu(page))
     assert m.DRAM_READ not in metrics
     assert all(math.isfinite(metric.value) for metric in metrics.values())
 
 
 def test_what_ncu_says_within_its_page_is_no_launch() -> None:
     page = PAGE.replace('"1","second', '==WARNING== Found outstanding GPU clock reset\n"1","second')
-    assert parse_ncu(page) == parse_ncu(PAGE)
+    assert read_ncu(page) == read_ncu(PAGE)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +145,8 @@ def test_what_ncu_says_within_its_page_is_no_launch() -> None:
     [
         ("", "recorded no kernel: no message"),
         ("==ERROR== no kernel\n", "recorded no kernel: ==ERROR== no kernel"),
-        (PAGE, f"did not read {m.DRAM}, {m.L2}, {m.ISSUE}"),
-        (PAGE.replace("3,072", "n/a").replace("1024", ""), f"did not read {m.TIME}"),
+        (PAGE, f"no counter was read for {m.DRAM}, {m.L2}, {m.ISSUE}"),
+        (PAGE.replace("3,072", "n/a").replace("1024", ""), f"was read for {m.TIME}"),
     ],
 )
 def test_too_little_is_said_and_no_bottleneck_guessed(
@@ -153,7 +155,7 @@ def test_too_little_is_said_and_no_bottleneck_guessed(
     monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(log, ""))
     monkeypatch.setattr(module, "ncu_command", lambda _: [])
     with pytest.raises(MissingDependency, match=re.escape(words)):
-        profile_cuda(_Plans(1), None, [ORACLE_CASE])  # type: ignore[arg-type]
+        profile_by([by_ncu], _Plans(1), None, [ORACLE_CASE])  # type: ignore[arg-type]
 
 
 PARTS = set(m.TIME_PARTS.values())
@@ -162,7 +164,7 @@ PARTS = set(m.TIME_PARTS.values())
 class _Plans:
     """A runner's plans: how many kernels each case launches."""
 
-    task, device = TASK, pick_device("virtual", "h200")
+    task, device, stop = TASK, pick_device("virtual", "h200"), Stop()
 
     def __init__(self, *counts: int) -> None:
         self._counts = counts
@@ -180,8 +182,9 @@ def profiled(
 ) -> list[Profile]:
     monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(log, ""))
     monkeypatch.setattr(module, "ncu_command", lambda _: [])
-    found = profile_cuda(runner, None, [ORACLE_CASE] * cases, times_us)  # type: ignore[arg-type]
-    assert isinstance(found, list)
+    cases_of = [ORACLE_CASE] * cases
+    found, words = profile_by([by_ncu], runner, None, cases_of, times_us)  # type: ignore[arg-type]
+    assert isinstance(found, list) and words == "Nsight Compute"
     return found
 
 
@@ -226,18 +229,55 @@ def test_a_measured_time_is_divided_by_nsight_computes_figures(
     assert parts.keys() <= m.KNOWN
 
 
-def test_without_ncu_the_time_over_the_limit_speaks() -> None:
-    profile = unprofiled(measured(), "no ncu on this machine")
-    assert profile.bottleneck == "dram" and "no ncu" in profile.why and not profile.metrics
+def cannot(lack: MissingDependency) -> Any:
+    """A tool that cannot be used."""
+
+    def tool(*_: object) -> HardwareCounters:
+        raise lack
+
+    return tool
 
 
-def test_the_fallback_tells_measured_from_counted() -> None:
-    profile = counted(measured(), REPORT, HOW_TO_PERMIT)
-    assert profile.basis == "measured" and profile.bottleneck == "latency"
-    assert "ERR_NVGPUCTRPERM" in profile.why and "1.00 us by events" in profile.why
-    loads = profile.metric(m.LOADS)
-    assert loads and loads.value == 8 and loads.words.startswith("counted on the virtual GPU: ")
-    assert profile.metric(m.TIME) is None, "an estimated time has no place beside a measured one"
+def test_without_counters_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where the virtual GPU has counted the same call, whose counts say whose they are."""
+    monkeypatch.setattr(profiling, "by_cupti", cannot(MissingDependency("no libcupti")))
+    monkeypatch.setattr(profiling, "by_ncu", cannot(MissingDependency("no ncu")))
+    monkeypatch.setattr(profiling, "counted_reports", lambda *_, **__: [REPORT])
+    asked: Any = (_Plans(1), Built, [ORACLE_CASE])
+    found, words = profile_gpu(*asked, [measured()], thorough=False)
+    assert isinstance(found, list) and words == "no counters: no libcupti; no ncu"
+    (profile,) = found
+    assert (profile.bottleneck, profile.why) == ("not profiled", words)
+    assert profile.metrics, "counts beside a measured time"
+    assert all(one.words.startswith("counted on the virtual GPU: ") for one in profile.metrics)
+    assert profile.metric(m.LOADS) is None and profile.metric(m.TIME) is None
+    with pytest.raises(MissingDependency, match="not profiled: no counters: no ncu; no libcupti"):
+        profile_gpu(*asked, [], thorough=True)
+
+
+class Built:
+    """A build, as far as a profile reads it."""
+
+    source = ""
+
+
+def test_a_machine_that_refuses_its_counters_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "by_cupti", cannot(NotPermitted("CUPTI")))
+    monkeypatch.setattr(profiling, "by_ncu", cannot(AssertionError("it was asked too")))  # type: ignore[arg-type]
+    monkeypatch.setattr(profiling, "counted_reports", lambda *_, **__: [None])
+    asked: Any = (_Plans(1), Built, [ORACLE_CASE])
+    found, words = profile_gpu(*asked, [measured()], thorough=False)
+    assert isinstance(found, list) and not found[0].metrics
+    assert words.startswith("no counters: CUPTI may not read the GPU's counters: run as root")
+
+
+def test_what_stands_in_for_cupti_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(page(3000), ""))
+    monkeypatch.setattr(module, "ncu_command", lambda _: [])
+    tools = [cannot(MissingDependency("no libcupti")), by_ncu]
+    found, words = profile_by(tools, _Plans(1), None, [ORACLE_CASE])  # type: ignore[arg-type]
+    assert isinstance(found, list) and found[0].metric(m.TIME)
+    assert words == "Nsight Compute; no libcupti"
 
 
 def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
@@ -335,18 +375,3 @@ def test_a_real_profile_has_all_metrics_and_a_place_under_the_roof() -> None:
     assert isinstance(profile, Profile) and profile.basis == "measured"
     assert {metric.name for metric in profile.metrics} >= set(m.WORDS), "ncu knows every name"
     assert profile.metric("roofline_reached") and "wait for" in profile.why
-
-
-@pytest.mark.gpu
-def test_without_permission_the_counters_of_the_virtual_gpu_stand_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def refused(*_: object, **__: object) -> NvidiaToolRun | TimedOut:
-        return NvidiaToolRun("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "")
-
-    monkeypatch.setattr(module, "run_watched", refused)
-    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": TASK.bench[:1]})
-    with Judge(small, pick_device("cuda")) as judge:
-        profile = judge.profile(judge.baseline)
-    assert isinstance(profile, Profile) and "NVreg_RestrictProfilingToAdminUsers" in profile.why
-    assert profile.metric(m.LOADS) and profile.basis == "measured"

@@ -27,6 +27,7 @@ from astra_chat.tools.profiling.metrics import (
     WAVES,
     split_metrics,
 )
+from astra_chat.tools.profiling.profile import unprofiled
 from astra_chat.tools.report.results_text import (
     MOST_CASES,
     cases_list,
@@ -54,6 +55,18 @@ def two_cases() -> Timed:
     return one.model_copy(
         update={"cases": (one.cases[0], time), "profile": profile, "other_profiles": (other,)}
     )
+
+
+def test_a_case_without_counters_is_said_to_have_none() -> None:
+    one = two_cases()
+    why = "no counters: no libcupti; no ncu"
+    profiles = [unprofiled(time, why) for time in one.cases]
+    told = one.model_copy(update={"profile": profiles[0], "other_profiles": (profiles[1],)})
+    rows = times_text(with_launches(""), told).splitlines()
+    assert "bottleneck | not profiled in all" in rows and rows[-1] == (
+        "not profiled, case 1: no counters: no libcupti"
+    )
+    assert metrics_text(told) == ""
 
 
 def with_launches(line: str) -> Evaluation:

@@ -97,11 +97,11 @@ def test_toml_and_json_are_read(text: str) -> None:
     [
         ("3x24 float16", "neither TOML nor JSON"),
         ("3", "not a table"),
-        ("{ tokens = 3, d = 24 }", "dtype: Field required"),
+        ("{ tokens = 3, d = 24 }", "dtype: it is missing"),
         ("{ tokens = 3, d = 24, dtype = float16 }", "neither TOML nor JSON"),
         ('{ tokens = 3, d = 7, dtype = "float16" }', "d = 7 is outside"),
         ('{ tokens = 3, dtype = "float16" }', "dims"),
-        ('{ tokens = 3, d = 24, dtype = "float16", sead = 7 }', "sead: Extra inputs"),
+        ('{ tokens = 3, d = 24, dtype = "float16", sead = 7 }', "sead: unknown key sead"),
         ('{"dims": 3}', "dims: "),
     ],
 )

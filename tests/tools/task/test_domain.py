@@ -64,7 +64,7 @@ def test_least_bytes(task: Task, tmp_path: Path) -> None:
         ({"types": {"I": "uint8"}}, "no combination"),
         ({"types": {"I": "int32"}, "dtype": "float32"}, "no combination"),
         ({"absent": ("key",)}, "may be absent"),
-        ({"pads": {"key": (1,)}}, "one for each of 2"),
+        ({"pads": {"key": (1,)}}, "pads of key: give one for each of its 2 free strides"),
         ({"pads": {"key": (1, -1)}}, "0 or more"),
         ({"scalars": {"causal": 2.0}}, "outside its range"),
     ],

@@ -16,7 +16,10 @@ WRONG = [
     ('packed = ["cache", "keys"]', "packed.0: no argument is named 'keys'"),
     ('packed = [["cache", "key"], ["key", "cache"]]', "'cache' is given twice"),
     ('packed = ["key", "key"]', "'key' is given twice"),
-    ('packed = ["key", "bias"]', "one dtype: key is T, bias is float32"),
+    (
+        'packed = ["key", "bias"]',
+        "key and bias must have the same dtype: key is T, bias is float32",
+    ),
     ('packed = ["key", "slot"]', "'slot' contains indices into a tensor"),
     ('packed = ["key"]', "at least 2 items"),
     ('packed = [{ args = ["cache", "key"], then = "head_size" }]', "first stride is free"),

@@ -102,7 +102,6 @@ static int take_attribute(const cudaLaunchAttribute *attribute) {
 
 static int attributes(const cudaLaunchAttribute *attributes, unsigned count) {
     given = nothing;
-    given.extended = 1;
     for (unsigned i = 0; i < count; ++i)
         if (take_attribute(&attributes[i]))
             return cudaErrorNotSupported;

@@ -110,18 +110,20 @@ static uint64_t most_at_once(const struct launch *launch, const struct given *gi
     return (uint64_t)(clusters && each > CLUSTERED_BLOCKS ? CLUSTERED_BLOCKS : each) * (uint64_t)vcudart_device.sms;
 }
 
-/* In the order in which the driver looks: seen on an H100, driver 580, CUDA 13.0. */
+/* In the order in which the driver looks: seen on an H100 and an H200, driver 580, CUDA 13.0. A block
+ * or grid beyond its limits is an invalid value for cudaLaunchKernel, too; it was an invalid
+ * configuration (9) for the runtimes before. */
 static int first_error(const struct launch *launch, const struct given *given, struct limit *limit) {
     const struct kernel *kernel = launch->kernel;
     const uint64_t optin = (uint64_t)vcudart_device.shared_per_block_optin;
     const uint64_t fixed = (uint64_t)kernel->static_shared_bytes;
     const uint64_t fitting = (uint64_t)warps_by_registers(kernel) * WARP;
     if (extents_exceed(limit, launch->grid, launch->block))
-        return cudaErrorInvalidConfiguration;
+        return cudaErrorInvalidValue;
     const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     if (exceeds(limit, "threads of a block", threads, 1, MAX_BLOCK))
-        return cudaErrorInvalidConfiguration;
+        return cudaErrorInvalidValue;
     if (kernel->max_threads && exceeds(limit, "threads by launch bounds", threads, 1, (uint64_t)kernel->max_threads))
         return cudaErrorInvalidValue;
     const int error = cluster_error(launch, given, limit);
@@ -140,9 +142,7 @@ static int first_error(const struct launch *launch, const struct given *given, s
 
 int launch_error(const struct launch *launch, const struct given *given) {
     struct limit limit = {.what = ""};
-    int error = first_error(launch, given, &limit);
-    if (error == cudaErrorInvalidConfiguration && given->extended) /* seen as above */
-        error = cudaErrorInvalidValue;
+    const int error = first_error(launch, given, &limit);
     if (!error || failure.error)
         return error;
     failure.error = error;

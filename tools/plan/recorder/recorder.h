@@ -65,10 +65,10 @@ int known_memory(uint64_t address, uint64_t bytes);
 extern int strayed; /* calls of this launcher for another stream than the caller's */
 
 /* launch_limits.c: which error a launch ends with, and the first failed one of this call, which is
- * reported with the limit that it exceeds. `extended`: by cudaLaunchKernelEx. */
+ * reported with the limit that it exceeds. */
 struct given {
     uint64_t cluster[3];
-    int clustered, programmatic, scheduling, carveout, extended;
+    int clustered, programmatic, scheduling, carveout;
 };
 struct launch {
     const struct kernel *kernel;
