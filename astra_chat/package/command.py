@@ -126,13 +126,7 @@ def package(
     if out is None and prove is None:
         raise BadInput("name the new folder: -o DIR")
     plugin = target in (Target.SGLANG, Target.VLLM)
-    if (prove or proof or engine_command or trial) and not plugin:
-        raise BadInput(
-            "--prove, --proof, --engine-command and --trial cannot be used with"
-            f" --for {target.value}"
-        )
-    if trial and (prove or proof):
-        raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
+    _require_options_that_fit(target, plugin, trial, bool(prove or proof), engine_command)
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
         found = with_engine_files(winners(runs, stack), tasks or [])
@@ -150,6 +144,21 @@ def package(
     print(f"wrote {out}")
     if plugin and not trial:
         note(f"install it: pip install {out}/dist/*.whl")
+
+
+def _require_options_that_fit(
+    target: Target, plugin: bool, trial: bool, proved: bool, engine_command: str | None
+) -> None:
+    """Raises BadInput."""
+    from astra_vgpu.ground.errors import BadInput
+
+    if (proved or engine_command or trial) and not plugin:
+        raise BadInput(
+            "--prove, --proof, --engine-command and --trial cannot be used with"
+            f" --for {target.value}"
+        )
+    if trial and proved:
+        raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
 
 
 def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> None:
