@@ -25,6 +25,7 @@ CHILD_PROCESSES = (
     "tools/runners/",
     "tools/capture/inside/",
     "astra_chat/package/inside/",
+    "astra_chat/step/inside/",
     "lab/decode_",
     "lab/baselines/cuda_record.py",
     "lab/baselines/cute_child.py",

@@ -104,6 +104,7 @@ def _register_others() -> None:
         "cli.approve",
         "cli.judge",
         "cli.gate",
+        "step.command",
         "cli.judge_jobs",
         "cli.advance",
         "cli.campaign",

@@ -89,6 +89,13 @@ def package(
         float,
         typer.Option(min=0, metavar="S", help="Time limit for --prove in seconds; 0: no limit."),
     ] = 0.0,
+    trial: Annotated[
+        bool,
+        typer.Option(
+            "--trial",
+            help="Write a plugin that runs under `astra-chat step` alone: before a proof.",
+        ),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Show what a package hooks in the installed engine.")
     ] = False,
@@ -104,7 +111,7 @@ def package(
     """
     from contextlib import ExitStack
 
-    from astra_chat.package.plugins import proved_plugin, write_proof
+    from astra_chat.package.plugins import proved_plugin, trial_plugin, write_proof
     from astra_chat.package.winners import winners, with_engine_files
     from astra_vgpu.ground.errors import BadInput
 
@@ -119,10 +126,7 @@ def package(
     if out is None and prove is None:
         raise BadInput("name the new folder: -o DIR")
     plugin = target in (Target.SGLANG, Target.VLLM)
-    if (prove or proof or engine_command) and not plugin:
-        raise BadInput(
-            f"--prove, --proof and --engine-command cannot be used with --for {target.value}"
-        )
+    _require_options_that_fit(target, plugin, trial, bool(prove or proof), engine_command)
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
     with ExitStack() as stack:
         found = with_engine_files(winners(runs, stack), tasks or [])
@@ -131,13 +135,30 @@ def package(
                 raise typer.Exit(CHECK_FAILED)
             return
         assert out is not None, "asked for before"
-        if plugin:
+        if trial:
+            trial_plugin(found, engine, arch, out)
+        elif plugin:
             proved_plugin(found, engine, proof or [], out)
         else:
             _files(found, target, out, arch)
     print(f"wrote {out}")
-    if plugin:
+    if plugin and not trial:
         note(f"install it: pip install {out}/dist/*.whl")
+
+
+def _require_options_that_fit(
+    target: Target, plugin: bool, trial: bool, proved: bool, engine_command: str | None
+) -> None:
+    """Raises BadInput."""
+    from astra_vgpu.ground.errors import BadInput
+
+    if (proved or engine_command or trial) and not plugin:
+        raise BadInput(
+            "--prove, --proof, --engine-command and --trial cannot be used with"
+            f" --for {target.value}"
+        )
+    if trial and proved:
+        raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
 
 
 def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> None:

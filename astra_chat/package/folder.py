@@ -25,6 +25,7 @@ from astra_chat.version import __version__
 from astra_vgpu.ground.errors import MissingDependency
 
 NAME, MODULE = "astra-winners", "astra_winners"
+SCHEMA = "astra-winners/1"
 INSIDE = Path(__file__).resolve().parent / "inside" / MODULE
 GROUPS: dict[Engine, str] = {"sglang": "sglang.srt.plugins", "vllm": "vllm.general_plugins"}
 WHEEL_TIMEOUT_S = 300
@@ -44,6 +45,8 @@ class Contents:
     """Processes that shared a model in the proof; 0: before a proof."""
     versions: Sequence[str] = ()
     """Versions of the engine in which it was proved; empty: before a proof."""
+    trial: bool = False
+    """Nothing was proved yet: it runs under `astra-chat step` alone."""
 
 
 def write_files(winners: Sequence[Winner], arch: str, out: Path) -> None:
@@ -78,13 +81,14 @@ def write_plugin(contents: Contents, out: Path) -> Path:
 def winners_document(contents: Contents) -> dict[str, Any]:
     """winners.json: what the runtime knows of each winner."""
     return {
-        "schema": "astra-winners/1",
+        "schema": SCHEMA,
         "astra": __version__,
         "engine": contents.engine,
         "arch": contents.arch,
         "gpus": list(contents.gpus),
         "ranks": contents.ranks,
         "versions": list(contents.versions),
+        "trial": contents.trial,
         "operators": {
             name: {
                 "candidate": winner.best.candidate,

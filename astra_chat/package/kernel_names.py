@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 from astra_chat.tools.build.nvcc import build, require_build
@@ -27,3 +28,13 @@ def kernel_names(task: Task, source: str, arch: str) -> list[str]:
     except (OSError, subprocess.SubprocessError):
         raise MissingDependency("c++filt is missing: install binutils") from None
     return sorted(done.stdout.splitlines())
+
+
+def canonical(name: str) -> str:
+    """A kernel's name by which two demanglers' forms are equal: `k<(bool)1>` and `k<true>`."""
+    plain = name.strip().removeprefix("void ")
+    plain = re.sub(
+        r"\((?:bool|char|short|int|long|unsigned int|unsigned long)\)(?=-?\d)", "", plain
+    )
+    plain = re.sub(r"\btrue\b", "1", re.sub(r"\bfalse\b", "0", plain))
+    return re.sub(r"\s+", "", re.sub(r"(?<=\d)[ul]+\b", "", plain))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.display.notes import note
@@ -15,7 +16,10 @@ from astra_chat.package.winners import Winner, without
 from astra_chat.tools.task.folder import ENGINE_FILE
 from astra_vgpu.ground.errors import BadInput
 
-EXAMPLE = "python -m sglang.bench_one_batch --model-path MODEL --load-format dummy --batch-size 1 8"
+EXAMPLE = (
+    "python -m sglang.benchmark.offline_throughput --model-path MODEL --load-format dummy"
+    " --dataset-name random --random-input 128 --random-output 32 --num-prompts 64"
+)
 
 
 def write_proof(
@@ -35,9 +39,7 @@ def write_proof(
         )
     if out.exists():
         raise BadInput(f"{out} already exists and is not overwritten: name another")
-    winners = {one.task.name: one for one in found}
-    hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
-    contents = Contents(engine, _arch(found, arch), _only(winners, hooks), hooks)
+    contents = _everything(found, engine, arch)
     proof = prove(contents, words, out, timeout_s)
     for name, seen in sorted(proof.operators.items()):
         state = "runs" if seen.graphs else "was not seen"
@@ -45,6 +47,25 @@ def write_proof(
         print(f"{name}: {state} in {seen.graphs} of {proof.graphs} graphs{why and ': ' + why}")
     print(f"wrote {out}: {engine} {proof.version} on {proof.gpu}")
     return all(seen.graphs for seen in proof.operators.values())
+
+
+def trial_plugin(found: Sequence[Winner], engine: Engine, arch: str | None, out: Path) -> None:
+    """Write a plugin of all these winners for `astra-chat step`, which no server runs. Raises
+    BadInput."""
+    contents = replace(_everything(found, engine, arch), trial=True)
+    for winner in contents.winners.values():
+        print(f"{winner.task.name}: {winner.words}")
+    with new_folder(out) as folder:
+        write_plugin(contents, folder)
+
+
+def _everything(found: Sequence[Winner], engine: Engine, arch: str | None) -> Contents:
+    """A plugin of all winners that the engine has a place for, before a proof. Raises BadInput."""
+    winners = {one.task.name: one for one in found}
+    hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
+    if not hooks:
+        raise BadInput("none of these winners has a place in this engine")
+    return Contents(engine, _arch(found, arch), {name: winners[name] for name in hooks}, hooks)
 
 
 def proved_plugin(
@@ -56,7 +77,8 @@ def proved_plugin(
             f"{engine} gets only operators that were seen in its CUDA graphs, and no"
             f" --proof was given. Make one where {engine} and a GPU are: astra-chat"
             " package RUN... --for"
-            f" {engine} --prove proof.json --engine-command '...'"
+            f" {engine} --prove proof.json --engine-command '...'; or with --trial and then"
+            " astra-chat step"
         )
     proofs = [read_proof(path) for path in paths]
     _require_one_kind(proofs, engine)
@@ -64,9 +86,12 @@ def proved_plugin(
     winners, hooks = {}, {}
     for one in found:
         name = one.task.name
-        missing = [p.gpu for p in proofs if not p.shows(name, one.best.candidate)]
-        if missing:
-            note(f"{name}: {one.best.candidate} is left out: not seen on {', '.join(missing)}")
+        shown = {proof.gpu for proof in proofs if proof.shows(name, one.best.candidate)}
+        missing = sorted(set(gpus) - shown)
+        off = [seen.off for proof in proofs if (seen := proof.operators.get(name)) and seen.off]
+        if missing or off:
+            why = off[0] if off else f"not seen on {', '.join(missing)}"
+            note(f"{name}: {one.best.candidate} is left out: {why}")
             continue
         if own := hooks_of(one, engine):
             winners[name], hooks[name] = without(one, gpus), own
@@ -98,14 +123,6 @@ def hooks_of(winner: Winner, engine: Engine) -> tuple[EngineHook, ...]:
         why = file.none or f"its {ENGINE_FILE} has no hook of {engine}"
         note(f"{winner.task.name} is left out: {why}")
     return own
-
-
-def _only(
-    winners: dict[str, Winner], hooks: dict[str, tuple[EngineHook, ...]]
-) -> dict[str, Winner]:
-    if not hooks:
-        raise BadInput("none of these winners has a place in this engine")
-    return {name: winners[name] for name in hooks}
 
 
 def _arch(found: Sequence[Winner], given: str | None) -> str:

@@ -22,6 +22,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.package.engine_file import Engine
 from astra_chat.package.folder import Contents, winners_document, write_plugin
+from astra_chat.package.kernel_names import canonical
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
 from astra_chat.tools.wording import invalid
@@ -75,15 +76,50 @@ class Proof(Value):
 
 
 def read_proof(path: Path) -> Proof:
-    """Raises BadInput."""
+    """A proof, or the one in a report of `astra-chat step`, without the winners that the report
+    leaves out. Raises BadInput."""
     try:
-        return Proof.model_validate_json(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{path} is not a proof: it is not JSON") from None
+    try:
+        if isinstance(content, dict) and "proof" in content:
+            return _StepReport.model_validate(content).shown()
+        return Proof.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise BadInput(f"{path} is not a proof: {where}: {invalid(first)}") from None
+
+
+class _Finding(Value):
+    """What a step says of an operator."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    finding: str
+    why: str
+    ships: bool
+
+
+class _StepReport(Value):
+    """What is read of a report of `astra-chat step`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    proof: Proof
+    operators: dict[str, _Finding]
+
+    def shown(self) -> Proof:
+        """The proof, in which no graph counts of an operator that is left out."""
+        operators = dict(self.proof.operators)
+        for name, found in self.operators.items():
+            if name in operators and not found.ships:
+                why = {"graphs": 0, "off": f"{found.finding}: {found.why}"}
+                operators[name] = operators[name].model_copy(update=why)
+        return self.proof.model_copy(update={"operators": operators})
 
 
 def prove(contents: Contents, command: Sequence[str], out: Path, timeout_s: float) -> Proof:
@@ -133,8 +169,8 @@ def _operator(
     graphs: Sequence[Mapping[str, int]],
     counts: Mapping[tuple[str, str, str], int],
 ) -> OperatorProof:
-    own = set(made["kernels"])
-    held = [{k: n for k, n in graph.items() if k in own} for graph in graphs]
+    own = {canonical(kernel) for kernel in made["kernels"]}
+    held = [{k: n for k, n in graph.items() if canonical(k) in own} for graph in graphs]
     kernels: Counter[str] = Counter()
     for one in held:
         kernels.update(one)

@@ -203,3 +203,36 @@ def test_the_original_runs_and_a_line_says_why(change: str, why: str, site: Path
     assert found.returncode == 0, found.stderr[-2000:]
     (reason,) = json.loads(found.stdout.splitlines()[-1])
     assert why in reason and (not change or f"running the original: {reason}" in found.stderr)
+
+
+SWITCHED = """
+import sys
+import astra_winners.operators as operators
+import sglang.kernels.ops.activation.activation as activation
+from sglang.srt.plugins import load_plugins
+
+operators.gpu = lambda: ("NVIDIA H200", "sm_90")
+operators.PACKAGED["trial"] = True
+load_plugins()
+(winner,) = operators.OPERATORS.values()
+print(winner.hooked, winner.wanted)
+operators.switch([])
+print(winner.hooked, winner.wanted)
+operators.switch(["silu_and_mul", "rmsnorm"])
+print(winner.hooked, winner.wanted)
+"""
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize(
+    ("environment", "hooked"), [({"ASTRA_WINNERS_TRIAL": "1"}, True), ({}, False)]
+)
+def test_a_trial_takes_calls_where_a_step_is_measured(
+    environment: dict[str, str], hooked: bool, site: Path
+) -> None:
+    """`astra-chat step` switches winners, and none that has no hook."""
+    for name, text in ENGINE.items():
+        (site / name).write_text(text)
+    found = run(site, "-c", SWITCHED, **environment)
+    assert found.stdout.splitlines() == [f"{hooked} {on and hooked}" for on in (True, False, True)]
+    assert ("for `astra-chat step` alone" in found.stderr) is not hooked

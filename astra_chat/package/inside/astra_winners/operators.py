@@ -22,6 +22,8 @@ from astra_winners.rows import Rows
 FOLDER = Path(__file__).resolve().parent
 PACKAGED = json.loads((FOLDER / "winners.json").read_text())
 DETERMINISTIC = "SGLANG_ENABLE_DETERMINISTIC_INFERENCE"
+TRIAL = "ASTRA_WINNERS_TRIAL"
+"""Set where a package that no engine has proved yet may run."""
 log = logging.getLogger("astra_winners")
 
 
@@ -51,8 +53,12 @@ class Operator:
 
     def __init__(self, name: str, made: Mapping[str, Any]) -> None:
         self.name, self._made = name, made
-        self.wanted = False
+        self.hooked = False
         """The plugin set a hook that may call it."""
+        self.wanted = False
+        """It may take calls: it is hooked and switched on."""
+        self.off = ""
+        """Why it takes no calls in this process; empty: it does, or nothing was decided yet."""
         self.others: list[Callable[[], str]] = []
         """Each says which other plugin has a hook where this one has its own; empty: none."""
         self._decided: bool | None = None
@@ -67,7 +73,7 @@ class Operator:
                 why = self._why_not()
             except Exception as error:  # a server runs without a winner, too
                 why = f"{type(error).__name__}: {error}".partition("\n")[0]
-            self._decided = not why
+            self._decided, self.off = not why, why
             if why:
                 log.warning("astra: %s: running the original: %s", self.name, why)
                 COUNTERS.add(self.name, OFF, why)
@@ -118,6 +124,9 @@ class Operator:
 
 def switched_on() -> set[str]:
     """Operators that ASTRA_WINNERS lets run: all, off, or names with commas between."""
+    if PACKAGED.get("trial") and not os.environ.get(TRIAL):
+        log.warning("astra: no winner runs: this package is for `astra-chat step` alone")
+        return set()
     text = os.environ.get("ASTRA_WINNERS", "all").strip()
     names = {name.strip() for name in text.split(",") if name.strip()}
     if names == {"all"}:
@@ -127,6 +136,17 @@ def switched_on() -> set[str]:
     if unknown := names - set(OPERATORS):
         log.warning("astra: ASTRA_WINNERS names no operator here: %s", ", ".join(sorted(unknown)))
     return names & set(OPERATORS)
+
+
+def switch(names: Sequence[str]) -> None:
+    """From now on, these take calls where the plugin set a hook for them, and no others."""
+    for name, operator in OPERATORS.items():
+        operator.wanted = operator.hooked and name in names
+
+
+def off(name: str) -> str:
+    """Why an operator takes no calls in this process; empty: it does."""
+    return OPERATORS[name].off
 
 
 OPERATORS = {name: Operator(name, made) for name, made in PACKAGED["operators"].items()}

@@ -83,7 +83,7 @@ def vllm_plugin() -> None:
 def begin(hook: Hook, others: Callable[[], str] | None = None) -> None:
     """Its operators may take calls from now on, unless another plugin has a hook there."""
     for name in set(hook.operators) & switched_on():
-        OPERATORS[name].wanted = True
+        OPERATORS[name].hooked = OPERATORS[name].wanted = True
         OPERATORS[name].others += [others] if others else []
 
 

@@ -1,0 +1,60 @@
+"""A step that a user's own callable makes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+WARM_UPS = 3
+
+
+class CalledStep:
+    """`module:function` is called with a number of requests, and returns a function without
+    parameters that computes one step on the current stream and returns its logits, or None."""
+
+    def __init__(self, name: str, batches: Sequence[int]) -> None:
+        module, _, function = name.partition(":")
+        sys.path.insert(0, str(Path.cwd()))
+        self._make: Callable[[int], Callable[[], Any]] = getattr(
+            importlib.import_module(module), function
+        )
+        self._batches = batches
+
+    def capture(self) -> dict[int, tuple[Any, Any]]:
+        """A graph of a step for each number of requests, with the winners of now."""
+        return {batch: _captured(self._make(batch)) for batch in self._batches}
+
+    def run(self, captured: dict[int, tuple[Any, Any]], batch: int) -> Iterator[Any]:
+        """Logits of the step, if it returns any."""
+        graph, result = captured[batch]
+        graph.replay()
+        torch.cuda.synchronize()
+        if result is not None:
+            yield result.float()
+
+    def graph(self, captured: dict[int, tuple[Any, Any]], batch: int) -> Any:
+        return captured[batch][0]
+
+    def reference(self, batch: int) -> str:
+        return "a callable of one's own has no forward pass in float32 beside it"
+
+    def facts(self) -> dict[str, str]:
+        return {}
+
+
+def _captured(step: Callable[[], Any]) -> tuple[Any, Any]:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step()
+    return graph, result

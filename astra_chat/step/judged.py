@@ -1,0 +1,298 @@
+"""What samples of a step say: a verdict for each variant and number of requests, and for each
+operator whether a package should contain it."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from astra_chat.package.kernel_names import canonical
+from astra_chat.package.proof import Proof, proof_of
+from astra_chat.step.intervals import Interval, error_ratio, median_interval
+from astra_chat.step.samples import AGAIN, ALL, ONLY, WITHOUT, BatchSamples, Samples, VariantSamples
+from astra_chat.tools.types import Value
+
+SCHEMA: Literal["astra-chat/step/1"] = "astra-chat/step/1"
+LEAST_EXACT = 1.05
+"""How many times the error without winners is allowed with them."""
+NO_REFERENCE = 0.5
+"""A relative error of the baseline from which on the float32 results are of another model."""
+Verdict = Literal["gains", "loses", "no difference"]
+Finding = Literal["gains", "loses", "no difference", "less exact", "not engaged"]
+
+
+class Parity(Value):
+    """Logits beside float32."""
+
+    error: float
+    """Root mean square error over the root mean square of float32's."""
+    over_without: Interval | None
+    """That error over the baseline's; None: the float32 results are not of this model."""
+    apart: float
+    same: int
+    rows: int
+
+
+class StepTimes(Value):
+    """A variant at one number of requests."""
+
+    requests: int
+    median_us: float
+    speedup: Interval
+    """The step's time without winners over its time, by rounds."""
+    verdict: Verdict
+    kernels_us: float
+    """Time of all kernels in one profiled replay."""
+    kernels_speedup: float
+    """What these times promise: the profile without winners over this one."""
+    launches: int
+    seen: dict[str, int]
+    """Launches of each winner's kernels in the graph."""
+    parity: Parity
+
+
+class VariantResult(Value):
+    """The step with some winners."""
+
+    name: str
+    winners: tuple[str, ...]
+    why_not: str
+    """Why it was not measured; empty: it was."""
+    fell_back: dict[str, dict[str, int]]
+    """Calls that the original took while graphs were captured, by operator and reason."""
+    times: tuple[StepTimes, ...]
+
+
+class ModelResult(Value):
+    """One model on this GPU."""
+
+    model: str
+    facts: dict[str, str]
+    rounds: int
+    steps: int
+    prompt_tokens: int
+    no_reference: str
+    variants: tuple[VariantResult, ...]
+
+
+class OperatorResult(Value):
+    """What the steps say of a winner."""
+
+    candidate: str
+    finding: Finding
+    why: str
+
+    ships: bool
+    """Whether a package should contain it."""
+
+
+class StepReport(Value):
+    """What `astra-chat step` found."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/step/1"] = Field(SCHEMA, alias="schema")
+    models: tuple[ModelResult, ...]
+    operators: dict[str, OperatorResult]
+    proof: Proof
+    """Which kernels the captured graphs contain, as `astra-chat package --proof` takes it."""
+
+
+def judged(some: Sequence[Samples]) -> StepReport:
+    """Samples of one package on one kind of GPU, one for each model."""
+    models = tuple(_model(one) for one in some)
+    packaged = some[0].packaged
+    operators = {
+        name: _operator(name, made.candidate, some, models) for name, made in packaged.items()
+    }
+    return StepReport(models=models, operators=operators, proof=_proof(some))
+
+
+def _model(samples: Samples) -> ModelResult:
+    variants = tuple(_variant(name, one, samples) for name, one in samples.variants.items())
+    request = samples.request
+    rounds = len(next(iter(samples.variants[WITHOUT].batches.values())).blocks_us)
+    return ModelResult(
+        model=samples.name,
+        facts=samples.facts,
+        rounds=rounds,
+        steps=request.steps,
+        prompt_tokens=request.prompt_tokens,
+        no_reference=samples.no_reference,
+        variants=variants,
+    )
+
+
+def _variant(name: str, variant: VariantSamples, samples: Samples) -> VariantResult:
+    fell_back: dict[str, dict[str, int]] = {}
+    for operator, what, reason, count in variant.counts:
+        if what != "took":
+            fell_back.setdefault(operator, {})[reason] = count
+    times = tuple(
+        _times(int(batch), one, variant, samples) for batch, one in variant.batches.items()
+    )
+    return VariantResult(
+        name=name,
+        winners=variant.winners,
+        why_not=variant.error,
+        fell_back=fell_back,
+        times=times,
+    )
+
+
+def _times(
+    requests: int, one: BatchSamples, variant: VariantSamples, samples: Samples
+) -> StepTimes:
+    plain = samples.variants[WITHOUT].batches[str(requests)]
+    speedup = _speedup(plain, one)
+    kernels_us = sum(us for _, us in one.kernels.values())
+    return StepTimes(
+        requests=requests,
+        median_us=statistics.median(one.blocks_us),
+        speedup=speedup,
+        verdict=_verdict(speedup, _noise(samples)),
+        kernels_us=kernels_us,
+        kernels_speedup=sum(us for _, us in plain.kernels.values()) / max(kernels_us, 1e-3),
+        launches=sum(count for count, _ in one.kernels.values()),
+        seen={name: _seen(samples, name, one.kernels) for name in variant.winners},
+        parity=_parity(plain, one, requests),
+    )
+
+
+def _speedup(plain: BatchSamples, one: BatchSamples) -> Interval:
+    pairs = zip(plain.blocks_us, one.blocks_us, strict=True)
+    return median_interval([without / max(own, 1e-3) for without, own in pairs])
+
+
+def _noise(samples: Samples) -> float:
+    """The factor by which the same step, captured twice, differs by chance: the largest over all
+    numbers of requests, since each of them is one pair of captures."""
+    plain, again = samples.variants[WITHOUT], samples.variants.get(AGAIN)
+    found = [
+        _speedup(plain.batches[batch], own)
+        for batch, own in (again.batches if again else {}).items()
+    ]
+    return max((max(one.high, 1 / one.low) for one in found), default=1.0)
+
+
+def _verdict(speedup: Interval, noise: float) -> Verdict:
+    """A difference counts where it is larger than that of two captures of the same step."""
+    if speedup.low > noise:
+        return "gains"
+    return "loses" if speedup.high < 1 / noise else "no difference"
+
+
+def _seen(samples: Samples, operator: str, kernels: Mapping[str, tuple[int, float]]) -> int:
+    own = {canonical(name) for name in samples.packaged[operator].kernels}
+    return sum(count for name, (count, _) in kernels.items() if canonical(name) in own)
+
+
+def _parity(plain: BatchSamples, one: BatchSamples, seed: int) -> Parity:
+    total = sum(one.norms)
+    base = (sum(plain.errors) / sum(plain.norms)) ** 0.5 if sum(plain.norms) else 1.0
+    over = error_ratio(one.errors, plain.errors, seed) if base < NO_REFERENCE else None
+    return Parity(
+        error=(sum(one.errors) / total) ** 0.5 if total else 0.0,
+        over_without=over,
+        apart=one.apart,
+        same=one.same,
+        rows=one.rows,
+    )
+
+
+def _operator(
+    name: str, candidate: str, some: Sequence[Samples], models: Sequence[ModelResult]
+) -> OperatorResult:
+    """A winner that loses anywhere is left out, though it gains alone."""
+    finding, why = _finding(name, some, models)
+    ships = finding in ("gains", "no difference")
+    return OperatorResult(candidate=candidate, finding=finding, why=why, ships=ships)
+
+
+def _finding(
+    name: str, some: Sequence[Samples], models: Sequence[ModelResult]
+) -> tuple[Finding, str]:
+    single = f"{ONLY}{name}"
+    steps = [
+        (model.model, times)
+        for model in models
+        for variant in model.variants
+        if variant.name == single or (variant.name == ALL and variant.winners == (name,))
+        for times in variant.times
+    ]
+    engaged = [(model, times) for model, times in steps if times.seen.get(name)]
+    if not engaged:
+        return "not engaged", _why_not_engaged(name, some, models)
+    inexact = [
+        (model, times.requests, over)
+        for model, times in engaged
+        if (over := times.parity.over_without) and over.low > LEAST_EXACT
+    ]
+    by_verdict = {v: [s for s in engaged if s[1].verdict == v] for v in ("loses", "gains")}
+    if inexact:
+        return "less exact", "error at " + ", ".join(
+            f"{model} at {requests}: {over.ratio:.3f}x" for model, requests, over in inexact
+        )
+    if by_verdict["loses"]:
+        return "loses", _words(by_verdict["loses"])
+    if by_verdict["gains"]:
+        return "gains", _words(by_verdict["gains"])
+    return "no difference", _words(engaged)
+
+
+def _words(steps: Sequence[tuple[str, StepTimes]]) -> str:
+    return ", ".join(
+        f"{model} at {times.requests}: {times.speedup.ratio:.4f}" for model, times in steps
+    )
+
+
+def _why_not_engaged(name: str, some: Sequence[Samples], models: Sequence[ModelResult]) -> str:
+    """The first of: it was not measured, it is switched off, the originals ran, no call came."""
+    variants = [v for model in models for v in model.variants if name in v.winners]
+    for variant in variants:
+        if variant.why_not and variant.name != ALL:
+            return f"not measured: {variant.why_not}"
+    for samples in some:
+        for own in samples.variants.values():
+            if why := own.off.get(name):
+                return why
+    reasons: Counter[str] = Counter()
+    for variant in variants:
+        reasons.update(variant.fell_back.get(name, {}))
+    if reasons:
+        return "the original ran: " + ", ".join(f"{n}x {why}" for why, n in reasons.items())
+    unset = [line for one in some for line in one.hooks if name in line and "original runs" in line]
+    if unset:
+        return unset[0]
+    took = any(
+        row[:2] == (name, "took") for s in some for v in s.variants.values() for row in v.counts
+    )
+    if took:
+        return "it took calls, but no kernel of it is in a graph"
+    return "these steps do not call it"
+
+
+def _proof(some: Sequence[Samples]) -> Proof:
+    """Graphs with all winners, as of one start of the engine."""
+    pages = []
+    for samples in some:
+        variant = samples.variants[ALL]
+        pages.append(
+            {
+                **{key: getattr(samples, key) for key in ("engine", "version", "gpu", "arch")},
+                "torch": samples.torch,
+                "ranks": samples.ranks,
+                "graphs": [
+                    {name: count for name, (count, _) in one.kernels.items()}
+                    for one in variant.batches.values()
+                ],
+                "counts": variant.counts,
+            }
+        )
+    document = {"operators": {n: one.model_dump() for n, one in some[0].packaged.items()}}
+    names = " ".join(f"--model {one.name}" for one in some)
+    return proof_of(pages, document, f"astra-chat step {names}")
