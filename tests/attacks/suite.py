@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import lzma
 import os
 import re
 import sys
@@ -39,7 +40,7 @@ from tests.attacks.bench import (
 )
 
 DOCUMENT = HERE.parents[1] / "docs" / "research" / "attacks.md"
-FOUND, LIMITS, RECORD = (HERE / name for name in ("found.md", "limits.md", "recorded.json"))
+FOUND, LIMITS, RECORD = (HERE / name for name in ("found.md", "limits.md", "recorded.json.xz"))
 
 
 def record(kind: str, workers: int, only: str = "") -> None:
@@ -115,21 +116,22 @@ def _keep(device: Device, *place: str, said: object) -> None:
     folder = os.open(HERE, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        known = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
+        known = json.loads(lzma.decompress(RECORD.read_bytes())) if RECORD.is_file() else {}
         recorded_as = device.spec if device.kind == "cuda" else "virtual"
         known.setdefault(recorded_as, {"device": device.name, "attacks": {}, "honest": {}})
         at, last = known, recorded_as
         for name in place:
             at, last = at.setdefault(last, {}), name
         at[last] = said
-        write_whole(RECORD, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+        text = json.dumps(known, indent=1, sort_keys=True) + "\n"
+        write_whole(RECORD, lzma.compress(text.encode()))
     finally:
         os.close(folder)
 
 
 def document() -> str:
     """docs/research/attacks.md."""
-    known = json.loads(RECORD.read_text())
+    known = json.loads(lzma.decompress(RECORD.read_bytes()))
     on = sorted(known, key=lambda name: (name != "virtual", name != "h200", name))
     lines = [
         "# Attacks",
