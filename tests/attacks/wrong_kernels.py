@@ -4,12 +4,13 @@
 through the judge as a new candidate is judged and, where that finds nothing, as a winner is
 confirmed. It appends a line of JSON for each to FILE at once and leaves out what stands there
 already for this kind of device. An entry that does not build proves nothing: it is `invalid`.
-Without options it writes docs/research/wrong-kernels.md from wrong_kernels.jsonl.
+Without options it writes docs/research/wrong-kernels.md from wrong_kernels.jsonl.xz.
 """
 
 from __future__ import annotations
 
 import argparse
+import lzma
 import sys
 import tomllib
 from collections import defaultdict
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 
 from pydantic import Field
 
@@ -30,7 +31,7 @@ from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import BuildFailed, Correct, Device, Outcome, Timed, Value
 
 HERE = Path(__file__).parent
-CLASSES, RECORD = HERE / "classes", HERE / "wrong_kernels.jsonl"
+CLASSES, RECORD = HERE / "classes", HERE / "wrong_kernels.jsonl.xz"
 DOCUMENT = HERE.parents[1] / "docs" / "research" / "wrong-kernels.md"
 Found = Literal["check", "confirmation", "missed", "invalid"]
 
@@ -72,7 +73,7 @@ class WrongKernel(Value):
 
 
 class Line(Value):
-    """What a judge said of a wrong kernel: a line of wrong_kernels.jsonl."""
+    """What a judge said of a wrong kernel: a line of wrong_kernels.jsonl.xz."""
 
     id: str
     device: str
@@ -95,8 +96,15 @@ def wrong_kernels() -> tuple[WrongKernel, ...]:
 
 def lines_of(file: Path) -> list[Line]:
     """Returns what was recorded in a file, nothing where there is none."""
-    texts = file.read_text().splitlines() if file.is_file() else []
-    return [Line.model_validate_json(text) for text in texts]
+    if not file.is_file():
+        return []
+    with opened(file, "rt") as lines:
+        return [Line.model_validate_json(text) for text in lines]
+
+
+def opened(file: Path, mode: Literal["rt", "at"]) -> TextIO:
+    """Returns a file of lines, compressed where its name ends in .xz."""
+    return lzma.open(file, mode) if file.suffix == ".xz" else file.open(mode)
 
 
 def found(judge: Judge, one: WrongKernel, *, confirm: bool) -> tuple[Found, Evaluation]:
@@ -165,7 +173,7 @@ def document() -> str:
         " for a class of faults that a red team got past the judge in November 2026. The judge"
         " checks it as a new candidate and, where that finds nothing, confirms it as a winner."
         " `python -m tests.attacks.wrong_kernels --device DEVICE -o FILE` records them, into"
-        " tests/attacks/wrong_kernels.jsonl; the same command without options writes this page.",
+        " tests/attacks/wrong_kernels.jsonl.xz; the same command without options writes this page.",
         "",
         "The judge before (commit 54e807e8) was tried with 101 of them on the virtual GPU: it found"
         " 40 at the first evaluation. Lines without a seed were recorded from what a run printed."
@@ -196,7 +204,7 @@ def _record(options: argparse.Namespace) -> list[Line]:
     def run(task: str) -> list[Line]:
         lines = []
         for line in _of_task(task, tasks[task], device, not options.no_confirm, options.trust):
-            with options.out.open("a") as out:
+            with opened(options.out, "at") as out:
                 out.write(line.model_dump_json() + "\n")
             sys.stdout.write(f"{line.id} {line.found}: {line.words[:200]}\n")
             sys.stdout.flush()
