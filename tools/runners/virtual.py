@@ -25,7 +25,7 @@ from astra_chat.tools.run.protocol import (
     VirtualRequest,
 )
 from astra_chat.tools.runners.arguments import limit_files_and_cores
-from astra_chat.tools.runners.fault_text import fault_text, item_bytes
+from astra_chat.tools.runners.fault_text import fault_text, in_order, item_bytes, place_text
 from astra_chat.tools.runners.virtual_blocks import CallMemory
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
@@ -195,7 +195,7 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
         if node.programmatic and node.kernel not in waiting:
             what = "launched so that it may begin before the work ahead of it has ended"
             never = f"{what}, and it never waits for that (griddepcontrol.wait)"
-            return _unsafe(never, node.kernel)
+            return _unsafe(never, place_text(f"kernel {node.kernel}"))
     return None
 
 
@@ -246,7 +246,7 @@ def fault_report(
                 f"; before that, {read.source or f'PTX line {read.line}'}, thread {read.thread} of"
                 f" block {read.block}: {read.what}; {read.advice}"
             )
-        return _unsafe(what, fault.where, fault.cuda_error)
+        return _unsafe(*in_order(what, place_text(fault.where)), fault.cuda_error)
     if isinstance(fault, PtxUnsupported):
         lack = UnsupportedCall(
             what=fault.what, kernel=fault.kernel, opcode=fault.opcode, line=fault.line
