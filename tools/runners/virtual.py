@@ -142,8 +142,9 @@ class _Run:
             if between:
                 what = f"a kernel wrote between {between}, where no argument lies"
                 return _unsafe(what, "in a kernel that was launched")
-            arrays = memory.after()
-            found = _put_back(args, arrays, memory.before(), written)
+            arrays, before = memory.after(), memory.before()
+            unchanged = memory.unchanged(before, arrays)
+            found = _put_back(args, arrays, before, written)
             found = found or _between_rows(args, call, arrays, written)
             if found:
                 return found
@@ -153,14 +154,13 @@ class _Run:
             if name := self.state.restored():
                 return CaseReport(changed=name)
             for arg, array, by_kernels in zip(args, arrays, written, strict=True):
-                array.tofile(call.after / f"{arg.name}.after")
-                if sampled and arg.written:
-                    by_kernels.tofile(call.after / f"{arg.name}.written")
+                _hand_over(arg, call, None if arg.name in unchanged else array, by_kernels, sampled)
         except (Fault, PtxUnsupported) as fault:
             return fault_report(fault, item_bytes(args, call.case))
         finally:
             memory.unregister()
-        return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
+        seconds = time.monotonic() - start
+        return CaseReport(seconds=seconds, unchanged=unchanged, **self._remarks(call.launches))
 
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
         """What there is to say besides the results; a time and its counters where asked for."""
@@ -197,6 +197,16 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
             never = f"{what}, and it never waits for that (griddepcontrol.wait)"
             return _unsafe(never, place_text(f"kernel {node.kernel}"))
     return None
+
+
+def _hand_over(
+    arg: Arg, call: CallRequest, left: Bytes | None, written: Mask, sampled: bool
+) -> None:
+    """Write what an argument holds, unless that is known, and, if sampled, what was written."""
+    if left is not None:
+        left.tofile(call.after / f"{arg.name}.after")
+    if sampled and arg.written:
+        written.tofile(call.after / f"{arg.name}.written")
 
 
 def _put_back(
