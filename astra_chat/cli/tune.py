@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHOWN = 12
 """Points in the table."""
 FEW, EVERY = 16, 16
-"""Of so many each is told, of more every so many."""
+"""A note for each of so many points, and of more for every so many."""
 
 
 def register(app: typer.Typer) -> None:

@@ -28,6 +28,9 @@ MOST = 2
 SHARED_CASES = 16
 """Cases from which on they are shared out."""
 
+LARGE_BYTES = 2**27
+"""Larger cases are all made by the first process, so that it alone may need much memory."""
+
 Item = Mapping[str, Any]
 """What the process is to do with a case."""
 Report = dict[str, Any]
@@ -106,7 +109,7 @@ def shared_out(sizes: Sequence[int]) -> list[list[int]]:
     shares: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
     for place, size in enumerate(sizes):
-        least = loads.index(min(loads))
+        least = 0 if size > LARGE_BYTES else loads.index(min(loads))
         shares[least].append(place)
         loads[least] += size
     return shares

@@ -14,7 +14,7 @@ import pytest
 from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.oracle_process import MOST, SHARED_CASES
+from astra_chat.tools.run.oracle_process import LARGE_BYTES, MOST, SHARED_CASES, shared_out
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
@@ -198,6 +198,15 @@ def test_one_process_serves_until_it_is_closed_and_two_share_many_cases(tmp_path
     assert all(Path(f"/proc/{pid}").exists() for pid in served)
     oracle.close()
     assert not any(Path(f"/proc/{pid}").exists() for pid in served)
+
+
+def test_large_cases_are_all_made_by_one_process() -> None:
+    sizes = [2**10, LARGE_BYTES + 1, 2**20] * SHARED_CASES
+    first, *others = shared_out(sizes)
+    assert sorted([*first, *(place for share in others for place in share)]) == [*range(len(sizes))]
+    assert all(sizes[place] <= LARGE_BYTES for share in others for place in share)
+    assert len(others) == min(MOST, cores()) - 1 and all(others)
+    assert shared_out(sizes[: SHARED_CASES - 1]) == [[*range(SHARED_CASES - 1)]]
 
 
 def test_what_fails_in_one_of_two_processes_ends_both(tmp_path: Path) -> None:
