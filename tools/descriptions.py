@@ -81,7 +81,7 @@ def _unsupported(outcome: Unsupported) -> str:
         return f"unsupported: {outcome.what}"
     return (
         f"not judged: the virtual GPU does not support {outcome.what} ({outcome.opcode}, PTX line"
-        f" {outcome.line} of {outcome.kernel})"
+        f" {outcome.line} of {kernel_name(outcome.kernel)}{template_arguments(outcome.kernel)})"
     )
 
 

@@ -9,8 +9,9 @@ from difflib import get_close_matches
 from typing import Any
 
 QUOTED = re.compile(r"'([^']*)'")
-ALIKE = 0.6
-"""Least similarity of two names of which one may be a typo of the other."""
+ALIKE, ALIKE_BEGUN = 0.7, 0.5
+"""Least similarity of two names of which one may be a typo of the other; of names with the same
+first letter."""
 
 
 def counted(number: int, what: str, several: str = "") -> str:
@@ -27,7 +28,10 @@ def listed(names: Iterable[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that a mistyped one most likely means; "" where none is like it."""
     by_lower = {one.lower(): one for one in known}
-    near = get_close_matches(name.lower(), list(by_lower), 1, ALIKE)
+    written = name.lower()
+    begun = [one for one in by_lower if one[:1] == written[:1]]
+    near = get_close_matches(written, list(by_lower), 1, ALIKE)
+    near = near or get_close_matches(written, begun, 1, ALIKE_BEGUN)
     return by_lower[near[0]] if near else ""
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Points in the table."""
+FEW, EVERY = 16, 16
+"""A note for each of so many points, and of more for every so many."""
 
 
 def register(app: typer.Typer) -> None:
@@ -107,7 +109,7 @@ def _values(text: str) -> tuple[str, list[int]]:
 
 
 def _tell(what: str, done: int, total: int) -> None:
-    if done in (0, total) or done % 16 == 0:
+    if total <= FEW or done in (0, total) or done % EVERY == 0:
         note(f"{done} of {total} {what}")
 
 

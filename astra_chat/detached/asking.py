@@ -41,7 +41,7 @@ class WaitsForJudge(Exception):
     def __init__(self, folder: Path, problem: str = "") -> None:
         also = f"; {problem}" if problem else ""
         super().__init__(f"waiting for the judge: job {folder.name[:12]}{also}")
-        self.folder = folder
+        self.folder, self.problem = folder, problem
 
 
 class DetachedJudge:

@@ -148,9 +148,9 @@ def _parts(spec: str, task: Task) -> dict[Role, Models]:
         if one.kind not in KINDS:
             there = [*KINDS, "record", "auto", "replay"]
             near = nearest(one.kind, there)
-            mean = f"did you mean {near}?" if near else f"backends are {', '.join(there)}"
+            mean = f"did you mean {near}? A" if near else f"backends are {', '.join(there)}; a"
             raise BadInput(
-                f"--models: no backend '{one}': {mean}; a model of any other server that speaks"
+                f"--models: no backend '{one}': {mean} model of any other server that speaks"
                 " OpenAI's protocol is openai:MODEL,base_url=URL"
             )
     parts: dict[Role, Models] = {}

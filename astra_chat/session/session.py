@@ -163,7 +163,7 @@ class Session:
         except WaitsForAnswer as waits:
             return End("waiting", str(waits), question=waits.question)
         except WaitsForJudge as waits:
-            return End("waiting", str(waits), job=waits.folder)
+            return End("waiting", waits.problem, job=waits.folder)
 
     @property
     def _state(self) -> RunState:

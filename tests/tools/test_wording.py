@@ -31,6 +31,9 @@ def test_a_typo_is_answered_by_the_name_that_was_meant() -> None:
     assert did_you_mean("silu_nd_mul", names) == "; did you mean silu_and_mul?"
     assert did_you_mean("RMSNorm", names) == "; did you mean rmsnorm?"
     assert did_you_mean("xyz", names) == ""
+    assert did_you_mean("silu", names) == "; did you mean silu_and_mul?"
+    assert did_you_mean("softmax", names) == "; did you mean topk_softmax?"
+    assert did_you_mean("oracle", ("google", "scripted", "openai")) == ""
     assert choices("demmo", ("demo", "bench")) == ": use demo or bench; did you mean demo?"
 
 

@@ -15,7 +15,7 @@ from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
-from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.case_run import CaseRun, bytes_between
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
@@ -78,14 +78,19 @@ class CheckProgress:
         outputs that have a canonical form, parts of which mean nothing."""
         self.calls.append(call)
         digest = sha256()
+        case = call.oracle_case.case
         for arg in task.args:
+            if run.is_unchanged(arg):
+                self.read_bytes += arg.bytes_of(case)
+                self.guard_bytes += bytes_between(arg, case)
+                continue
             content, guards = run.after(arg)
             self.guard_bytes += len(guards)
             self.read_bytes += len(content) if arg.constant else 0
             if arg.written:
                 covered = run.coverage(arg)
                 bits = content if covered is None else content[covered]
-                self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
+                self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(case)]
                 digest.update(bits.tobytes())
         folder, found = call.oracle_case.folder, digest.digest()
         if folder in self._bits and not call.oracle_case.has_canonical:
@@ -94,7 +99,7 @@ class CheckProgress:
         else:
             self._bits[folder] = found
         if note := run.report.sampled:
-            self.sampled[run.oracle_case.case.label] = note
+            self.sampled[case.label] = note
 
     def warn(self, run: CaseRun) -> None:
         """Keep what the virtual GPU warned of, once a place."""

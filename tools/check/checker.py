@@ -50,6 +50,7 @@ from astra_chat.tools.types import (
     Wrong,
 )
 from astra_vgpu.ground.errors import BadInput
+from astra_vgpu.ground.freed_memory import keep_freed_memory
 
 Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""
@@ -92,6 +93,7 @@ class Checker:
         self._entropy = entropy or Entropy()
         self._runner = runner.seeded(self._entropy.cases.of("baseline"))
         self._oracle, self._task, self._device = oracle, runner.task, runner.device
+        keep_freed_memory()  # results are compared here
         seed = 1 + self._entropy.cases.of("own cases").bits(USUAL_SEED_BITS)
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes

@@ -10,5 +10,6 @@ band_files        sums of terms and rounded results beside the expected ones
 case_run          outputs of one call, and its report
 failures          the failures that a runner process reports; names of CUDA errors
 nvidia_tools      calls of a candidate under Nsight Compute or Compute Sanitizer
-oracle            inputs and float64 results of a case, made by the oracle process
+oracle            inputs and float64 results of a case, made by the oracle processes
+oracle_process    those processes: their start, their requests, and which makes what
 """

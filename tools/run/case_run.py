@@ -45,17 +45,25 @@ class CaseRun:
         """How many calls' results are in its files, one after the other."""
         return self.report.copies
 
+    def is_unchanged(self, arg: Arg) -> bool:
+        """Whether the runner says that an argument which may only be read was left as it was. It
+        says so instead of writing the same bytes to a file: of either the runner alone knows."""
+        return arg.constant and arg.name in self.report.unchanged
+
     def after(self, arg: Arg, copy: int = 0) -> tuple[Bytes, Mask]:
         """An argument's elements after the call, as bytes, and which of the bytes round and between
         them changed."""
         if copy == 0 and arg.name in self._first:
             return self._first[arg.name]
+        case = self.oracle_case.case
+        if self.is_unchanged(arg):
+            given: Bytes = np.fromfile(self.oracle_case.input_path(arg), dtype=np.uint8)
+            return given, np.zeros(bytes_between(arg, case), np.bool_)
         path = self.folder / f"{arg.name}.after"
         size = path.stat().st_size // self.copies
         raw = np.fromfile(path, dtype=np.uint8, count=size, offset=copy * size)
         guard = self.report.guard_bytes
         end = len(raw) - guard
-        case = self.oracle_case.case
         content, _ = gathered(arg, case, raw[guard:end])
         between = changed_between(arg, case, raw[guard:end], self.pattern)
         around = poisoned(guard, self.pattern)
@@ -71,7 +79,8 @@ class CaseRun:
             found = (odd_set(self.folder, one, args, case) for one in self.report.sets)
             odd: str | None = next(filter(None, found), None)
         else:
-            odd = odd_file(self.folder, args, case, self.copies, guard)
+            filed = [arg for arg in args if not self.is_unchanged(arg)]
+            odd = odd_file(self.folder, filed, case, self.copies, guard)
         what = f"{odd} is where its results belong, but the runner did not write it"
         return Crashed(case=self.oracle_case.case, message=what) if odd else None
 
@@ -95,6 +104,11 @@ class CaseRun:
             return None
         written: Mask = np.fromfile(path, dtype=np.bool_)
         return gathered(arg, self.oracle_case.case, written)[0]
+
+
+def bytes_between(arg: Arg, case: Case) -> int:
+    """Bytes between the elements of an argument; rows may overlap, too."""
+    return max(0, buffer_bytes(arg, case) - arg.bytes_of(case))
 
 
 def is_plain(path: Path, size: int) -> bool:

@@ -4,14 +4,12 @@ reference.py says of outputs, where many are legal."""
 from __future__ import annotations
 
 import itertools
-import json
 import logging
-import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,11 +18,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from astra_chat.tools.run.processes import server_of
-from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.run.oracle_process import MOST, OracleProcess, served_by, shared_out
 from astra_chat.tools.system.background import remove_soon
-from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, is_float, sha256_of
 from astra_vgpu.ground.errors import AstraError, BadInput
@@ -32,10 +28,8 @@ from astra_vgpu.ground.errors import AstraError, BadInput
 logger = logging.getLogger(__name__)
 
 ORACLE_TIMEOUT_S = 600.0
-MODULE = "astra_chat.tools.runners.oracle"
 OUTPUTS_TIMEOUT_S = 60.0
 YIELD_S = 0.005
-HALF = "half of this machine's memory"
 Array = np.ndarray[Any, Any]
 
 
@@ -112,17 +106,15 @@ class Oracle:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
-        self._asked = Path(self._root.name) / "asked"
         self.inputs = Path(self._root.name) / "inputs"
         """Holds the inputs of all cases, and nothing that is expected."""
         self.inputs.mkdir()
         self._removed, self._number = Path(self._root.name) / "removed", itertools.count()
         """Where forgotten cases lie until their folders are gone."""
         self._removed.mkdir()
-        self._worker: Worker | None = None
-        self._line = -1
+        self._processes = [OracleProcess(task, Path(self._root.name)) for _ in range(MOST)]
         self._one = threading.RLock()
-        """Serializes requests to the process."""
+        """Serializes requests to the processes."""
         self._asking, self._quiet = 0, Stop()
         self._ahead: threading.Thread | None = None
         self._sound = False
@@ -136,20 +128,7 @@ class Oracle:
 
     def prepare(self) -> None:
         """Start the oracle process, which takes a second or two, while others work."""
-        if self._worker is not None:
-            return
-        with self._one:
-            if self._worker is None:
-                os.mkfifo(self._asked)
-                # Both ends: opening does not block; the process sees the end when we close.
-                self._line = os.open(self._asked, os.O_RDWR)
-                self._worker = Worker(MODULE, sandbox=self._sandbox(), server=server_of(MODULE))
-                request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
-                self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
-
-    def _sandbox(self) -> SandboxPolicy:
-        """reference.py may be anybody's, as in a transcript that is judged again."""
-        return SandboxPolicy(read=(self._task.folder.resolve(),), write=(Path(self._root.name),))
+        self._processes[0].prepare()
 
     def ahead(self, cases: Sequence[Case]) -> None:
         """Make these in the background, case by case; what is asked for in the meantime comes
@@ -230,7 +209,7 @@ class Oracle:
             }
             served = False
             try:
-                reports = list(self._served([item], stop, folder, OUTPUTS_TIMEOUT_S))
+                reports = list(self._processes[0].served([item], stop, OUTPUTS_TIMEOUT_S))
                 served = True
                 return _answered(reports[0], folder)
             except AstraError as error:
@@ -250,7 +229,7 @@ class Oracle:
             if self._sound:
                 return
             items = [{"case": case.model_dump()} for case in cases]
-            reports = list(self._served(items, stop, self.inputs, OUTPUTS_TIMEOUT_S))
+            reports = list(self._processes[0].served(items, stop, OUTPUTS_TIMEOUT_S))
             for case, report in zip(cases, reports, strict=False):
                 if report["kind"] == "failed":
                     raise self._failed(case, report)
@@ -296,24 +275,27 @@ class Oracle:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
         for oracle_case in missing:
             oracle_case.inputs.mkdir(exist_ok=True)
+        shares = shared_out([self._task.least_bytes(t.case) for t in missing])
         items = [
             {
                 "case": t.case.model_dump(),
                 "folder": str(s),
                 "inputs": str(t.inputs),
                 "given": given,
+                "beside": len(shares) - 1,
             }
             for t, s in zip(missing, scratch, strict=True)
         ]
         made, served = 0, False
         try:
-            for report in self._served(items, stop, scratch[0], ORACLE_TIMEOUT_S):
+            for place, report in served_by(self._processes, shares, items, stop, ORACLE_TIMEOUT_S):
+                oracle_case = missing[place]
                 if report["kind"] == "failed":
-                    raise self._failed(missing[report["index"]].case, report)
+                    raise self._failed(oracle_case.case, report)
                 if note := report["note"]:
-                    case = missing[report["index"]].case
-                    logger.info("%s: no derived sums on %s: %s", self._task.name, case.label, note)
-                scratch[report["index"]].rename(missing[report["index"]].folder)
+                    label = oracle_case.case.label
+                    logger.info("%s: no derived sums on %s: %s", self._task.name, label, note)
+                scratch[place].rename(oracle_case.folder)
                 made += 1
                 on_case(made)
             served = made == len(missing)
@@ -321,38 +303,10 @@ class Oracle:
             if not served:
                 self._end()
 
-    def _served(
-        self, items: list[dict[str, Any]], stop: Stop, beside: Path, limit_s: float
-    ) -> Iterator[dict[str, Any]]:
-        """The oracle process's reports on these cases; it starts with the first and stays. The
-        request is a file beside a folder."""
-        self.prepare()
-        assert self._worker is not None
-        self._worker.allow(limit_s, stop)
-        asked = beside.with_suffix(".json")
-        asked.write_text(json.dumps(items))
-        os.write(self._line, f"{asked}\n".encode())
-        try:
-            for report in self._worker.reports():
-                if report["kind"] == "served":
-                    return
-                yield report
-        except (StepTimeout, StepMemory) as limit:
-            took = f"{limit_s:.0f} s" if isinstance(limit, StepTimeout) else HALF
-            raise BadInput(f"{self._task.reference_place} took more than {took}") from None
-        end = self._worker.finish()
-        raise AstraError(
-            f"the oracle process of {self._task.name} ended early "
-            f"({signal_name(end.returncode)}): {end.output.strip()[-600:]}"
-        )
-
     def _end(self) -> None:
-        """Stop the process; the next cases start another."""
-        if self._worker is not None:
-            self._worker.__exit__()
-            os.close(self._line)
-            self._asked.unlink()
-            self._worker = None
+        """Stop the processes; the next cases start others."""
+        for process in self._processes:
+            process.end()
 
 
 def _answered(report: dict[str, Any], folder: Path) -> Answer:

@@ -200,6 +200,8 @@ class CaseReport(Message):
     seconds: float = 0.0
     guard_bytes: int = Field(default=0, ge=0)
     """Guard bytes before and after each argument, in its file."""
+    unchanged: tuple[str, ...] = ()
+    """Arguments that may only be read and hold all that they held before: they have no file."""
     copies: int = Field(default=1, ge=1)
     """Calls whose results are in its files, one after the other."""
     sets: tuple[FetchedSet, ...] = ()

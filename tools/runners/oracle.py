@@ -67,6 +67,7 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
     """
     for index, item in enumerate(items):
         case = Case.model_validate(item["case"])
+        _use_threads(task, case, item.get("beside", 0))
         try:
             reference, more = load_reference(task), dict[str, Any]()
             if "outputs" in item:
@@ -85,6 +86,12 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
             reporter.send("failed", index=index, message=message, line=last_line(task, error))
             return
         reporter.send("case", index=index, **more)
+
+
+def _use_threads(task: Task, case: Case, beside: int) -> None:
+    """`beside`: processes that make cases at the same time."""
+    size = sum(arg.bytes_of(case) for arg in task.args)
+    torch.set_num_threads(1 if size < ALONE_BYTES else max(1, THREADS // (1 + beside)))
 
 
 def _write_case(
@@ -120,11 +127,10 @@ def _write_case(
 
 def _inputs(task: Task, reference: Any, case: Case, given: Path | None = None) -> Tensors:
     """What the launcher reads: drawn, or as it is in this folder."""
-    size = sum(arg.bytes_of(case) for arg in task.args)
-    torch.set_num_threads(1 if size < ALONE_BYTES else THREADS)
     seed = generator_seed(case.seed)
     generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)  # for a reference.py that draws without the generator
+    # For a reference.py that draws without the generator; torch.manual_seed looks for GPUs, too.
+    torch.default_generator.manual_seed(seed)
     inputs: Tensors = reference.make_inputs(drawn_case(task, case), generator)
     inputs |= _of_their_own(task, case, inputs, generator)
     for arg in task.args:

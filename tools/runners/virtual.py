@@ -25,7 +25,7 @@ from astra_chat.tools.run.protocol import (
     VirtualRequest,
 )
 from astra_chat.tools.runners.arguments import limit_files_and_cores
-from astra_chat.tools.runners.fault_text import fault_text, item_bytes
+from astra_chat.tools.runners.fault_text import fault_text, in_order, item_bytes, place_text
 from astra_chat.tools.runners.virtual_blocks import CallMemory
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
@@ -142,8 +142,9 @@ class _Run:
             if between:
                 what = f"a kernel wrote between {between}, where no argument lies"
                 return _unsafe(what, "in a kernel that was launched")
-            arrays = memory.after()
-            found = _put_back(args, arrays, memory.before(), written)
+            arrays, before = memory.after(), memory.before()
+            unchanged = memory.unchanged(before, arrays)
+            found = _put_back(args, arrays, before, written)
             found = found or _between_rows(args, call, arrays, written)
             if found:
                 return found
@@ -153,14 +154,13 @@ class _Run:
             if name := self.state.restored():
                 return CaseReport(changed=name)
             for arg, array, by_kernels in zip(args, arrays, written, strict=True):
-                array.tofile(call.after / f"{arg.name}.after")
-                if sampled and arg.written:
-                    by_kernels.tofile(call.after / f"{arg.name}.written")
+                _hand_over(arg, call, None if arg.name in unchanged else array, by_kernels, sampled)
         except (Fault, PtxUnsupported) as fault:
             return fault_report(fault, item_bytes(args, call.case))
         finally:
             memory.unregister()
-        return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
+        seconds = time.monotonic() - start
+        return CaseReport(seconds=seconds, unchanged=unchanged, **self._remarks(call.launches))
 
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
         """What there is to say besides the results; a time and its counters where asked for."""
@@ -195,8 +195,18 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
         if node.programmatic and node.kernel not in waiting:
             what = "launched so that it may begin before the work ahead of it has ended"
             never = f"{what}, and it never waits for that (griddepcontrol.wait)"
-            return _unsafe(never, node.kernel)
+            return _unsafe(never, place_text(f"kernel {node.kernel}"))
     return None
+
+
+def _hand_over(
+    arg: Arg, call: CallRequest, left: Bytes | None, written: Mask, sampled: bool
+) -> None:
+    """Write what an argument holds, unless that is known, and, if sampled, what was written."""
+    if left is not None:
+        left.tofile(call.after / f"{arg.name}.after")
+    if sampled and arg.written:
+        written.tofile(call.after / f"{arg.name}.written")
 
 
 def _put_back(
@@ -246,7 +256,7 @@ def fault_report(
                 f"; before that, {read.source or f'PTX line {read.line}'}, thread {read.thread} of"
                 f" block {read.block}: {read.what}; {read.advice}"
             )
-        return _unsafe(what, fault.where, fault.cuda_error)
+        return _unsafe(*in_order(what, place_text(fault.where)), fault.cuda_error)
     if isinstance(fault, PtxUnsupported):
         lack = UnsupportedCall(
             what=fault.what, kernel=fault.kernel, opcode=fault.opcode, line=fault.line

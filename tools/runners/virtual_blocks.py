@@ -79,6 +79,15 @@ class CallMemory:
         numbers = range(len(self._lies.args))
         return [own_buffer(self._lies, i, self._first, blocks, self._pattern) for i in numbers]
 
+    def unchanged(self, before: Sequence[Bytes], after: Sequence[Bytes]) -> tuple[str, ...]:
+        """Arguments that may only be read, share no memory and hold all that they held."""
+        blocks = [self._lies.blocks[number] for number, _ in self._lies.places]
+        return tuple(
+            arg.name
+            for arg, block, old, new in zip(self._lies.args, blocks, before, after, strict=True)
+            if arg.constant and not block.mixed and np.array_equal(old, new)
+        )
+
     def stored(self) -> tuple[list[Mask], str]:
         """Which bytes of each argument were stored to; and the names of arguments between which a
         kernel stored where none lies, or ""."""

@@ -15,9 +15,11 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from astra_chat.tools.check.hidden_cases import Weighted
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.expressions import assignments
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.tuning.by_shape import Estimates, table_for
 from astra_chat.tools.tuning.halving import halved
@@ -100,7 +102,7 @@ def tune(
         halves = _halved(judge, ranked.sources, chosen, tell)
         places = {candidate_id(source): i for i, source in enumerate(ranked.sources)}
         chosen, kept = [places[name] for name in halves.order], len(halves.left)
-    evaluations = _judged(judge, ranked.sources, chosen, kept, tell)
+    evaluations = _judged(judge, ranked, chosen, kept, tell)
     made = {i: _point(ranked, i, evaluations.get(i)) for i in ranked.order}
     best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))
     winner = _winner(judge, ranked, best, by_shape, tell) if made[best].ratio else None
@@ -194,12 +196,13 @@ def _winner(judge: Judge, ranked: _Ranked, best: int, by_shape: bool, tell: Tell
         if confirmed and table:
             table = table.model_copy(update={"why": f"as a whole: {confirmed.outcome.kind}"})
     source = ranked.sources[best]
+    tell(f"confirmed on fresh seeds: {assignments(ranked.points[best])}", 0, 1)
     confirmed = judge.evaluate(source, fresh_seeds=True)
     return _Winner(source=source, table=table, confirmation=confirmed)
 
 
 def _judged(
-    judge: Judge, sources: Sequence[str], chosen: Sequence[int], kept: int, tell: Tell
+    judge: Judge, ranked: _Ranked, chosen: Sequence[int], kept: int, tell: Tell
 ) -> dict[int, Evaluation]:
     """Evaluations of the starting point and of the first `kept` that are chosen; of the others one
     by one, while none of these is correct."""
@@ -208,8 +211,11 @@ def _judged(
     for index in [*first, *chosen[kept:]]:
         if len(evaluations) >= len(first) and any(_correct(evaluations.get(i)) for i in chosen):
             break
-        tell("judged", len(evaluations), len(first))
-        evaluations[index] = evaluations.get(index) or judge.evaluate(sources[index])
+        values, total = assignments(ranked.points[index]), max(len(first), len(evaluations) + 1)
+        tell(f"judged; next: {values}", len(evaluations), total)
+        evaluations[index] = evaluations.get(index) or judge.evaluate(ranked.sources[index])
+        said = describe(evaluations[index].outcome).partition("\n")[0]
+        tell(f"judged; {values}: {said}", len(evaluations), total)
     return evaluations
 
 

@@ -24,6 +24,7 @@ def test_a_run_stops_and_says_how_to_go_on(
     assert code == 4 and f"astra-chat judge work '{out}'; then resume with: " in said
     ended = read(out).ended
     assert ended is not None and f"Waiting until job {ended.job[:12]} is judged." in ended.words
+    assert ended.words.lower().count("waiting") == 1
     assert [folder.name for folder in folders_under([out])] == [ended.job]
     code, text = command("advance", tmp_path)
     assert code == 4 and f"waiting: Waiting until job {ended.job[:12]}" in text

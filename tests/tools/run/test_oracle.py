@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -15,8 +14,9 @@ import pytest
 from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.oracle_process import LARGE_BYTES, MOST, SHARED_CASES, shared_out
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
-from astra_chat.tools.system.process_tree import family
+from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.types import Case, ValueFamily
@@ -160,24 +160,69 @@ def test_a_reference_that_cannot_be_judged_by_is_refused_with_its_line(tmp_path:
             oracle.close()
 
 
-def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
-    (task,) = Path("/proc/self/task").glob(str(threading.get_native_id()))
+OF_ITS_PROCESS = """
+import os
+import torch
 
-    def processes() -> set[int]:
-        """Those below this one, but for a server that forks them and stays."""
-        servers = {pid for pid in map(int, (task / "children").read_text().split()) if serves(pid)}
-        return set(family(os.getpid())) - {os.getpid()} - servers
+def make_inputs(case, generator):
+    made = torch.zeros(case.dims["tokens"], 2 * case.dims["d"], dtype=case.dtype)
+    made[0, :2] = torch.tensor([os.getpid() // 1000, os.getpid() % 1000])
+    return {"input": made}
 
-    def serves(pid: int) -> bool:
-        return b"fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+def reference(inputs):
+    gate, up = inputs["input"].double().chunk(2, dim=-1)
+    return {"out": gate * up}
+"""
+"""Its inputs say which process made them."""
 
-    before, served = processes(), set()
-    for seed in (1, 2, 3):
-        oracle.oracle_cases([case(seed=seed)], Stop())
-        served |= processes() - before
-    assert len(served) == 1
+
+def of_process(oracle_case: OracleCase) -> int:
+    thousands, rest = input_of(oracle_case)[0, :2]
+    return int(1000 * thousands + rest)
+
+
+def test_one_process_serves_until_it_is_closed_and_two_share_many_cases(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    (folder / "reference.py").write_text(OF_ITS_PROCESS)
+    oracle, seeds = Oracle(load_task(folder)), itertools.count()
+    served, counts = set[int](), [1, 2, SHARED_CASES - 1, SHARED_CASES, 1]
+    for count in counts:
+        cases = [case(seed=next(seeds)) for _ in range(count)]
+        made: list[int] = []
+        found = [of_process(one) for one in oracle.oracle_cases(cases, Stop(), made.append)]
+        assert made == list(range(1, count + 1))
+        assert len(set(found)) == (min(MOST, cores()) if count == SHARED_CASES else 1)
+        served |= set(found)
+    assert len(served) == min(MOST, cores())
+    assert all(Path(f"/proc/{pid}").exists() for pid in served)
     oracle.close()
-    assert not served & processes()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in served)
+
+
+def test_large_cases_are_all_made_by_one_process() -> None:
+    sizes = [2**10, LARGE_BYTES + 1, 2**20] * SHARED_CASES
+    first, *others = shared_out(sizes)
+    assert sorted([*first, *(place for share in others for place in share)]) == [*range(len(sizes))]
+    assert all(sizes[place] <= LARGE_BYTES for share in others for place in share)
+    assert len(others) == min(MOST, cores()) - 1 and all(others)
+    assert shared_out(sizes[: SHARED_CASES - 1]) == [[*range(SHARED_CASES - 1)]]
+
+
+def test_what_fails_in_one_of_two_processes_ends_both(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    text = (folder / "reference.py").read_text()
+    odd = '    if case.dims["tokens"] == 7:\n        raise ValueError("seven")\n'
+    head, draw, rest = text.partition("    tokens, d = case.dims")
+    (folder / "reference.py").write_text(head + odd + draw + rest)
+    oracle = Oracle(load_task(folder))
+    cases = [case(seed=seed) for seed in range(2 * SHARED_CASES)]
+    seven = Case(dims={"tokens": 7, "d": 24}, dtype="float16")
+    with pytest.raises(BadInput, match=r"ValueError: seven \(case 7x24 float16"):
+        oracle.oracle_cases([*cases[:SHARED_CASES], seven, *cases[SHARED_CASES:]], Stop())
+    assert len(oracle.oracle_cases(cases, Stop())) == len(cases)
+    oracle.close()
 
 
 def test_what_is_forgotten_is_made_again(oracle: Oracle) -> None:

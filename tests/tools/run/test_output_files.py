@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.run.case_run import is_plain, odd_file, taken
+from astra_chat.tools.run.case_run import CaseRun, is_plain, odd_file, taken
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 
@@ -70,3 +72,16 @@ def test_results_are_taken_where_the_runner_has_no_way_to_them(folder: Path) -> 
     away = taken(folder)
     assert not folder.exists() and not away.is_relative_to(folder.parent)
     assert is_plain(away / "out.after", 2 * (OUT_BYTES + 2 * GUARD_BYTES))
+
+
+def test_what_may_only_be_read_and_is_unchanged_needs_no_file(tmp_path: Path) -> None:
+    given, (out, read) = bytes(range(INPUT_BYTES)), TASK.args
+    (tmp_path / "input.in").write_bytes(given)
+    (tmp_path / "out.after").write_bytes(bytes(OUT_BYTES))
+    case = OracleCase(CASE, tmp_path / "expected", tmp_path)
+    left = CaseRun(case, tmp_path, CaseReport(unchanged=("input", "out")), pattern=0)
+    content, changed = left.after(read)
+    assert left.oddity(TASK.args) is None and content.tobytes() == given and not changed.any()
+    assert not left.is_unchanged(out), "what may be written has to be handed over"
+    (tmp_path / "out.after").unlink()
+    assert "out.after" in str(left.oddity(TASK.args))
