@@ -48,7 +48,7 @@ def reference_py(name: str, draft: Draft) -> str:
 
 
 def zeros_py(draft: Draft) -> str:
-    """The same inputs, and zeros as results: for calls whose results nobody compares."""
+    """Returns text that draws the same inputs and gives zeros as results, which nobody compares."""
     read = [t for t in draft.tensors if t.access in ("read", "readwrite")]
     written = [t for t in draft.tensors if t.access in ("write", "readwrite")]
     dims = [f'    {d} = int(inputs["{d}"])' for d in draft.dims]

@@ -14,7 +14,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.new.draft import Draft, Tensor
 from astra_chat.tools.new.extents import extent_of
-from astra_chat.tools.new.layout import GUESSED, SEVERAL
+from astra_chat.tools.new.layout import GUESSED, PARTLY, SEVERAL
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.requests import Call
@@ -33,7 +33,7 @@ FEWEST_CASES = 2
 """An expression in dims needs several cases to follow from."""
 TIMES = 3
 """Calls of each case, one of them over numbers and two over NaNs, whose bytes a code may have."""
-DOUBTS = frozenset({GUESSED, SEVERAL})
+DOUBTS = frozenset({GUESSED, PARTLY, SEVERAL})
 _SEED = "44"
 Written = dict[str, list[int]]
 """Elements that are written, without a gap from the first, by argument, in each case."""
@@ -117,6 +117,8 @@ def _told(tensor: Tensor, arg: Arg, cases: Sequence[Case], written: Sequence[int
     sure = replace(tensor, doubts=tuple(d for d in tensor.doubts if d not in DOUBTS))
     if list(written) == [math.prod(arg.shape_of(case)) for case in cases]:
         return sure
+    if PARTLY in tensor.doubts:
+        return tensor  # what the code states of it stays
     whole = extent_of(written, [case.dims for case in cases])
     return replace(sure, shape=_axes(whole), strides=()) if whole else tensor
 
