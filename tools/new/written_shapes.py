@@ -100,8 +100,7 @@ def _changed(arg: Arg, run: CaseRun) -> Mask:
     case = run.oracle_case.case
     before, _ = gathered(arg, case, background(arg, case, run.pattern))
     differs: Mask = run.after(arg)[0] != before
-    each: Mask = differs.reshape(-1, ITEM_BYTES[arg.dtype_of(case)]).any(axis=1)
-    return each
+    return np.asarray(differs.reshape(-1, ITEM_BYTES[arg.dtype_of(case)]).any(axis=1), np.bool_)
 
 
 def _without_gap(written: Mask) -> int:
