@@ -79,7 +79,7 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
             return Tried(draft, project, (seen,))
         drafted = draft
         draft, notes = _told(draft, seen)
-        draft = trial.with_written_shapes(draft, project)
+        draft = trial.with_written_shapes(draft, roomy, project)
         if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
             last = trial.seen(draft, project)
         else:
@@ -157,11 +157,14 @@ class _Trial:
         made = self._tried(draft, project)
         return made if isinstance(made, str) else _recorded(*made)
 
-    def with_written_shapes(self, draft: Draft, project: Project) -> Draft:
-        """The draft with shapes of results that its calls show, if it works with them."""
-        if not guessed(draft):
+    def with_written_shapes(self, draft: Draft, roomy: Draft, project: Project) -> Draft:
+        """The draft with shapes of results that calls show, if it works with them. They are calls
+        of the build that there is: the roomy draft's, whose results the launches have shown."""
+        if not (names := guessed(draft)):
             return draft
-        made = self._tried(replace(draft, reference=zeros_py(draft)), project)
+        tensors = (replace(t, access="write") if t.name in names else t for t in roomy.tensors)
+        shown = replace(roomy, tensors=tuple(tensors), variables=draft.variables)
+        made = self._tried(replace(shown, reference=zeros_py(shown)), project)
         found = draft if isinstance(made, str) else with_written_shapes(draft, *made)
         if _shapes(found) == _shapes(draft):
             return found

@@ -54,8 +54,8 @@ def with_written_shapes(draft: Draft, task: Task, made: Build) -> Draft:
         return draft
     written = _written(task, made, cases, guessed(draft))
     args = {arg.name: arg for arg in task.args}
-    told = (_told(t, args[t.name], cases, written.get(t.name, ())) for t in draft.tensors)
-    return replace(draft, tensors=tuple(told))
+    told = {name: _told(args[name], cases, counts) for name, counts in written.items()}
+    return replace(draft, tensors=tuple(_with(t, told.get(t.name)) for t in draft.tensors))
 
 
 def _cases(task: Task) -> Iterator[Case]:
@@ -64,7 +64,8 @@ def _cases(task: Task) -> Iterator[Case]:
     for case in task.check:
         alike = not found or (case.dtype, case.types) == (found[0].dtype, found[0].types)
         new = all(case.dims != other.dims for other in found)
-        whole = not case.absent and sum(a.bytes_of(case) for a in task.args) <= MOST_BYTES
+        moved = sum(arg.bytes_of(case) for arg in task.args if arg.access != "workspace")
+        whole = not case.absent and moved <= MOST_BYTES
         if alike and new and whole and len(found) < MOST_CASES:
             found.append(case)
             yield case
@@ -109,17 +110,21 @@ def _without_gap(written: Mask) -> int:
     return -1 if len(places) and places[-1] + 1 != len(places) else len(places)
 
 
-def _told(tensor: Tensor, arg: Arg, cases: Sequence[Case], written: Sequence[int]) -> Tensor:
-    """With the shape of what is written, if that is an expression of the dims."""
-    if not written or min(written) < 1:
+def _told(arg: Arg, cases: Sequence[Case], written: Sequence[int]) -> str | None:
+    """What the calls tell of an argument: an expression for what is written of it; "" where that is
+    all of it, and None where it is nothing sure."""
+    if min(written, default=0) < 1:
+        return None
+    if list(written) == [math.prod(arg.shape_of(case)) for case in cases]:
+        return ""
+    return extent_of(written, [case.dims for case in cases])
+
+
+def _with(tensor: Tensor, told: str | None) -> Tensor:
+    if told is None or (told and PARTLY in tensor.doubts):  # what the code states of it stays
         return tensor
     sure = replace(tensor, doubts=tuple(d for d in tensor.doubts if d not in DOUBTS))
-    if list(written) == [math.prod(arg.shape_of(case)) for case in cases]:
-        return sure
-    if PARTLY in tensor.doubts:
-        return tensor  # what the code states of it stays
-    whole = extent_of(written, [case.dims for case in cases])
-    return replace(sure, shape=_axes(whole), strides=()) if whole else tensor
+    return replace(sure, shape=_axes(told), strides=()) if told else sure
 
 
 def _axes(count: str) -> tuple[str, ...]:
