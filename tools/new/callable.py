@@ -101,7 +101,8 @@ def _outside_angles(words: Sequence[str]) -> Iterator[str]:
         if depth == 0 and word in ("{", "=", ";"):
             yield from words[at:]
             return
-        depth += word.count("<") - word.count(">") if set(word) <= {"<", ">"} else 0
+        if set(word) <= {"<", ">"}:
+            depth = max(0, depth + word.count("<") - word.count(">"))
         if depth == 0 and word not in (">", ">>"):
             yield word
 

@@ -48,6 +48,8 @@ def test_host_code_is_followed_to_what_differs(old: str, new: str, names: list[s
         ("template void pair<at::Half, A<float>>(int count);", "pair"),
         ("template <class T> using Pair = A<T>;", "Pair"),
         ("static const std::vector<Half> pairs{1};", "pairs"),
+        ("template <int N = (3 > 2)> struct Pair { int value; };", "Pair"),
+        ("static int pairs[1 < 2 ? 3 : 4];", "pairs"),
     ],
 )
 def test_arguments_of_templates_are_not_declared(declared: str, name: str) -> None:
