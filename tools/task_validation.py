@@ -98,7 +98,10 @@ class TaskReport:
         ]
         if self.unlaunched:
             some = kernels_text(self.unlaunched)
-            lines.append(f"no case launches these kernels, so they are not judged: {some}")
+            lines.append(
+                "no case launches these kernels; a candidate that changes one is judged on calls"
+                f" that launch it, and refused if there are none: {some}"
+            )
         for argument, output in dict.fromkeys((t.argument, t.output) for t in self.trials):
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]
             wrong = [t for t in own if not t.right]

@@ -30,6 +30,7 @@ binding          what the user's function is given
 trial            what was written is built and recorded: what that tells
 made_tensors     results and workspaces that a function makes itself
 launched         which tensors the launches read and write
+written_shapes   shapes of results that nothing states, from what calls write
 extents          numbers that differ by case as expressions of dims
 guesses          what the source leaves open: sizes of cases, ranges of indices, scales
 task_files       task.toml and baseline.cu as text

@@ -32,6 +32,9 @@ def other_functions(task: Task, text: str) -> dict[str, Function]:
     return {name: one for name, one in callable_functions(text).items() if name != called}
 
 
+_ATTRIBUTES = frozenset({"alignas", "__align__", "__attribute__", "final"})
+
+
 class HostText:
     """A file's host functions, types and constants as tokens, without comments and directives."""
 
@@ -80,9 +83,34 @@ class HostText:
 
 
 def _declared(words: Sequence[str]) -> str:
-    """The name that a statement declares; "" for none."""
-    if words[0] in ("struct", "class", "enum", "union"):
-        names = [w for w in words[1 : words.index("{") if "{" in words else None] if w != "class"]
-        return next((word for word in names if word.isidentifier()), "")
-    ends = [words.index(end) for end in ("=", ";", "{", "[", "(") if end in words]
-    return next((w for w in reversed(words[: min(ends)]) if w.isidentifier()), "")
+    """The name that a statement declares; "" for none. What is between < and > are arguments of
+    templates: PackedPair<BFloat16> declares PackedPair."""
+    plain = list(_outside_angles(words))
+    plain = plain[plain[:1] == ["template"] :]
+    if plain and plain[0] in ("struct", "class", "enum", "union"):
+        names = [w for w in _outside_brackets(plain[1:]) if w != "class"]
+        return next((w for w in names if w.isidentifier() and w not in _ATTRIBUTES), "")
+    ends = [plain.index(end) for end in ("=", ";", "{", "[", "(") if end in plain]
+    return next((w for w in reversed(plain[: min(ends, default=0)]) if w.isidentifier()), "")
+
+
+def _outside_angles(words: Sequence[str]) -> Iterator[str]:
+    """Words up to the first brace or =, without the arguments of templates, and what follows."""
+    depth = 0
+    for at, word in enumerate(words):
+        if depth == 0 and word in ("{", "=", ";"):
+            yield from words[at:]
+            return
+        if set(word) <= {"<", ">"}:
+            depth = max(0, depth + word.count("<") - word.count(">"))
+        if depth == 0 and word not in (">", ">>"):
+            yield word
+
+
+def _outside_brackets(words: Sequence[str]) -> Iterator[str]:
+    """Words of a type's head, without the arguments of its attributes."""
+    depth = 0
+    for word in words[: words.index("{") if "{" in words else None]:
+        depth += (word in "([") - (word in ")]")
+        if depth == 0:
+            yield word

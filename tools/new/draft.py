@@ -200,14 +200,14 @@ class Draft:
         for a tensor with a stride, else all, or two where these are many."""
         if tensor.shape:
             return tensor.shape
+        if tensor.strides:
+            rank = len(tensor.strides)
+            known = (*self.dims[:-1][: rank - 1], *self.dims[-1:])
+            return (*known[:-1], *("1",) * (rank - len(known)), *known[-1:])
         if self.is_index(tensor):
             return self.dims[:1]
         if tensor.name.lower() in PER_COLUMN:
             return self.dims[-1:]
-        if tensor.strides and len(tensor.strides) != len(self.dims):
-            rank = len(tensor.strides)
-            known = (*self.dims[: rank - 1], self.dims[-1])[:rank] if self.dims else ()
-            return (*known[:-1], *("1",) * (rank - len(known)), *known[-1:])
         return self.dims if len(self.dims) <= MOST_AXES else (self.dims[0], self.dims[-1])
 
 

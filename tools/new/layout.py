@@ -14,6 +14,7 @@ _STRIDE = r"(?:{t}_(?:\w+_)?stride(?:_(\w+))?|stride_{t}(?:_?(\w+))?|ld{t})"
 _LIKE = re.compile(r"(?P<result>out|output|y)_?|(?:grad_|d_?)(?P<of>[a-z]\w*?)_?")
 FUNCTIONS = ("ceil_div", "min", "max")
 GUESSED = "is this its shape? (// [rows, d] behind its parameter states it)"
+PARTLY = "is this its shape? The code states only some of its sizes"
 SEVERAL = "is this its shape? A comment names several"
 OPEN = "is this its shape? A comment leaves its first extents open"
 
@@ -192,7 +193,7 @@ def _guess(layout: TensorShapes, tensor: str, stated: Stated, dims: Sequence[str
     layout.shapes[tensor] = tuple(
         axes.get(place) or axes.get(place - rank) or usual[place] for place in range(rank)
     )
-    layout.doubts[tensor] = GUESSED
+    layout.doubts[tensor] = PARTLY if axes else GUESSED
 
 
 def _by_rank(layout: TensorShapes, tensors: Sequence[str], stated: Stated) -> None:

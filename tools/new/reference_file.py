@@ -47,6 +47,31 @@ def reference_py(name: str, draft: Draft) -> str:
     )
 
 
+def zeros_py(draft: Draft) -> str:
+    """Returns text that draws the same inputs and gives zeros as results, which nobody compares."""
+    read = [t for t in draft.tensors if t.access in ("read", "readwrite")]
+    written = [t for t in draft.tensors if t.access in ("write", "readwrite")]
+    dims = [f'    {d} = int(inputs["{d}"])' for d in draft.dims]
+    return "\n".join(
+        [
+            "from typing import Any\n\nimport torch\n\n",
+            CEIL_DIV,
+            *make_inputs(draft, [t for t in read if not draft.is_index(t)]),
+            "",
+            "def reference(inputs):",
+            *dims,
+            "    return {",
+            *(f'        "{t.name}": {_zeros(draft, t)},' for t in written),
+            "    }",
+            "",
+        ]
+    )
+
+
+def _zeros(draft: Draft, tensor: Tensor) -> str:
+    return f"torch.zeros({_shape(draft, tensor)}, dtype=torch.{_wide_dtype(draft, tensor)[0]})"
+
+
 def make_inputs(draft: Draft, drawn: list[Tensor]) -> list[str]:
     """Index arguments are the judge's to draw."""
     return [
@@ -61,9 +86,7 @@ def make_inputs(draft: Draft, drawn: list[Tensor]) -> list[str]:
 
 
 def _draw(draft: Draft, tensor: Tensor) -> str:
-    extents = [e.replace("*", " * ").replace("//", " // ") for e in draft.shape_of(tensor)]
-    shape = f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
-    dtypes = draft.possible(tensor)
+    shape, dtypes = _shape(draft, tensor), draft.possible(tensor)
     dtype = f"torch.{dtypes[0]}"
     if len(dtypes) > 1:
         dtype = f'case.types["{tensor.dtype}"]'
@@ -77,6 +100,11 @@ def _draw(draft: Draft, tensor: Tensor) -> str:
         return f"torch.rand({shape}, generator=generator) < 0.5"
     low, high = (0, 128) if dtypes[0] == "uint8" else (-128, 128) if dtypes[0] == "int8" else (0, 2)
     return f"torch.randint({low}, {high}, {shape}, generator=generator).to({dtype})"
+
+
+def _shape(draft: Draft, tensor: Tensor) -> str:
+    extents = [e.replace("*", " * ").replace("//", " // ") for e in draft.shape_of(tensor)]
+    return f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
 
 
 def _local(name: str) -> str:
@@ -93,7 +121,13 @@ def wide(draft: Draft, tensor: Tensor) -> str:
 
 
 def _words(draft: Draft, tensor: Tensor) -> str:
-    dtype = {".double()": "float64", ".long()": "int64", "": "bool"}[wide(draft, tensor)]
+    dtype, scales = _wide_dtype(draft, tensor)
+    units = f", unrounded, in units of {scales}" if scales else ""
+    return f"{dtype}{units}, [{', '.join(draft.shape_of(tensor))}]"
+
+
+def _wide_dtype(draft: Draft, tensor: Tensor) -> tuple[str, str]:
+    """The dtype of its results in float64 or int64; and the scales of quantized codes, or ""."""
     if not draft.is_index(tensor) and (scales := scale_of(draft, tensor)):
-        dtype = f"float64, unrounded, in units of {scales[0]}"  # quantized codes
-    return f"{dtype}, [{', '.join(draft.shape_of(tensor))}]"
+        return "float64", scales[0]
+    return {".double()": "float64", ".long()": "int64", "": "bool"}[wide(draft, tensor)], ""

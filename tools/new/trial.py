@@ -21,7 +21,9 @@ from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
 from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
 from astra_chat.tools.new.project import Project
+from astra_chat.tools.new.reference_file import zeros_py
 from astra_chat.tools.new.task_files import files
+from astra_chat.tools.new.written_shapes import guessed, with_written_shapes
 from astra_chat.tools.plan.launch_failures import failure_text
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.process import Died
@@ -77,6 +79,7 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
             return Tried(draft, project, (seen,))
         drafted = draft
         draft, notes = _told(draft, seen)
+        draft = trial.with_written_shapes(draft, roomy, project)
         if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
             last = trial.seen(draft, project)
         else:
@@ -94,6 +97,10 @@ def _made(draft: Draft) -> tuple[object, object]:
     """What the contract provides memory for that a function makes."""
     workspaces = [tensor for tensor in draft.tensors if tensor.access == "workspace"]
     return draft.binding.get("returns"), workspaces
+
+
+def _shapes(draft: Draft) -> list[tuple[str, ...]]:
+    return [draft.shape_of(tensor) for tensor in draft.tensors]
 
 
 def _roomy(draft: Draft) -> Draft:
@@ -149,6 +156,20 @@ class _Trial:
         """What its cases do; or why that is not known."""
         made = self._tried(draft, project)
         return made if isinstance(made, str) else _recorded(*made)
+
+    def with_written_shapes(self, draft: Draft, roomy: Draft, project: Project) -> Draft:
+        """The draft with shapes of results that calls show, if it works with them. They are calls
+        of the build that there is: the roomy draft's, whose results the launches have shown."""
+        if not (names := guessed(draft)):
+            return draft
+        tensors = (replace(t, access="write") if t.name in names else t for t in roomy.tensors)
+        shown = replace(roomy, tensors=tuple(tensors), variables=draft.variables)
+        made = self._tried(replace(shown, reference=zeros_py(shown)), project)
+        found = draft if isinstance(made, str) else with_written_shapes(draft, *made)
+        if _shapes(found) == _shapes(draft):
+            return found
+        seen = self.seen(found, project)
+        return draft if isinstance(seen, str) or seen.failed_lines() else found
 
     def task(self, draft: Draft, project: Project) -> str:
         """Why there is no such task; "" where there is one."""

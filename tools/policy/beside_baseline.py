@@ -41,10 +41,13 @@ def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
 
 def audit(build: Build, task: Task, source: str, baseline: Build) -> tuple[Finding, ...]:
     """Findings of the audit of the built object."""
-    own = binary_audit.all_findings(build, task, source)
+    most = max(binary_audit.PTX_BYTES, 2 * baseline.ptx.stat().st_size)
+    own = binary_audit.all_findings(build, task, source, most)
     beside = any(_BESIDE in finding.what for finding in own)
     known = (
-        binary_audit.all_findings(baseline, task, baseline.source) if beside or task.binding else []
+        binary_audit.all_findings(baseline, task, baseline.source, most)
+        if beside or task.binding
+        else []
     )
     if task.binding:
         return _new(own, known)

@@ -7,6 +7,7 @@ import pytest
 from astra_chat.tools.new.draft import (
     COLUMNS,
     USUAL,
+    Draft,
     Tensor,
     access_of,
     dtype_named,
@@ -85,3 +86,12 @@ def test_heads_are_wrapped() -> None:
     assert " ".join(" ".join(lines).split()).replace("( ", "(") == (
         f'extern "C" cudaError_t f({", ".join(parameters)}) {{'
     )
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 5, 6])
+def test_a_guessed_shape_has_the_rank_of_its_strides(rank: int) -> None:
+    """The name of a weight says one axis, but its strides say how many."""
+    dims, strides = ("batch", "dim", "seqlen", "width", "length"), ("free",) * (rank - 1) + ("1",)
+    weight = Tensor("weight", "read", strides=strides)
+    shape = Draft("f", (weight,), dims, (), {}, True, "a file").shape_of(weight)
+    assert len(shape) == rank and shape[-1] == "length" and len({*shape} - {"1"}) == min(rank, 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from astra_chat.tools.new.layout import (
     GUESSED,
     OPEN,
+    PARTLY,
     SEVERAL,
     contiguous,
     expression,
@@ -63,7 +64,7 @@ def test_a_number_in_a_check_is_more_exact_than_a_comment() -> None:
 
 def test_a_shape_of_which_little_is_known_is_a_guess() -> None:
     found = layout_of(["x"], Stated(ranks={"x": 2}), {("x", 1): "d"}, {}, ["n", "d"], [])
-    assert found.shapes["x"] == ("n", "d") and found.doubts == {"x": GUESSED}
+    assert found.shapes["x"] == ("n", "d") and found.doubts == {"x": PARTLY}
 
 
 def test_integers_in_shapes_are_dims() -> None:

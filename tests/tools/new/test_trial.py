@@ -106,3 +106,48 @@ def test_changed_cases_are_tried_again() -> None:
         kept,
         "7 float32: not of seven",
     )
+
+
+GROUPS = """#include <torch/all.h>
+__global__ void k(const float* x, int8_t* codes, float* scales, int width, int group) {
+  const int groups = (width + group - 1) / group;
+  for (int g = 0; g < groups; ++g) {
+    float most = 1e-6f;
+    for (int i = g * group; i < min(width, g * group + group); ++i)
+      most = fmaxf(most, fabsf(x[blockIdx.x * width + i]));
+    scales[blockIdx.x * groups + g] = most / 127;
+    for (int i = g * group; i < min(width, g * group + group); ++i)
+      codes[blockIdx.x * width + i] = (int8_t)rintf(x[blockIdx.x * width + i] * 127 / most);
+  }
+}
+void quantized(torch::Tensor& codes, torch::Tensor const& x, torch::Tensor& scales) {
+  const int width = x.size(-1);
+  const int rows = x.numel() / width;
+  TORCH_CHECK(x.scalar_type() == at::ScalarType::Float);
+  k<<<rows, 1, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(),
+      codes.data_ptr<int8_t>(), scales.data_ptr<float>(), width, GROUP); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "shape"), [("width", ["rows"]), ("32", ["rows", "ceil_div(width, 32)"])]
+)
+def test_results_have_the_shapes_that_calls_write(group: str, shape: list[str]) -> None:
+    """Nothing states a shape; a full code has the bytes of a NaN, which results hold before."""
+    Path("codes.cu").write_text(GROUPS.replace("GROUP", group))
+    folder, _, notes = new_task("codes", [Path("codes.cu")])
+    args = {arg["name"]: arg for arg in contract(folder)["args"]}
+    assert args["codes"]["shape"] == ["rows", "width"] and args["scales"]["shape"] == shape
+    assert "is this its shape" not in (folder / "task.toml").read_text() and not notes
+
+
+def test_a_result_with_gaps_keeps_its_mark() -> None:
+    """Every second number is written: no shape is contiguous and has these."""
+    Path("pairs.cu").write_text(
+        GROUPS.replace("GROUP", "width").replace(
+            "scales[blockIdx.x * groups", "scales[blockIdx.x * 2"
+        )
+    )
+    folder, _, _ = new_task("pairs", [Path("pairs.cu")])
+    (line,) = [t for t in (folder / "task.toml").read_text().splitlines() if '"scales", dtype' in t]
+    assert 'shape = ["rows", "width"]' in line and "is this its shape" in line

@@ -40,6 +40,26 @@ def test_host_code_is_followed_to_what_differs(old: str, new: str, names: list[s
     assert [one for one in before if after.get(one) != before[one]] == names
 
 
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [
+        ("template <> struct Pair<at::Half> { int value; };", "Pair"),
+        ("template <typename T, int N> struct alignas(16) Pair { T values[N]; };", "Pair"),
+        ("template void pair<at::Half, A<float>>(int count);", "pair"),
+        ("template <class T> using Pair = A<T>;", "Pair"),
+        ("static const std::vector<Half> pairs{1};", "pairs"),
+        ("template <int N = (3 > 2)> struct Pair { int value; };", "Pair"),
+        ("static int pairs[1 < 2 ? 3 : 4];", "pairs"),
+    ],
+)
+def test_arguments_of_templates_are_not_declared(declared: str, name: str) -> None:
+    """A candidate that specializes a template of its own for Half changes nothing of Half's."""
+    alone = HostText(f"{declared}\nvoid limit() {{ at::Half x; float y; std::vector z; A a; }}")
+    assert list(alone.reached("limit")) == ["limit"]
+    named = HostText(f"{declared}\nvoid limit() {{ {name} x; }}")
+    assert list(named.reached("limit")) == ["limit", name]
+
+
 def test_the_other_operator_is_found(task: Task) -> None:
     assert list(other_functions(task, BASELINE)) == ["limit"]
 

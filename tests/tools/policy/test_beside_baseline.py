@@ -3,6 +3,7 @@
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.policy import binary_audit
 from astra_chat.tools.policy.beside_baseline import audit, guard
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
@@ -52,3 +53,17 @@ def test_a_candidate_keeps_the_exported_functions_of_its_baseline() -> None:
     assert audit(before, task, kept, before) == ()
     (finding,) = audit(other, task, more, before)
     assert finding.what.startswith("other: exports it beside the launcher")
+
+
+@pytest.mark.second_tier
+def test_a_candidate_may_have_twice_the_ptx_of_its_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file with hundreds of kernels has more than the limit."""
+    task = find_task("silu_and_mul")
+    more = f"{task.baseline}\n__global__ void twice(float* x) {{ x[threadIdx.x] *= 2; }}\n"
+    built = build_all(task, [task.baseline, more], pick_device("virtual"))
+    small, large = (one for one in built if isinstance(one, Build))
+    monkeypatch.setattr(binary_audit, "PTX_BYTES", 100)
+    assert not [f for f in audit(large, task, more, small) if "of PTX" in f.what]
+    assert "of PTX" in binary_audit.all_findings(large, task, more, 100)[0].what

@@ -11,7 +11,7 @@ import pytest
 
 from astra_chat.tools.build import disassembly
 from astra_chat.tools.build.nvcc import Build, build, build_all
-from astra_chat.tools.policy.binary_audit import audit, device_calls
+from astra_chat.tools.policy.binary_audit import TEXTS, audit, device_calls
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Finding
@@ -364,3 +364,24 @@ def test_all_shipped_kernels_pass_but_the_papers(name: str) -> None:
     sources = [p.read_text() for p in sorted(task.folder.rglob("*.cu")) if p.name != "paper.cu"]
     for built, source in zip(build_all(task, sources, DEVICE), sources, strict=True):
         assert not isinstance(built, Build) or audit(built, task, source) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "of_texts"),
+    [
+        ("_ZNKSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv", True),
+        ("_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev", True),
+        ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc", True),
+        ("_ZTVNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEE", True),
+        ("_ZNSolsEi", True),
+        ("_ZNSt8ios_baseC2Ev", True),
+        ("_ZSt4cout", False),
+        ("_ZNSt14basic_ofstreamIcSt11char_traitsIcEEC1EPKcSt13_Ios_Openmode", False),
+        ("_ZNSt7__cxx1118basic_stringstreamIcSt11char_traitsIcESaIcEEC1Ev", False),
+        ("_ZNSt6thread15_M_start_threadE", False),
+        ("_Znwm", False),
+        ("getenv", False),
+    ],
+)
+def test_texts_of_checks_are_told_from_other_links(name: str, of_texts: bool) -> None:
+    assert bool(TEXTS.fullmatch(name)) == of_texts
