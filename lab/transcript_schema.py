@@ -33,5 +33,16 @@ def schema() -> dict[str, Any]:
     return {**found, **head}
 
 
+def text() -> str:
+    """Returns it as text, a definition a line: whole files travel to GPU machines."""
+    found = schema()
+    defs = found.pop("$defs")
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(defs[name], sort_keys=True)}" for name in sorted(defs)
+    ]
+    head = json.dumps(found, sort_keys=True).removesuffix("}")
+    return f'{head}, "$defs": {{\n' + ",\n".join(lines) + "\n}}"
+
+
 if __name__ == "__main__":
-    print(json.dumps(schema(), indent=1, sort_keys=True))
+    print(text())
