@@ -16,6 +16,7 @@ from astra_vgpu.lowering.inline import inline
 from astra_vgpu.ptx.parser import Module, PtxSyntaxError, parse
 from astra_vgpu.ptx.syntax import (
     Address,
+    Immediate,
     Instruction,
     Kernel,
     Operand,
@@ -38,6 +39,9 @@ _ON_CHIP = frozenset({"shared", "local", "param"})
 _ADDRESS_BYTES = 8
 _PARAMETER = "+"
 """Begins, before its offset, what stands for the address that a parameter holds."""
+
+_PLACE = "@"
+"""Begins, before its offset, what stands for the address of a place among the parameters."""
 
 Slot = tuple[str, int]
 """A named place in a thread's own memory: its variable and an offset in bytes."""
@@ -78,7 +82,7 @@ def _parameters(ptx: str, kernel: str, accesses: Callable[[Instruction], bool]) 
         flat = inline(module, module.kernels[kernel])
     except (PtxSyntaxError, PtxUnsupported, KeyError):
         return frozenset()
-    params = {p.name: p.offset for p in module.kernels[kernel].params}
+    params = {p.name: (p.offset, p.size) for p in module.kernels[kernel].params}
     found = _reached(flat.body, _names(module, flat.variables, params), accesses)
     return frozenset(int(name[1:]) for name in found if name.startswith(_PARAMETER))
 
@@ -118,11 +122,17 @@ class _Names:
     """Variables in global and constant memory: the module's, and those declared in the body."""
     slots: Mapping[str, Variable]
     """Other variables of the body, such as those in a thread's own memory and those of calls."""
-    params: Mapping[str, int]
-    """Offsets of the kernel's parameters that are followed."""
+    params: Mapping[str, tuple[int, int]]
+    """Offsets and sizes of the kernel's parameters that are followed."""
+
+    def within(self, place: int) -> bool:
+        """Whether this offset lies in a parameter."""
+        return any(start <= place < start + size for start, size in self.params.values())
 
 
-def _names(module: Module, own: Mapping[str, Variable], params: Mapping[str, int]) -> _Names:
+def _names(
+    module: Module, own: Mapping[str, Variable], params: Mapping[str, tuple[int, int]]
+) -> _Names:
     """own: variables that are declared in the body, some of which may lie in global memory."""
     kept = {name: v for name, v in own.items() if v.space in _KEPT}
     slots = {name: v for name, v in own.items() if v.space not in _KEPT}
@@ -211,7 +221,8 @@ def _flow(
     elif family != "atom":
         flows = set[str]().union(*(origins.get(name, ()) for name in sources(instruction)))
         named = (_of(o, origins, variables) for o in operands if isinstance(o, Symbol))
-        flows = flows.union(*named)
+        flows = flows.union(*named, *(_places(o, names) for o in operands))
+        flows = set(_moved(instruction, flows, names))
         for name in destinations(instruction):
             yield name, flows
 
@@ -221,8 +232,36 @@ def _loaded(address: Address | None, lane: int, origins: Origins, names: _Names)
     if place := _slot(address, lane, names.slots):
         return origins.get(place, set())
     if parameter := _slot(address, lane, names.params):
-        return {f"{_PARAMETER}{names.params[parameter[0]] + parameter[1]}"}
-    return _in_tables(address, origins, names.variables)
+        return {f"{_PARAMETER}{names.params[parameter[0]][0] + parameter[1]}"}
+    found = _in_tables(address, origins, names.variables)
+    if address is not None and isinstance(address.base, Register):
+        at = address.offset + _ADDRESS_BYTES * lane
+        places = (int(o[1:]) + at for o in origins.get(address.base.name, ()) if o[0] == _PLACE)
+        found = found | {f"{_PARAMETER}{place}" for place in places if names.within(place)}
+    return found
+
+
+def _places(operand: Operand, names: _Names) -> set[str]:
+    """The place among the parameters whose address an operand is."""
+    if not isinstance(operand, Symbol) or operand.name not in names.params:
+        return set()
+    return {f"{_PLACE}{names.params[operand.name][0] + operand.offset}"}
+
+
+def _moved(instruction: Instruction, flows: set[str], names: _Names) -> Iterator[str]:
+    """What a register holds after an instruction: of the address of a place that is computed with,
+    that of another place of the same parameter."""
+    steps = [o.value for o in instruction.operands[1:] if isinstance(o, Immediate)]
+    for origin in flows:
+        if origin[0] != _PLACE or instruction.family in ("mov", "cvta"):
+            yield origin
+        elif instruction.family == "add" and len(steps) == 1:
+            if names.within(place := int(origin[1:]) + steps[0]):
+                yield f"{_PLACE}{place}"
+        else:
+            for start, size in names.params.values():
+                if start <= int(origin[1:]) < start + size:
+                    yield from (f"{_PLACE}{p}" for p in range(start, start + size, _ADDRESS_BYTES))
 
 
 def _slot(address: Address | None, lane: int, known: Mapping[str, object]) -> Slot | None:

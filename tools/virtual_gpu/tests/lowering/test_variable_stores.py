@@ -117,3 +117,23 @@ def test_parameters_that_a_kernel_may_store_to() -> None:
     assert stored_parameters(f"{HEAD}{entry} ret; }}", "kernel") == {24}
     call = CALL.format("%d0", "%d4").replace("st.global.u32 [%d0], %r1;", "")
     assert stored_parameters(f"{HEAD}{TAKES}{entry}{call} ret; }}", "kernel") == {8, 24}
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "mov.b64 %d0, both; ld.param.u64 %d3, [%d0+8];",
+        "mov.b64 %d0, both; add.s64 %d1, %d0, 8; ld.param.u64 %d3, [%d1];",
+        "mov.b64 %d0, both; mov.b64 %d2, %d0; ld.param.u64 %d3, [%d2+8];",
+        "mov.b64 %d0, both+8; ld.param.v2.u64 {%d3, %d4}, [%d0];",
+    ],
+)
+def test_addresses_of_parameters_are_followed_in_registers(moves: str) -> None:
+    """nvcc reads a large structure so."""
+    entry = ".visible .entry kernel(.param .u64 one, .param .align 8 .b8 both[16])\n"
+    body = f"{{ .reg .b32 %r<3>; .reg .b64 %d<9>; {moves} st.global.u32 [%d3+4], %r1; ret; }}"
+    assert stored_parameters(HEAD + entry + body, "kernel") == {16}
+    computed = moves.replace("8;", "%d8;").replace("[%d0+8]", "[%d0]") if "add" in moves else ""
+    if computed:
+        found = stored_parameters(HEAD + entry + body.replace(moves, computed), "kernel")
+        assert found == {8, 16}
