@@ -1,5 +1,7 @@
 // at::Tensor: where a tensor lies, its sizes, strides and dtype, and views of it. It computes nothing.
 #pragma once
+#include <cuda.h>  // torch's headers bring CUDA_VERSION, by which kernel files choose
+
 #include <memory>
 
 #include "memory.h"

@@ -3,6 +3,9 @@
 #include <hip/hip_runtime.h>
 #endif
 #include <torch/all.h>
+#if !defined(CUDA_VERSION) || CUDA_VERSION < 12000
+#error "torch's headers bring CUDA_VERSION, by which files choose their kernels"
+#endif
 
 #define TEST_LIBRARY_EXPAND(NAME, MODULE) TORCH_LIBRARY(NAME, MODULE)
 #define TEST_DISPATCH_CASE_FLOATING_TYPES(...)         \
