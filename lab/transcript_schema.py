@@ -37,11 +37,13 @@ def text() -> str:
     """Returns it as text, a definition a line: whole files travel to GPU machines."""
     found = schema()
     defs = found.pop("$defs")
-    lines = [
-        f"{json.dumps(name)}: {json.dumps(defs[name], sort_keys=True)}" for name in sorted(defs)
-    ]
-    head = json.dumps(found, sort_keys=True).removesuffix("}")
-    return f'{head}, "$defs": {{\n' + ",\n".join(lines) + "\n}}"
+    lines = [f"{json.dumps(name)}:{_compact(defs[name])}" for name in sorted(defs)]
+    head = _compact(found).removesuffix("}")
+    return f'{head},"$defs":{{\n' + ",\n".join(lines) + "\n}}"
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ all inputs: a checksum of each.
 
 from __future__ import annotations
 
+import io
+import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,8 +60,9 @@ def keep(
         for i in chosen
     }
     exact = [i for i in chosen if not i.approximate]
-    np.savez_compressed(
-        path,
+    arrays = io.BytesIO()
+    np.savez(
+        arrays,
         _about=np.array([device, date]),
         _exact=np.array([i.name for i in exact]),
         _checksums=np.array([checksum(few[i.name], i.result) for i in exact], np.uint32),
@@ -67,6 +70,10 @@ def keep(
         _whole=np.array([_whole(results[i.name], i.result) for i in chosen], np.uint32),
         **{i.name: few[i.name] for i in chosen if i.approximate},  # type: ignore[arg-type]
     )
+    # NumPy reads what LZMA compresses, and writes with deflate alone, which takes a tenth more.
+    with zipfile.ZipFile(arrays) as made, zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as kept:
+        for name in made.namelist():
+            kept.writestr(name, made.read(name))
 
 
 def _whole(bits: Bits, kind: str) -> int:
