@@ -53,7 +53,7 @@ def write_files(winners: Sequence[Winner], arch: str, out: Path) -> None:
     """Each winner as files: TASK/ with the source, the module, torch_op.py and an example."""
     for winner in winners:
         folder = out / winner.task.name
-        export_best(winner.task, winner.source, folder, arch=arch)
+        export_best(winner.task, winner.source, folder, arch=arch, origin=winner.words)
 
 
 def write_plugin(contents: Contents, out: Path) -> Path:

@@ -67,10 +67,11 @@ def _leave(text: str, path: Path) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
+def export_best(task: Task, source: str, folder: Path, *, arch: str, origin: str = "") -> None:
     """Write best.cu, best.built.cu, <entry>.so, README.md and torch_op.py of a candidate into
     `folder`; and load_example.py with reference.py, which draws its inputs, where the task has one:
-    its reference may be a function of PyTorch (`reference` of task.toml).
+    its reference may be a function of PyTorch (`reference` of task.toml). README.md says `origin`:
+    which run found the kernel, and how fast it is.
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
@@ -85,7 +86,7 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     link_module(
         [kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry), toolkit, cudart
     )
-    (folder / README).write_text(readme(task, source, arch, toolkit.version))
+    (folder / README).write_text(readme(task, source, arch, toolkit.version, origin))
     (folder / TORCH_OPERATOR).write_text(operator_source(task))
     if (task.folder / INPUTS).is_file():
         (folder / EXAMPLE).write_text(example_source(task))

@@ -23,8 +23,9 @@ from astra_chat.transcript.run_folder import EXAMPLE, INPUTS
 TRIED = f" `python {EXAMPLE}` calls the module once."
 
 
-def readme(task: Task, source: str, arch: str, nvcc: str) -> str:
-    """The text, for a module that this version of nvcc built for `arch`."""
+def readme(task: Task, source: str, arch: str, nvcc: str, origin: str = "") -> str:
+    """The text, for a module that this version of nvcc built for `arch`. `origin` as of
+    `export_best`."""
     valid = [
         *domain_lines(task),
         *(_values(arg.name, arg.index) for arg in task.args if arg.index),
@@ -33,7 +34,7 @@ def readme(task: Task, source: str, arch: str, nvcc: str) -> str:
     return _README.format(
         entry=task.entry,
         candidate=candidate_id(source),
-        summary=task.summary,
+        summary=f"{task.summary}\n\nFound by Astra: {origin}." if origin else task.summary,
         arguments=", ".join(parameter_names(task)),
         rows="\n".join(map(_row, task.args)),
         valid="\n".join(f"- {line}" for line in valid),

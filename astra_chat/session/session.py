@@ -331,8 +331,15 @@ class Session:
         source = state.sources.get(state.best[0].candidate) if state.best else None
         try:
             leave_source(source, folder, set(state.sources))
-            if source is not None and whole:
-                export_best(request.task, source, folder / BEST_MODULE, arch=request.device.arch)
+            if state.best and source is not None and whole:
+                device, (evaluation, timed) = request.device, state.best
+                how = "measured" if device.kind == "cuda" else "estimated for"
+                origin = (
+                    f"{evaluation.candidate} of run {folder.name}, {how} {device.name}:"
+                    f" {timed.ratio:.3f}x the speed of the run's baseline"
+                )
+                module = folder / BEST_MODULE
+                export_best(request.task, source, module, arch=device.arch, origin=origin)
         except (AstraError, OSError) as error:
             return [f"not all of its files were written: {error}"]
         if source is None or not whole:

@@ -196,8 +196,9 @@ def _bad_elements(
     note = note or _allowed(arg.judged_by(case), bool(at.same_pattern[0]), at.allowed)
     if arg.judged_by(case) == "close" and not run.oracle_case.has_canonical:
         bytes_of = np.ascontiguousarray(content.reshape(-1, item)[bad[:MOST]]).ravel()
-        rows = bad[:MOST] // max(1, arg.shape_of(case)[-1])
-        pattern = error_pattern(as_float(bytes_of, dtype), expected[bad[:MOST]], rows)
+        width = max(1, arg.shape_of(case)[-1])
+        wrong = as_float(bytes_of, dtype)
+        pattern = error_pattern(wrong, expected[bad[:MOST]], bad[:MOST], width)
         note = "; ".join(filter(None, [pattern, note]))
     return Wrong(
         case=case,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from astra_chat.tools.check.floats import Array
@@ -11,21 +13,30 @@ MOST, LEAST, LEAST_OF_ROW = 4096, 8, 4
 pattern."""
 TELLING = 1e-3
 """A factor that is nearer to 1 may be a rounding."""
+MODULI, BITS = (32, 16, 8, 4, 2), 16
+"""Steps of columns that are looked for, and how unlikely it has to be that chance made one, in
+bits."""
 SPREAD = 0.1
 """How far apart the factors of one row may lie, over the factor's distance from 1."""
 
 
-def error_pattern(got: Array, expected: Array, rows: Array) -> str:
+def error_pattern(got: Array, expected: Array, flat: Array, width: int) -> str:
     """Returns what wrong results have in common, as text, or "".
 
-    `got`, `expected`: float64 values of the wrong results; `rows`: the row of each.
+    `got`, `expected`: float64 values of the wrong results; `flat`: their places in row-major order;
+    `width`: elements of a row.
     """
-    got, expected, rows = got[:MOST], expected[:MOST], rows[:MOST]
+    got, expected, flat = got[:MOST], expected[:MOST], flat[:MOST]
     kept = np.isfinite(got) & np.isfinite(expected) & (expected != 0)
     if kept.sum() < LEAST:
         return ""
-    order = np.argsort(rows[kept], kind="stable")
-    ratios, rows = (got[kept] / expected[kept])[order], rows[kept][order]
+    order = np.argsort(flat[kept], kind="stable")
+    ratios, (rows, columns) = (got[kept] / expected[kept])[order], divmod(flat[kept][order], width)
+    said = [_of_values(ratios, rows), _of_columns(columns)]
+    return "; ".join(filter(None, said))
+
+
+def _of_values(ratios: Array, rows: Array) -> str:
     starts = np.flatnonzero(np.r_[True, np.diff(rows) != 0])
     parts = [part for part in np.split(ratios, starts[1:]) if len(part) >= LEAST_OF_ROW]
     if parts and all(map(_is_one_factor, parts)):
@@ -33,7 +44,18 @@ def error_pattern(got: Array, expected: Array, rows: Array) -> str:
         return f"each wrong row is off by one factor, such as {factor:.4g}"
     for word, same in (("large", ratios > 1), ("small", (ratios < 1) & (ratios >= 0))):
         if same.all():
-            return f"all of them are too {word}"
+            return f"all of them are too {word} in magnitude"
+    return ""
+
+
+def _of_columns(columns: Array) -> str:
+    """In which columns all of them are, by the largest power of two that tells."""
+    if len(set(columns.tolist())) < LEAST:
+        return ""
+    for modulus in MODULI:
+        left = set((columns % modulus).tolist())
+        if len(left) == 1 and len(columns) * math.log2(modulus) >= BITS:
+            return f"all of them are in columns that are {left.pop()} modulo {modulus}"
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_chat.tools.descriptions import describe
+from astra_chat.tools.descriptions import describe, told_apart
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.types import BuildFailed, Case, Crashed, TimedOut, Unsafe, Wrong
 
@@ -55,5 +55,10 @@ class Failed:
                 return f"the baseline crashed: {message}"
             case TimedOut():
                 return "the baseline timed out"
+            case Wrong() as wrong if wrong.reason in ("value", "nan_pattern", "precision"):
+                place = ", ".join(map(str, wrong.index))
+                theirs, own = told_apart(wrong.expected, wrong.got)
+                what = f"first at {wrong.argument}[{place}]: {own} and {theirs}"
+                return f"the baseline and the reference disagree, {what}"
             case other:
                 return f"the baseline is {other.kind}"

@@ -12,6 +12,7 @@ from astra_chat.tools.types import Case, Wrong
 FAR_ULPS, FAR_SHARE = 8, 0.01
 """A result that is further off, in units in the last place and in its share, is wrong rather than
 imprecise."""
+OR_NO_ROUNDING = "a constant that is a little off, or a lost term, does that, too"
 FAR_NOTE = "no rounding explains that, although the task's tolerance allows it"
 
 
@@ -27,7 +28,8 @@ def imprecise(
     unit = float(ulp(expected[:1], arg.dtype_of(case))[0])
     apart = abs(float(got[0]) - float(expected[0]))
     far = apart > max(FAR_ULPS * unit, FAR_SHARE * abs(float(expected[0])))
-    pattern = error_pattern(got, expected, flat // max(1, arg.shape_of(case)[-1]))
+    pattern = error_pattern(got, expected, flat, max(1, arg.shape_of(case)[-1]))
+    note = f"{note}; {OR_NO_ROUNDING}" if pattern else note
     return Wrong(
         case=case,
         argument=arg.name,

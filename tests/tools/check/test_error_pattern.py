@@ -9,7 +9,8 @@ from astra_chat.tools.check.error_pattern import error_pattern
 from astra_chat.tools.check.floats import Array
 
 EXPECTED = np.random.default_rng(1).uniform(0.001, 1.0, 96) * np.tile([1.0, -1.0], 48)
-ROWS = np.repeat(np.arange(3), 32)
+WIDTH = 32
+FLAT = np.arange(96)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ ROWS = np.repeat(np.arange(3), 32)
     ],
 )
 def test_a_pattern_is_said(got: Array, said: str) -> None:
-    found = error_pattern(got, EXPECTED, ROWS)
+    found = error_pattern(got, EXPECTED, FLAT, WIDTH)
     assert said in found and bool(said) == bool(found)
 
 
@@ -33,5 +34,13 @@ def test_the_order_of_the_results_does_not_matter() -> None:
     """The worst may come first."""
     got = EXPECTED * np.repeat([8 / 7, 1.1, 0.9], 32)
     mixed = np.argsort(-np.abs(got - EXPECTED))
-    found = error_pattern(got[mixed], EXPECTED[mixed], ROWS[mixed])
-    assert found == error_pattern(got, EXPECTED, ROWS) != ""
+    found = error_pattern(got[mixed], EXPECTED[mixed], FLAT[mixed], WIDTH)
+    assert found == error_pattern(got, EXPECTED, FLAT, WIDTH) != ""
+
+
+def test_columns_in_common_are_said() -> None:
+    odd = FLAT % 2 == 1
+    found = error_pattern(EXPECTED[odd] * 1.003, EXPECTED[odd], FLAT[odd], WIDTH)
+    assert "all of them are in columns that are 1 modulo 2" in found
+    few = np.flatnonzero(odd)[:8]
+    assert "modulo" not in error_pattern(EXPECTED[few] * 2, EXPECTED[few], FLAT[few], WIDTH)
