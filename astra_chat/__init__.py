@@ -1,4 +1,4 @@
-"""Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
+"""Astra: agents in a group chat optimize CUDA kernels, and a judge checks every result.
 
 options          options of the judge and of a run, declared once
 settings         which of them a user's or a project's astra.toml says

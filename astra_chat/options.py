@@ -84,7 +84,8 @@ class EvaluateOptions(JudgeOptions, total=False):
         ),
     ]
     final: Annotated[
-        bool, Option(False, "Judge as strictly as a winner: sanitizers first, then fresh inputs.")
+        bool,
+        Option(False, "Apply the checks that confirm a winner: sanitizers, then fresh inputs."),
     ]
 
 

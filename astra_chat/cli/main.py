@@ -24,7 +24,7 @@ from astra_vgpu.ground.errors import BadInput
 
 app = typer.Typer(
     name="astra-chat",
-    help="A group chat of agents optimizes CUDA kernels, and a judge checks every claim.",
+    help="Agents in a group chat optimize CUDA kernels; a judge checks every result.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -67,7 +67,7 @@ def log(
         ),
     ] = False,
 ) -> None:
-    """A group chat of agents optimizes CUDA kernels, and a judge checks every claim."""
+    """Agents in a group chat optimize CUDA kernels; a judge checks every result."""
     if cache_limit is not None:
         os.environ["ASTRA_CACHE_LIMIT"] = cache_limit  # child processes keep to it too
         try:

@@ -24,8 +24,8 @@ LauncherOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Your own C++, compiled after the kernel's file: a function of pointers and numbers"
-        " that calls the one that takes structs or objects.",
+        help="C++ file with a function of pointers and numbers that calls yours, for functions that"
+        " take structs or objects; compiled after the kernel's file.",
     ),
 ]
 FolderOption = Annotated[
@@ -42,8 +42,8 @@ ReferenceOption = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:FUNCTION",
-        help="A PyTorch function that computes the same, or FILE.py:FUNCTION; it becomes the"
-        " reference and runs in float64.",
+        help="PyTorch function with the same result (or FILE.py:FUNCTION), used as the float64"
+        " reference.",
     ),
 ]
 CasesOption = Annotated[

@@ -96,8 +96,8 @@ def optimize(
     **given: Unpack[RunArguments],
 ) -> None:
     """Optimize the kernel in FILE of your repository: create its task, run the chat on it, and
-    write a patch for `git apply` with its evidence. Nothing but the folder DIR is written; the
-    same command again continues where it was. Without a patch it exits with 1."""
+    write a patch for `git apply` with its evidence. It writes only to DIR; run the same
+    command again to continue. It exits with 1 if there is no patch."""
     from astra_chat.optimize.own_folder import DEFAULT, OwnFolder, name_of
     from astra_chat.optimize.repository import place_of, warning
     from astra_chat.optimize.written import written

@@ -60,7 +60,7 @@ def tune(
         bool,
         typer.Option(
             "--by-shape",
-            help="Use different constants for two ranges of shapes, if that is faster on"
+            help="Choose separate constants for two ranges of shapes if that is faster on"
             " held-out shapes.",
         ),
     ] = False,

@@ -44,8 +44,8 @@ def package(
         Target | None,
         typer.Option(
             "--for",
-            help="files: modules for tvm-ffi and PyTorch; sglang, vllm: a plugin; sglang-pr:"
-            " files for a pull request to SGLang.",
+            help="files: the source with a README, a tvm-ffi module and a PyTorch operator; sglang,"
+            " vllm: a plugin; sglang-pr: files for a pull request to SGLang.",
         ),
     ] = None,
     out: Annotated[
@@ -104,7 +104,7 @@ def package(
         typer.Option(metavar="PYTHON", help="For --check: the engine's Python; default: this one."),
     ] = None,
 ) -> None:
-    """Package the winner for each RUN's task; if several runs have one, the fastest.
+    """Package the fastest winner of each task among the given RUNs.
 
     A plugin contains only operators whose kernels were seen in the CUDA graphs of that engine on a
     GPU (--prove, then --proof).
