@@ -52,16 +52,22 @@ def show_evaluation(
 
 
 def _naming(evaluation: Evaluation, file: str) -> Evaluation:
-    """An evaluation whose sanitizer's finding names the user's file: the judge builds all kernels
-    as kernel.cu."""
+    """An evaluation whose sanitizer's finding and warnings name the user's file: the judge builds
+    all kernels as kernel.cu."""
     from astra_chat.tools.types import Unsafe
 
-    found = evaluation.outcome
-    if not isinstance(found, Unsafe):
-        return evaluation
-    what, where = (_BUILT_AS.sub(lambda _: f"{file}:", text) for text in (found.what, found.where))
-    named = found.model_copy(update={"what": what, "where": where})
-    return evaluation.model_copy(update={"outcome": named})
+    def named(text: str) -> str:
+        return _BUILT_AS.sub(lambda _: f"{file}:", text)
+
+    found, check = evaluation.outcome, evaluation.check
+    if isinstance(found, Unsafe):
+        texts = {"what": named(found.what), "where": named(found.where)}
+        evaluation = evaluation.model_copy(update={"outcome": found.model_copy(update=texts)})
+    if check and check.warnings:
+        warnings = tuple(map(named, check.warnings))
+        check = check.model_copy(update={"warnings": warnings})
+        evaluation = evaluation.model_copy(update={"check": check})
+    return evaluation
 
 
 def show_profile(profile: Profile, as_json: bool, quiet: bool) -> None:

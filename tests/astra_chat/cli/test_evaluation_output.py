@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.cli.evaluation_output import show_evaluation
 from astra_chat.tools.types import Correct, Unsafe
-from tests.chat_samples import CASE, evaluation
+from tests.chat_samples import CASE, check_record, evaluation
 
 
 def test_a_finding_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,6 +17,13 @@ def test_a_finding_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> N
     assert "other: mine.cu:12, mine.cu:14" in out and "kernel.cu" not in out
     show_evaluation(found, as_json=True, quiet=False, file="mine.cu")
     assert "kernel.cu:14" in capsys.readouterr().out, "JSON is as the judge says"
+
+
+def test_warnings_name_the_users_file(capsys: pytest.CaptureFixture[str]) -> None:
+    record = check_record(warnings=("uninitialized read, kernel.cu:44",))
+    found = evaluation("", Correct(cases=1, worst=0.5)).model_copy(update={"check": record})
+    assert show_evaluation(found, as_json=False, quiet=False, file="mine.cu")
+    assert "uninitialized read, mine.cu:44" in capsys.readouterr().out
 
 
 def test_a_kernel_that_passed_has_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
