@@ -163,7 +163,8 @@ class Session:
         except WaitsForAnswer as waits:
             return End("waiting", str(waits), question=waits.question)
         except WaitsForJudge as waits:
-            return End("waiting", waits.problem, job=waits.folder)
+            note = f"the judge stopped: {waits.problem}" if waits.problem else ""
+            return End("waiting", note, job=waits.folder)
 
     @property
     def _state(self) -> RunState:
