@@ -187,8 +187,17 @@ def _operator(
 
 def _run(command: Sequence[str], site: Path, seen: Path, timeout_s: float) -> str:
     """Run the engine; how it ended."""
-    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "ASTRA_WINNERS_PROOF": str(seen)}
+    ended = run_engine(command, [site], {"ASTRA_WINNERS_PROOF": str(seen)}, timeout_s)
+    return ended if isinstance(ended, str) else f"it ended with exit code {ended}"
+
+
+def run_engine(
+    command: Sequence[str], paths: Sequence[Path], variables: Mapping[str, str], timeout_s: float
+) -> int | str:
+    """Run an engine's program, with these folders first on its Python path and its output on
+    stderr. Returns its exit code, or why it has none. Raises BadInput where it cannot start."""
+    found = [*map(str, paths), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(found), **variables}
     try:
         done = subprocess.run(
             command, env=env, stdout=sys.stderr, check=False, timeout=timeout_s or None
@@ -197,4 +206,4 @@ def _run(command: Sequence[str], site: Path, seen: Path, timeout_s: float) -> st
         return f"it did not finish within {timeout_s:g} s"
     except OSError as error:
         raise BadInput(f"cannot start {command[0]}: {error.strerror}") from None
-    return f"it ended with exit code {done.returncode}"
+    return done.returncode

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.package.checking import unpacked
+from astra_chat.package.proof import run_engine
 from astra_chat.step.samples import Samples, StepRequest, read_samples
 from astra_chat.tools.system.whole_file import write_whole
-from astra_vgpu.ground.errors import BadInput, MissingDependency
+from astra_vgpu.ground.errors import MissingDependency
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 MODULE = "astra_step"
@@ -42,17 +41,10 @@ def _one(site: Path, request: StepRequest, python: Path | None, timeout_s: float
 
 
 def _run(command: Sequence[str], site: Path, timeout_s: float) -> str:
-    """Run the program, with its output on stderr; how it ended."""
-    paths = [str(site), str(INSIDE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "ASTRA_WINNERS_TRIAL": "1"}
-    try:
-        done = subprocess.run(
-            command, env=env, stdout=sys.stderr, check=False, timeout=timeout_s or None
-        )
-    except subprocess.TimeoutExpired:
-        return f"it did not finish within {timeout_s:g} s"
-    except OSError as error:
-        raise BadInput(f"cannot start {command[0]}: {error.strerror}") from None
-    if done.returncode == NO_GPU:
+    """Run the program; how it ended."""
+    ended = run_engine(command, [site, INSIDE], {"ASTRA_WINNERS_TRIAL": "1"}, timeout_s)
+    if isinstance(ended, str):
+        return ended
+    if ended == NO_GPU:
         return "there is no GPU on this machine"
-    return f"the program ended with exit code {done.returncode}; its messages are above"
+    return f"the program ended with exit code {ended}; its messages are above"

@@ -100,9 +100,9 @@ class BaselineErrors:
             return
         self._kinds[(of or case).key] = (case.dtype, case.values)
         known = self._own[of.key] if of else self._own.setdefault(case.key, {})
+        flushed, binary = self._task.flushed(case), case.values == "binary"
         for arg, _, got, expected, *_ in found.values():
-            dtype, binary = arg.dtype_of(case), case.values == "binary"
-            flushed, is_coded = self._task.flushed(case), coded(arg)
+            dtype, is_coded = arg.dtype_of(case), coded(arg)
             if of is None:
                 few = (got.copy(), expected.copy()) if len(got) < FEW else None
                 norm = Norm.of(got, expected, dtype, binary, coded=is_coded, flushed=flushed)

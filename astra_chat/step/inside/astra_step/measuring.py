@@ -36,7 +36,7 @@ def measure(step: Any, request: Sample, winners: Any, write: Callable[[Sample], 
 def _capture(
     step: Any, own: list[str], captured: dict[str, Any], variant: str, winners: Any
 ) -> Sample:
-    """Capture a variant's graphs; the calls that its winners took meanwhile, and the others."""
+    """Capture a variant's graphs; the calls that its winners took in that time, and the others."""
     before = Counter(winners.COUNTERS.totals())
     winners.switch(own)
     entry: Sample = {"winners": own, "batches": {}}
