@@ -2,8 +2,9 @@
 `python -m lab.soak --judgements 1000`.
 
 Checks correct kernels again and again, each judge with fresh entropy: the honest kernels of
-tests/attacks, the baselines of the shipped tasks and the scripted candidates that are correct. The
-paper's starts are left out: that of fused_add_rmsnorm rounds twice, which the judge rejects.
+tests/attacks, the baselines of the shipped tasks and the scripted candidates that are correct;
+with `--winners`, too, what recorded live runs found fastest. The paper's starts are left out: that
+of fused_add_rmsnorm rounds twice, which the judge rejects.
 Every judgement is appended to a file at once, so that a soak that was stopped continues where it
 was; kernels that were judged least come first. At the end stand the rejections with the command
 that reproduces each, and the rate with the upper end of its one-sided 95 % interval
@@ -33,6 +34,9 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
 from astra_chat.tools.types import Correct, Timed, Unsupported
+from lab.commands import one_line_errors
+from lab.live_runs import load
+from lab.winners import fastest, source_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ATTACKS = ROOT / "tests" / "attacks"
@@ -92,6 +96,17 @@ def honest_kernels() -> list[Honest]:
             texts |= {k.name: script.sources[k.name] for k in script.kernels() if correct(k)}
         kernels += [Honest(name, f"{name} {file}", text) for file, text in texts.items()]
     return kernels
+
+
+def recorded_winners(paths: Sequence[Path]) -> list[Honest]:
+    """Returns the fastest candidate of each run, once. Raises BadInput for a file that is none."""
+    winners = dict[str, Honest]()
+    for run in load(paths):
+        if speed := fastest(run.summary):
+            name = f"{run.summary.task} {speed.candidate}"
+            source = source_of(run.path, speed.candidate)
+            winners.setdefault(name, Honest(run.summary.task, name, source))
+    return list(winners.values())
 
 
 def correct(kernel: ScriptedKernel) -> bool:
@@ -178,11 +193,17 @@ def read(path: Path) -> list[Judgement]:
 
 
 def soak(
-    path: Path, wanted: int, workers: int, device: str = "virtual", part: tuple[int, int] = (0, 1)
+    kernels: Sequence[Honest],
+    path: Path,
+    wanted: int,
+    workers: int,
+    device: str = "virtual",
+    part: tuple[int, int] = (0, 1),
 ) -> list[Judgement]:
     """Judge until `wanted` judgements stand in the file; all of them. `part`: which of how many
     shares of the kernels, each with most kernels of its tasks."""
-    made, kernels = read(path), honest_kernels()
+    made = read(path)
+    kernels = sorted(kernels, key=lambda kernel: kernel.task)
     first, last = (len(kernels) * place // part[1] for place in (part[0], part[0] + 1))
     kernels = kernels[first:last]
     unsupported = {one.kernel for one in made if not one.counts}
@@ -262,9 +283,16 @@ def main() -> None:
         help="only the kernels of share I of N, counted from 0: for several processes, each with"
         " a file of its own",
     )
+    parser.add_argument(
+        "--winners", type=Path, nargs="+", default=(), help="transcripts of live runs, or patterns"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args()
-    made = soak(asked.file, asked.judgements, asked.workers or 1, asked.device, asked.part)
+    with one_line_errors():
+        kernels = honest_kernels() + recorded_winners(asked.winners)
+        made = soak(
+            kernels, asked.file, asked.judgements, asked.workers or 1, asked.device, asked.part
+        )
     print(json.dumps(figures(made), indent=2) if asked.json else "\n".join(lines(made)))
     sys.exit(any(one.rejected for one in made))
 

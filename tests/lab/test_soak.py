@@ -11,12 +11,14 @@ from astra_chat.tools.task.folder import task_names
 from lab import soak as module
 from lab.soak import (
     ATTACKS,
+    ROOT,
     Honest,
     Judgement,
     figures,
     honest_kernels,
     lines,
     read,
+    recorded_winners,
     soak,
     upper_bound,
     work,
@@ -43,6 +45,13 @@ def test_kernels_of_every_task_are_judged() -> None:
     assert all(kernel.load().name == kernel.task for kernel in kernels)
 
 
+def test_recorded_winners_are_honest_kernels() -> None:
+    archive = ROOT / "transcripts" / "recorded.tar.xz"
+    winners = recorded_winners([archive / "live" / "*" / "silu_and_mul-*"])
+    assert len(winners) > 2 and {kernel.task for kernel in winners} == {"silu_and_mul"}
+    assert all("__global__" in kernel.source for kernel in winners)
+
+
 def test_those_judged_least_come_first() -> None:
     kernels = [Honest(task, f"{task}{n}", "") for task in "ab" for n in range(3)]
     before = Counter({"a0": 2, "a1": 1, "a2": 1, "b0": 1, "b1": 1, "b2": 1})
@@ -59,14 +68,13 @@ def test_a_soak_continues_and_tells_what_was_rejected(
     wrong = KERNEL.replace("{", "{ if (blockIdx.x == 1) return;", 1)
     assert wrong != KERNEL
     kernels = [Honest("row_sum", "right", KERNEL), Honest("row_sum", "wrong", wrong)]
-    monkeypatch.setattr(module, "honest_kernels", lambda: kernels)
     path = tmp_path / "soak" / "judgements.jsonl"
-    made = soak(path, 2, 1)
+    made = soak(kernels, path, 2, 1)
     assert [(one.kernel, one.rejected) for one in made] == [("right", False), ("wrong", True)]
     assert f"--seed {made[1].seed}" in made[1].words and "--case" in made[1].words
     path.write_text(path.read_text() + '{"kernel": "cut o')
     monkeypatch.setattr(module, "judged", pytest.fail)
-    assert soak(path, 2, 1) == made == read(path)
+    assert soak(kernels, path, 2, 1) == made == read(path)
 
 
 def test_what_is_printed() -> None:
