@@ -260,3 +260,24 @@ def test_what_hardware_flushes_to_zero_is_no_error(tmp_path: Path) -> None:
         bench.expected *= 2.0**exponent
         verdict = bench.judge(bench.expected, np.zeros_like(bench.expected))
         assert isinstance(verdict, ErrorNorm if flushed else Wrong)
+
+
+@pytest.mark.parametrize(("values", "passes"), [("one_hot", True), ("normal", False)])
+def test_a_serial_sum_of_equal_terms_is_off_by_many_ulps(
+    tmp_path: Path, values: ValueFamily, passes: bool
+) -> None:
+    """The softmax of one-hot rows of 128, all alike: 127 terms of exp(-1) before exp(0)."""
+    bench = Bench(tmp_path, "float32", values)
+    term = np.float32(math.exp(-1))
+    serial = np.cumsum(np.full(127, term), dtype=np.float32)[-1] + np.float32(1)
+    bench.expected[:] = 1 / (1 + 127 * math.exp(-1))
+    off = abs(1 / float(serial) / bench.expected[0] - 1) * 2**24
+    assert off > 5, "ulps"
+    verdict = bench.judge(bench.expected, np.full_like(bench.expected, 1 / serial))
+    assert isinstance(verdict, ErrorNorm if passes else Wrong)
+
+
+def test_equal_terms_are_no_excuse_for_fewer_bits(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "float32", "one_hot")
+    bench.expected[:] = 0.020955272
+    assert isinstance(bench.judge(bench.expected, rounded(bench.expected, "bfloat16")), Wrong)
