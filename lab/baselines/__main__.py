@@ -7,7 +7,7 @@
     check ...                      their results on the virtual GPU, those with source
     measure -o FILE ...            all comparisons for which the user has the kernels; with
                                    --winners FOLDER those of winners and today's kernels alone
-    show FILE... > docs/research/baselines.md
+    show [--cases] FILE... > docs/research/baselines.md
 
 Packages to take them from: flashinfer-python 0.3.1 and 0.7.2 (headers), sgl-kernel 0.3.12 (the
 compiled library of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at run
@@ -91,7 +91,7 @@ def show(asked: argparse.Namespace) -> None:
     from lab.baselines.document import document
     from lab.baselines.evidence import read
 
-    print(document([(path.name, read(path)) for path in asked.files]))
+    print(document([(path.name, read(path)) for path in asked.files], asked.cases))
 
 
 def _name(option: str) -> str:
@@ -141,6 +141,7 @@ def parser() -> argparse.ArgumentParser:
             each.add_argument(option, type=Path, help=words)
     shows = commands.add_parser("show")
     shows.add_argument("files", type=Path, nargs="+")
+    shows.add_argument("--cases", action="store_true", help="the times of every case, too")
     return told
 
 

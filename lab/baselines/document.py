@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import MeasuredTime, candidate_id
@@ -89,14 +89,17 @@ To repeat it, with the wheels unpacked:
         --triton triton-made --cute cute-made
     python -m lab.baselines show baselines.json > docs/research/baselines.md
 
+`show --cases` prints the times of every case, with their intervals.
+
 With `--winners FOLDER` (`python -m lab.winner_files`) the live runs' winners are timed beside
 today's kernels, and nothing else. `check` in the place of `measure -o FILE` runs what has source on
 the virtual GPU, for its results.
 """
 
 
-def document(files: Sequence[tuple[str, Evidence]]) -> str:
-    """Markdown; `files` are names and what they hold. Two devices are never in one table."""
+def document(files: Sequence[tuple[str, Evidence]], cases: bool = False) -> str:
+    """Markdown; `files` are names and what they hold. Two devices are never in one table. With
+    `cases` every case's times stand there, else a line for each pair of kernels."""
     names = ", ".join(f"`{name}`" for name, _ in files)
     devices = sorted({one.device.name for _, one in files})
     found = [(one.device.name, c) for _, one in files for c in one.comparisons]
@@ -104,17 +107,17 @@ def document(files: Sequence[tuple[str, Evidence]]) -> str:
     for device, task in dict.fromkeys((device, c.task) for device, c in found):
         mine = [c for on, c in found if (on, c.task) == (device, task)]
         where = f", on {device}" if len(devices) > 1 else ""
-        lines += [f"## {task}{where}", "", *_task(mine)]
+        lines += [f"## {task}{where}", "", *_task(mine, cases)]
     return "\n".join(lines).rstrip()
 
 
-def _task(found: Sequence[Comparison]) -> Iterator[str]:
+def _task(found: Sequence[Comparison], cases: bool) -> Iterator[str]:
     ours = [c for c in found if c.first.name == "sglang"]
     if ours:
         yield from _what_ours_is(ours)
         yield "Our `sglang` baseline over kernels of others; above 1: theirs is faster:"
         yield ""
-        yield from _table(ours, lambda c: _title(c, second=True))
+        yield from _table(ours, True) if cases else ()
     for comparison in ours:
         yield _nearness(comparison)
     yield from [""] * bool(ours)
@@ -122,25 +125,27 @@ def _task(found: Sequence[Comparison]) -> Iterator[str]:
     if imprecise:
         yield "Kernels of others that miss the contract over ours; below 1: theirs is faster:"
         yield ""
-        yield from _table(imprecise, lambda c: _title(c, second=False))
+        yield from _table(imprecise, False) if cases else map(_over, imprecise)
         yield ""
     theirs = [c for c in found if c.second.name == "best" and c.first.tier not in FLOORS]
     if theirs:
         yield "Our best over theirs:"
         yield ""
-        yield from _table(theirs, lambda c: _title(c, second=False))
-    for comparison in theirs:
-        if comparison.cases:
-            worst = min(comparison.cases, key=lambda case: case.ratio)
-            yield (
-                f"- over {_title(comparison, second=False)}: weighted geometric mean"
-                f" **{mean_ratio(comparison):.3f}**, least {worst.ratio:.3f} ({worst.case.label})"
-            )
+        yield from _table(theirs, False) if cases else ()
+    yield from (_over(comparison) for comparison in theirs if comparison.cases)
     yield from [""] * bool(theirs)
-    yield from _floors([c for c in found if c.first.tier in FLOORS and c.cases])
+    yield from _floors([c for c in found if c.first.tier in FLOORS and c.cases], cases)
     for comparison in found:
         if comparison.failure:
             yield f"- {comparison.second.name} over {comparison.first.name}: {comparison.failure}"
+
+
+def _over(comparison: Comparison) -> str:
+    worst = min(comparison.cases, key=lambda case: case.ratio)
+    return (
+        f"- over {_title(comparison, second=False)}: weighted geometric mean"
+        f" **{mean_ratio(comparison):.3f}**, least {worst.ratio:.3f} ({worst.case.label})"
+    )
 
 
 def _what_ours_is(ours: Sequence[Comparison]) -> Iterator[str]:
@@ -157,30 +162,41 @@ def _what_ours_is(ours: Sequence[Comparison]) -> Iterator[str]:
     yield ""
 
 
-def _floors(found: Sequence[Comparison]) -> Iterator[str]:
+def _floors(found: Sequence[Comparison], cases: bool) -> Iterator[str]:
     """What no kernel of the contract is expected to be faster than, by case."""
     if not found:
         return
     contract, mine = find_task(found[0].task), found[0].second.name
-    yield f"Ours (`{mine}`) beside what bounds it:"
-    yield ""
-    yield f"| case | bytes that must move | empty kernel | streaming | {mine} | of streaming |"
-    yield "|---|---|---|---|---|---|"
-    cases = {case.case.label: case for c in found for case in c.cases}
-    for label, case in cases.items():
+    rows, shares = list[str](), dict[str, float]()
+    for label, case in {case.case.label: case for c in found for case in c.cases}.items():
         least = contract.least_bytes(case.case)
         empty = next((x.baseline_us for x, _ in _of(found, "empty", label)), None)
         streams = [*_of(found, "streaming", label)]
         if not streams:
-            yield f"| {label} | {least:,} | {_us(empty)} | | {case.median_us:.2f} | |"
+            rows += [f"| {label} | {least:,} | {_us(empty)} | | {case.median_us:.2f} | |"]
             continue
         fastest, moved = min(streams, key=lambda one: one[0].ratio / one[1])
-        share = f"{fastest.ratio * least / moved:.1%}" if abs(least / moved - 1) < ALIKE else ""
-        yield (
+        if abs(least / moved - 1) < ALIKE:
+            shares[label] = fastest.ratio * least / moved
+        share = f"{shares[label]:.1%}" if label in shares else ""
+        rows.append(
             f"| {label} | {least:,} | {_us(empty)} | {fastest.baseline_us:.2f}"
             f" | {fastest.median_us:.2f} | {share} |"
         )
+    if not cases:
+        if shares:
+            low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+            yield (
+                f"Ours (`{mine}`) reaches {shares[low]:.0%} ({low}) to {shares[high]:.0%} ({high})"
+                " of the speed of *streaming*."
+            )
+            yield ""
+        return
+    yield f"Ours (`{mine}`) beside what bounds it:"
     yield ""
+    yield f"| case | bytes that must move | empty kernel | streaming | {mine} | of streaming |"
+    yield "|---|---|---|---|---|---|"
+    yield from [*rows, ""]
 
 
 def _us(time_us: float | None) -> str:
@@ -197,9 +213,9 @@ def _of(found: Sequence[Comparison], tier: str, label: str) -> Iterator[tuple[Me
                     yield case, size
 
 
-def _table(found: Sequence[Comparison], title: Callable[[Comparison], str]) -> Iterator[str]:
+def _table(found: Sequence[Comparison], second: bool) -> Iterator[str]:
     measured = [c for c in found if c.cases]
-    titles = [title(c) for c in measured]
+    titles = [_title(c, second=second) for c in measured]
     yield f"| case | {' | '.join(titles)} |"
     yield "|---|" + "---|" * len(measured)
     labels = dict.fromkeys(case.case.label for c in measured for case in c.cases)
