@@ -9,11 +9,13 @@ then the counts. Results are cached: a second call goes on where the first was s
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,17 +87,21 @@ def main() -> int:
     parser.add_argument("pattern", nargs="?", default="", help="of names: task/candidate")
     parser.add_argument("--attacks", action="store_true", help="the honest kernels of attacks too")
     parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long; 0: never")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="kernels at once")
     options = parser.parse_args()
     began, counts = time.monotonic(), Counter[str]()
     kernels = [one for one in recorded(options.attacks) if re.search(options.pattern, one.name)]
-    for one in kernels:
-        if options.minutes and time.monotonic() - began > 60 * options.minutes:
-            break
-        said = compared(one)
-        counts[said.partition(":")[0]] += 1
-        if said != "same":
-            sys.stdout.write(f"{one.name}: {said}\n")
-            sys.stdout.flush()
+
+    def said_of(one: RecordedKernel) -> str:
+        late = options.minutes and time.monotonic() - began > 60 * options.minutes
+        return "" if late else compared(one)
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        for one, said in zip(kernels, pool.map(said_of, kernels), strict=True):
+            counts.update(filter(None, [said.partition(":")[0]]))
+            if said not in ("same", ""):
+                sys.stdout.write(f"{one.name}: {said}\n")
+                sys.stdout.flush()
     words = ", ".join(f"{count} {said}" for said, count in counts.most_common())
     sys.stdout.write(f"{sum(counts.values())} of {len(kernels)} kernels compared: {words}\n")
     return 1 if counts["different"] else 0
