@@ -10,7 +10,7 @@ from astra_chat.tools.descriptions import (
     describe,
     describe_resources,
     launches,
-    left_as_is,
+    never_launched,
     speed,
 )
 from astra_chat.tools.evaluation import Evaluation
@@ -95,7 +95,7 @@ def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:
     verdict = f"correct; {speed(outcome)}: {OF_VERDICT[outcome.verdict]} ({one_line(outcome.why)})"
     cases = "" if listed else cases_list(outcome)
     tables = [cases, times_text(evaluation, outcome), metrics_text(outcome)]
-    said = [verdict, precision(evaluation, outcome), resources, *left_as_is(evaluation.check)]
+    said = [verdict, precision(evaluation, outcome), resources, *never_launched(evaluation.check)]
     return "\n".join(filter(None, [*said, *tables]))
 
 

@@ -20,7 +20,7 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import CallRequest, CudaRequest, Mode, VirtualRequest
+from astra_chat.tools.run.protocol import CallRequest, CudaRequest, Mode, VirtualRequest, Watched
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, DeviceKind, How, Unsafe
@@ -64,6 +64,8 @@ class Call:
     """What it launches, once that is recorded."""
     baseline_plan: LaunchPlan | None = None
     """What the baseline launches, which is timed beside it."""
+    watched: Watched | None = None
+    """As of CallRequest."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,7 @@ class Requests:
                     together=call.oracle_case.judged_together(self.task),
                     plan=call.plan,
                     baseline_plan=call.baseline_plan,
+                    watched=call.watched,
                 )
             )
         return calls

@@ -36,6 +36,7 @@ from astra_chat.tools.virtual_gpu.adapter import (
     Fault,
     PtxSyntaxError,
     PtxUnsupported,
+    StoreWatch,
     VirtualGpu,
     estimate,
     judged,
@@ -133,6 +134,9 @@ class _Run:
         if found := _unwaited(call.launches, self.waiting):
             return found
         addresses = memory.register()
+        if call.watched:
+            at = addresses[call.watched.argument] + call.watched.start
+            self.gpu.memory.watch = StoreWatch(at, call.watched.size)
         self.gpu.reset()
         try:
             draws = call.seed.of("undefined").random()
@@ -165,7 +169,10 @@ class _Run:
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
         """What there is to say besides the results; a time and its counters where asked for."""
         gpu, reports = self.gpu, self.gpu.reports()
-        report: dict[str, Any] = {"warnings": gpu.warnings(), "on_numpy": dict(gpu.notes)}
+        warnings = {place: place_text(text) for place, text in gpu.warnings().items()}
+        report: dict[str, Any] = {"warnings": warnings, "on_numpy": dict(gpu.notes)}
+        if gpu.memory.watch is not None:
+            report["stored_by"] = gpu.memory.watch.last
         parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
         if parts:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
