@@ -285,6 +285,16 @@ def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:
     assert row == f"a | {' | '.join(str(number - 1) for number in shown)}"
 
 
+def test_a_kernel_that_no_call_launches_is_named_before_the_confirmation() -> None:
+    record = check_record(never_launched=("spare<float>",))
+    found = with_launches("kernel grid 4x1x1 block 256x1x1").model_copy(update={"check": record})
+    text = judge_report(found)
+    assert "launched by no call of the check, so nothing of it was judged: spare<float>;" in text
+    assert "refuses the candidate" in text and "launched by no call" not in judge_report(
+        found.model_copy(update={"check": check_record()})
+    )
+
+
 def test_only_kernels_that_ran_are_named() -> None:
     ran = with_launches("kernel grid 4x1x1 block 256x1x1")
     (one,) = ran.resources
