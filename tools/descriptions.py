@@ -33,9 +33,9 @@ MOST_KERNELS = 8
 TIMES = 10
 """A result that is off by a larger factor is so many times too large, not by so many per cent."""
 NEVER_LAUNCHED = (
-    "launched by no call of the check, so nothing of it was judged: {}; if no call of a confirmation"
-    " launches it either, that refuses the candidate: remove it, or instantiate only what a valid"
-    " call can choose"
+    "launched by no call of the check, so nothing of it was judged: {}; if no call of the"
+    " confirmation launches it either, the confirmation refuses the candidate: remove it, or"
+    " instantiate only what a valid call can choose"
 )
 NEAR = 0.05
 """A predicted ratio that is nearer to 1 is shown with three decimals if it has them."""
@@ -151,7 +151,7 @@ def never_launched(record: CheckRecord | None) -> list[str]:
 def left_as_is(record: CheckRecord | None) -> list[str]:
     """What is said of kernels that no call launched and whose device code is the baseline's."""
     names = record.left_as_is if record else ()
-    what = "left as the baseline has it, launched by no call, not judged"
+    what = "unchanged from the baseline, launched by no call, not judged"
     return [f"{what}: {kernels_text(names)}"] if names else []
 
 

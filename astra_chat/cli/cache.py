@@ -48,7 +48,9 @@ def info(as_json: JsonOption = False) -> None:
 def clear(
     to: Annotated[
         str,
-        typer.Option("--to", metavar="SIZE", help="Keep this much: the most recently used files."),
+        typer.Option(
+            "--to", metavar="SIZE", help="Keep this much, and delete the least recently used files."
+        ),
     ] = "0",
     as_json: JsonOption = False,
 ) -> None:

@@ -37,8 +37,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME=1,2,4",
-            help="Values to try for a constant that the kernel does not mark; may be given"
-            " several times.",
+            help="Values to try for a constant that the kernel does not mark; may be repeated.",
         ),
     ] = None,
     points: Annotated[

@@ -93,7 +93,7 @@ def package(
         bool,
         typer.Option(
             "--trial",
-            help="Write a plugin that runs under `astra-chat step` alone: before a proof.",
+            help="Write a plugin without a proof; it works only under `astra-chat step`.",
         ),
     ] = False,
     check: Annotated[
@@ -158,7 +158,7 @@ def _require_options_that_fit(
             f" --for {target.value}"
         )
     if trial and proved:
-        raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
+        raise BadInput("--trial makes a package before there is a proof: omit --prove and --proof")
 
 
 def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> None:

@@ -104,7 +104,7 @@ def precision(evaluation: Evaluation, timed: Timed) -> str:
     error = evaluation.check.worst_error if evaluation.check else None
     text = f"precision: worst result at {timed.correct.worst:.0%} of its tolerance"
     if timed.correct.worst == 0:
-        text = "precision: every result that has a tolerance is what the oracle has"
+        text = "precision: every result that has a tolerance equals the oracle's"
     shares = evaluation.check.band_shares if evaluation.check else {}
     if shares:
         inside = ", ".join(f"{share:.1%} of {name}" for name, share in shares.items())
@@ -179,7 +179,9 @@ def _below_the_floor(timed: Timed) -> list[str]:
     if timed.basis != "estimated" or not told:
         return []
     cases = f"case {told[0]} is" if len(told) == 1 else f"cases {', '.join(told)} are"
-    return [f"{cases} below {REACHABLE}: estimate or floor is wrong there; do not build on it"]
+    return [
+        f"{cases} below {REACHABLE}: the estimate or the floor is wrong there; do not rely on it"
+    ]
 
 
 def _most_to_gain(timed: Timed) -> list[str]:

@@ -200,7 +200,7 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     inputs need not be there, and what follows it is not held up by what it followed."""
     for node in plan.kernels:
         if node.programmatic and node.kernel not in waiting:
-            what = "launched so that it may begin before the work ahead of it has ended"
+            what = "launched with PDL, so it may start before the preceding work has ended"
             never = f"{what}, and it never waits for that (griddepcontrol.wait)"
             return _unsafe(never, place_text(f"kernel {node.kernel}"))
     return None
@@ -226,7 +226,7 @@ def _put_back(
     see: who reads it while the kernel runs reads what the kernel keeps there."""
     for arg, array, old, by_kernels in zip(args, now, before, written, strict=True):
         if arg.constant and by_kernels.any() and np.array_equal(array, old):
-            what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
+            what = f"a kernel wrote to {arg.name}, which may only be read, and then restored it"
             return _unsafe(what, "in a kernel that was launched")
     return None
 
@@ -242,7 +242,9 @@ def _between_rows(
         _, stored = gathered(arg, call.case, by_kernels)
         changed = changed_between(arg, call.case, array, call.pattern)
         if stored.any() and not changed.any():
-            what = f"a kernel wrote between the rows of {arg.name} what was there already"
+            what = (
+                f"a kernel wrote between the rows of {arg.name}, though only what was there already"
+            )
             return _unsafe(what, "in a kernel that was launched")
     return None
 

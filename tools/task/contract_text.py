@@ -10,15 +10,15 @@ from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
-EVENLY = ", drawn evenly while timed, in some checks from three numbers or one alone"
+EVENLY = ", drawn uniformly for timing, and in some checks from only one or three numbers"
 """How runners/indices.py draws an index, as text."""
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
-    "positions": ", in runs that count up",
+    "positions": ", in runs of consecutive numbers",
     "slots": ", no number twice",
-    "lengths": ", lengths: in some checks all minimal, all maximal, or one long among short",
+    "lengths": ", lengths: in some checks all are minimal or all maximal, or only one is long",
 }
 JUDGED_TEXT = {
     "close": "",

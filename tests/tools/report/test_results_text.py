@@ -128,7 +128,10 @@ def with_floor(reachable_us: float) -> Timed:
 
 
 def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
-    told = "case 2 is below time_reachable: estimate or floor is wrong there; do not build on it"
+    told = (
+        "case 2 is below time_reachable: the estimate or the floor is wrong there; do not rely on"
+        " it"
+    )
     for reachable_us, is_told in ((1.0, False), (1.52, False), (1.6, True)):
         found = with_floor(reachable_us)
         assert (told in times_text(evaluation(VECTOR, found), found).splitlines()) == is_told

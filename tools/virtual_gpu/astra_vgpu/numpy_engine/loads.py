@@ -341,9 +341,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         note_store(f, f.memory.watch, site, addresses, active)
 
 
-def note_store(
-    f: Frame, watch: StoreWatch, site: Site, addresses: Array, active: Active
-) -> None:
+def note_store(f: Frame, watch: StoreWatch, site: Site, addresses: Array, active: Active) -> None:
     """Notes the store in the watch where it reaches the watched bytes: of several lanes that do,
     the last."""
     start, stop = np.uint64(watch.address), np.uint64(watch.address + watch.nbytes)
