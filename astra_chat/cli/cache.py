@@ -49,7 +49,9 @@ def clear(
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="SIZE", help="Keep this much, and delete the least recently used files."
+            "--to",
+            metavar="SIZE",
+            help="Keep this much: delete files, those not used for longest first.",
         ),
     ] = "0",
     as_json: JsonOption = False,

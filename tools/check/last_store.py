@@ -12,7 +12,7 @@ from dataclasses import replace
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.protocol import Watched
+from astra_chat.tools.run.protocol import WatchedBytes
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.contract import Arg
@@ -45,7 +45,7 @@ def with_last_store(runner: Runner, candidate: Build, oracle: Oracle, wrong: Wro
     return wrong.model_copy(update={"note": "; ".join(filter(None, [wrong.note, note]))})
 
 
-def _bytes_of(arg: Arg, case: Case, index: tuple[int, ...]) -> Watched:
+def _bytes_of(arg: Arg, case: Case, index: tuple[int, ...]) -> WatchedBytes:
     item = ITEM_BYTES[arg.dtype_of(case)]
     at = sum(i * stride for i, stride in zip(index, arg.strides_of(case), strict=True))
-    return Watched(argument=arg.name, start=at * item, size=item)
+    return WatchedBytes(argument=arg.name, start=at * item, size=item)

@@ -40,7 +40,7 @@ class Message(BaseModel):
     )
 
 
-class Watched(Message):
+class WatchedBytes(Message):
     """Bytes of an argument's buffer."""
 
     argument: str
@@ -67,7 +67,7 @@ class CallRequest(Message):
     """What is launched."""
     baseline_plan: LaunchPlan | None = None
     """What the baseline launches, where it is timed in the same process."""
-    watched: Watched | None = None
+    watched: WatchedBytes | None = None
     """Bytes of which the report says what stored to them last; on the virtual GPU's NumPy
     engine."""
 

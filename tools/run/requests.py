@@ -20,7 +20,13 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import CallRequest, CudaRequest, Mode, VirtualRequest, Watched
+from astra_chat.tools.run.protocol import (
+    CallRequest,
+    CudaRequest,
+    Mode,
+    VirtualRequest,
+    WatchedBytes,
+)
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, DeviceKind, How, Unsafe
@@ -64,8 +70,8 @@ class Call:
     """What it launches, once that is recorded."""
     baseline_plan: LaunchPlan | None = None
     """What the baseline launches, which is timed beside it."""
-    watched: Watched | None = None
-    """As of CallRequest."""
+    watched: WatchedBytes | None = None
+    """Bytes of which the report says what stored to them last."""
 
 
 @dataclass(frozen=True)
