@@ -12,14 +12,17 @@ from astra_chat.tools.descriptions import describe_build, describe_evaluation, s
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.report.results_text import launched
 from astra_chat.tools.text import report
-from astra_chat.tools.types import Timed
+from astra_chat.tools.types import Refused, Timed
 
 CONFIRMED = (
-    "Its own evaluation: {before}\nIts confirmation, with newly drawn cases, refused it: {now}\n"
-    "It is the best of the run: keep what makes it fast, and fix the error that the case shows."
-    " From now on, every candidate has to pass this case."
+    "Its evaluation in the search: {before}\nIts confirmation, on newly drawn cases, rejected it:"
+    " {now}\n"
+    "It is the best of the run: keep what makes it fast, and {fix}"
 )
 """What the fixer is told of a winner that was refused."""
+FIX_CASE = "fix the error that the case shows."
+FIX_REFUSED = "change what the refusal names."
+ALWAYS = " From now on, every candidate has to pass this case."
 
 
 def tested(context: ChatContext, state: RunState) -> Section:
@@ -60,7 +63,10 @@ def failing(context: ChatContext, state: RunState) -> Section | None:
     if refused is None:
         told = f"The judge's report: {report(result)}"
     else:
-        told = CONFIRMED.format(before=report(result), now=report(describe_evaluation(refused)))
+        fix = FIX_REFUSED if isinstance(refused.outcome, Refused) else FIX_CASE
+        fix += ALWAYS * bool(refused.check and refused.check.failed)
+        now = report(describe_evaluation(refused))
+        told = CONFIRMED.format(before=report(result), now=now, fix=fix)
     shown = listing(attempt.kernel.source, comments=_users_file(context))
     return Section("The candidate to fix", f"{shown}\n{told}")
 

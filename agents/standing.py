@@ -36,7 +36,9 @@ class Standing:
         if self.over_parent is not None:
             parts.append(f"{_with(self.over_parent)} its parent")
         if self.over_best == "tie":
-            kept = "kept in its place: higher ratio" if self.kept else "which is kept: higher ratio"
+            kept = (
+                "kept instead of it: higher ratio" if self.kept else "which is kept: higher ratio"
+            )
             parts.append(f"tie with the best, {kept}")
         elif self.kept:
             parts.append("new best, kept")

@@ -309,9 +309,9 @@ def _round_done(state: RunState) -> Step:
 
 
 def _after_analysis(state: RunState, analysis: Analysis) -> Step:
-    if analysis.next == "stop":
-        return Stop("profiler")
     following = _next_round(state)
+    if analysis.next == "stop":
+        return following if isinstance(following, Stop) else Stop("profiler")
     if analysis.next == "unsure" and isinstance(following, Ask) and _testable(state):
         return _ask("planner", "tester")
     return following

@@ -32,6 +32,11 @@ COLUMNS = 300
 MOST_KERNELS = 8
 TIMES = 10
 """A result that is off by a larger factor is so many times too large, not by so many per cent."""
+NEVER_LAUNCHED = (
+    "launched by no call of the check, so nothing of it was judged: {}; if no call of the"
+    " confirmation launches it either, the confirmation refuses the candidate: remove it, or"
+    " instantiate only what a valid call can choose"
+)
 NEAR = 0.05
 """A predicted ratio that is nearer to 1 is shown with three decimals if it has them."""
 
@@ -136,18 +141,17 @@ def predicted_text(ratio: float) -> str:
     return f"{f'{ratio:.3f}'.removesuffix('0')}x" if abs(ratio - 1) < NEAR else ratio_text(ratio)
 
 
-def never_launched(record: CheckRecord) -> list[str]:
+def never_launched(record: CheckRecord | None) -> list[str]:
     """What is said of a candidate's kernels that no call of its check launched: a line of those
     that nothing was judged of, and one of those that are the baseline's."""
-    names = record.never_launched
-    what = "never launched by any call, so nothing was judged of it"
-    return [*([f"{what}: {kernels_text(names)}"] if names else []), *left_as_is(record)]
+    names = record.never_launched if record else ()
+    return [*([NEVER_LAUNCHED.format(kernels_text(names))] if names else []), *left_as_is(record)]
 
 
 def left_as_is(record: CheckRecord | None) -> list[str]:
     """What is said of kernels that no call launched and whose device code is the baseline's."""
     names = record.left_as_is if record else ()
-    what = "left as the baseline has it, launched by no call, not judged"
+    what = "unchanged from the baseline, launched by no call, not judged"
     return [f"{what}: {kernels_text(names)}"] if names else []
 
 

@@ -127,7 +127,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         return ()
     sentences = [
         "an error in the contract or in reference.py: everything is judged by these",
-        f"errors that look like rounding: within the tolerance, and at most"
+        f"errors that look like rounding errors: within the tolerance, and at most"
         f" {task.oracle_ratio:g} times the baseline's own",
     ]
     record = evaluation.check
@@ -139,12 +139,12 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         )
     if evaluation.device.kind == "virtual":
         sentences += [
-            "anything that only real hardware shows: blocks ran one after the other, in one order,"
-            " so a wrong memory order between blocks that use fences and atomics does not show",
+            "faults that occur only on real hardware: blocks ran one after the other, in one order,"
+            " so a wrong memory order between blocks that use fences and atomics is not found",
             "uninitialized reads of local memory that do not reach a result",
         ]
     else:
-        sentences.append("a race that did not show: it may need other timing, or another GPU")
+        sentences.append("a race that did not occur: it may need different timing or another GPU")
         if not any(step.name == "sanitize" for step in evaluation.steps):
             sentences.append(
                 "out-of-bounds reads without effect: the sanitizers did not run"
@@ -152,10 +152,10 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
             )
     if isinstance(evaluation.outcome, Timed):
         sentences.append(
-            "other clocks, temperatures and load than during the measurement, and differences"
+            "clocks, temperatures and load other than those during the measurement, and differences"
             " between processes: the interval is over the blocks of one process"
             if evaluation.outcome.basis == "measured"
-            else "that it is slower on a GPU: nothing was measured, and an estimate can err"
+            else "that it is slower on a GPU: nothing was measured, and an estimate can be wrong"
         )
     else:
         sentences.append("anything about its speed: nothing was timed")

@@ -15,6 +15,7 @@ from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest
+from astra_chat.tools.check.last_store import with_last_store
 from astra_chat.tools.check.launch_limits import LargestCalls
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
@@ -278,6 +279,9 @@ class Evaluating:
                 timed=timed,
                 confirming=confirming,
             )
+            if isinstance(outcome, Wrong):
+                runner = self.bench.runner.seeded(self.steps.seed.of("check"))
+                outcome = with_last_store(runner, built, self.bench.oracle, outcome)
         return outcome
 
     def _tell_early(self, built: Build, case: Case, confirming: bool) -> None:

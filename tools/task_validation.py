@@ -200,7 +200,7 @@ def _disagreement(
     first = next(iter([*failed, *(one.failed for one in hidden_why)]), None)
     if first is None or first.outcome is None:
         return
-    yield f"baseline.cu does not do what reference.py says: {describe(first.outcome)}"
+    yield f"baseline.cu does not compute what reference.py defines: {describe(first.outcome)}"
     if isinstance(first.outcome, Wrong):
         yield from _hint(task, first.outcome)
     if not failed:

@@ -101,7 +101,7 @@ def live_table(index: Index) -> RenderableType:
         )
     rest = len(ordered) - SHOWN
     more = [Text(f"and {rest} more")] if rest > 0 else []
-    totals = Text(totals_text(index), "dim", no_wrap=True, overflow="ellipsis")
+    totals = Text(totals_text(index), "dim")
     return Group(table, *more, totals)
 
 

@@ -57,7 +57,11 @@ def advance(
         worst = max(worst, waits, key=_weight)
         rows.append({"transcript": str(after.path), "state": after.state, "words": after.words})
         if not as_json:
-            print(f"{after.path}: {after.state}: {after.words}", flush=True)
+            said = after.words.lower().startswith(
+                after.state
+            )  # "Waiting until ...": no "waiting: "
+            state = "" if said else f"{after.state}: "
+            print(f"{after.path}: {state}{after.words}", flush=True)
         if code == INTERRUPTED:
             break
     if as_json:

@@ -48,7 +48,11 @@ def info(as_json: JsonOption = False) -> None:
 def clear(
     to: Annotated[
         str,
-        typer.Option("--to", metavar="SIZE", help="Keep this much: the most recently used files."),
+        typer.Option(
+            "--to",
+            metavar="SIZE",
+            help="Keep this much: delete files, those not used for longest first.",
+        ),
     ] = "0",
     as_json: JsonOption = False,
 ) -> None:

@@ -52,9 +52,9 @@ def show_evaluation(
 
 
 def _naming(evaluation: Evaluation, file: str) -> Evaluation:
-    """An evaluation whose sanitizer's finding and warnings name the user's file: the judge builds
-    all kernels as kernel.cu."""
-    from astra_chat.tools.types import Unsafe
+    """An evaluation whose finding and warnings name the user's file: the judge builds all kernels
+    as kernel.cu."""
+    from astra_chat.tools.types import Unsafe, Wrong
 
     def named(text: str) -> str:
         return _BUILT_AS.sub(lambda _: f"{file}:", text)
@@ -63,6 +63,9 @@ def _naming(evaluation: Evaluation, file: str) -> Evaluation:
     if isinstance(found, Unsafe):
         texts = {"what": named(found.what), "where": named(found.where)}
         evaluation = evaluation.model_copy(update={"outcome": found.model_copy(update=texts)})
+    if isinstance(found, Wrong):
+        wrong = found.model_copy(update={"note": named(found.note)})
+        evaluation = evaluation.model_copy(update={"outcome": wrong})
     if check and check.warnings:
         warnings = tuple(map(named, check.warnings))
         check = check.model_copy(update={"warnings": warnings})

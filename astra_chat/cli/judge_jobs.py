@@ -89,7 +89,7 @@ def answer(
     device: DeviceOption = "auto",
     trust: TrustOption = False,
     check: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Only check that this could be judged here.")
+        str | None, typer.Option(metavar="JSON", help="Only check whether this can be judged here.")
     ] = None,
 ) -> None:
     """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray

@@ -119,7 +119,9 @@ def answer(
     ] = False,
     then_next: Annotated[
         bool,
-        typer.Option("--next", help="Then wait for the mailbox's next question, and print it."),
+        typer.Option(
+            "--next", help="Then wait for the next question in the mailbox, and print it."
+        ),
     ] = False,
     short: Annotated[
         bool, typer.Option("--brief", help="With --next: like `mailbox next --brief`.")

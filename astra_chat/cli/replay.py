@@ -38,9 +38,7 @@ def replay(
     ] = None,
     role: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ROLE", help="Show only turns of this role; may be given several times."
-        ),
+        typer.Option(metavar="ROLE", help="Show only turns of this role; may be repeated."),
     ] = None,
     source: Annotated[
         str | None,

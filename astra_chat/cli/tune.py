@@ -15,7 +15,7 @@ from astra_chat.options import JudgeOptions
 from astra_chat.tools.wording import counted
 
 if TYPE_CHECKING:
-    from astra_chat.display.tables import FigureTable
+    from astra_chat.display.tables import ResultTable
     from astra_chat.tools.tuning.search import TunedPoint, TuningReport
     from astra_chat.tools.tuning.shapes import ShapeTable
 
@@ -37,8 +37,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME=1,2,4",
-            help="Values to try for a constant that the kernel does not mark; may be given"
-            " several times.",
+            help="Values to try for a constant that the kernel does not mark; may be repeated.",
         ),
     ] = None,
     points: Annotated[
@@ -144,11 +143,11 @@ def _by_shape(table: ShapeTable) -> str:
     return f"{words}; " + (f"not taken: {table.why}" if table.why else "taken")
 
 
-def _table(report: TuningReport) -> FigureTable:
-    from astra_chat.display.tables import FigureTable
+def _table(report: TuningReport) -> ResultTable:
+    from astra_chat.display.tables import ResultTable
     from astra_chat.tools.descriptions import verdict
 
-    table = FigureTable(
+    table = ResultTable(
         title=f"{report.task}: {counted(len(report.points), 'point')} ranked, on {report.device}"
     )
     for name in report.start:

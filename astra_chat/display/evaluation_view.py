@@ -141,7 +141,7 @@ def band_line(argument: str, share: float) -> str:
     )
     if share <= WIDE_SHARE:
         return line
-    return f"{line}: its terms cancel, or are so many that float32's roundings reach further"
+    return f"{line}: its terms cancel, or there are so many that float32's rounding errors add up"
 
 
 def _sanitizers(evaluation: Evaluation) -> str:

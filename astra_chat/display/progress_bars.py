@@ -74,7 +74,7 @@ class LiveView:
     def _moving(self) -> RenderableType:
         seconds = int(time.monotonic() - self._since)
         state = self._view.state
-        words = f"now: {doing(state, self._speaker)}, {seconds // 60}:{seconds % 60:02d}"
+        words = f"now ({seconds // 60}:{seconds % 60:02d}): {doing(state, self._speaker)}"
         now = Text(words, "bold", no_wrap=True, overflow="ellipsis")
         table = board(state, self._out.height - OTHER_ROWS)
         return Group(Text(""), *([table] if state.baseline else []), now, self._bars.moving)

@@ -81,8 +81,8 @@ def doing(state: RunState, speaker: Speaker) -> str:
     match step:
         case Score(cases=cases):
             return (
-                f"scoring the tester's {counted(len(cases), 'case')} with seeded bugs;"
-                " then the baseline is judged"
+                f"scoring {counted(len(cases), 'case')} of the tester with seeded bugs; next: the"
+                " baseline"
             )
         case Baseline():
             return f"judging the baseline; then {_rounds(state)} follow"
@@ -93,7 +93,7 @@ def doing(state: RunState, speaker: Speaker) -> str:
         case Tune(kernel=kernel):
             return f"tuning the constants of {kernel.candidate} ({_place(state)})"
         case Confirm(candidate=candidate):
-            return f"confirming the winner {candidate} on fresh inputs{_took(state, candidate)}"
+            return f"confirming the winner {candidate}{_took(state, candidate)}"
         case _:
             return f"the executor is working ({_place(state)})"
 
@@ -111,4 +111,4 @@ def _took(state: RunState, candidate: str) -> str:
     """How long the candidate's evaluation in the search took: the confirmation takes longer."""
     found = state.accepted.get(candidate)
     seconds = sum(step.seconds for step in found.steps) if found else 0
-    return f"; its evaluation in the search took {seconds:.0f} s" if seconds >= 1 else ""
+    return f"; its evaluation took {seconds:.0f} s" if seconds >= 1 else ""

@@ -127,9 +127,9 @@ class View:
                 self._line(objection_text(objection), "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
-                    f"turn {record.turn} differs from the {self._expecting}, which"
-                    f" expected {expected} for {candidate}: the judge found {found}, and"
-                    " the run continues with that",
+                    f"turn {record.turn} differs from the {self._expecting}: for {candidate},"
+                    f" {expected} was expected, and the judge found {found}; the run continues with"
+                    " that",
                     "yellow",
                 )
             case Resumed(started=started, options=options):

@@ -84,18 +84,18 @@ def tuning_words(spent: TuningSpent) -> str:
 
 
 def gpu_words(spent: Spent) -> str:
-    """ "GPU: lease held for 20.0 s, waited for 1.5 s; 9,100 J, busy 87 % of it (NVML)"; "" where
+    """ "GPU: reserved for 20.0 s, waited for 1.5 s; 9,100 J, busy 87 % of it (NVML)"; "" where
     there was no real GPU."""
     if not spent.gpu_s:
         return ""
     energy = "energy unknown" if spent.energy_j is None else f"{spent.energy_j:,.0f} J"
     busy = "utilization unknown" if spent.gpu_busy is None else f"busy {spent.gpu_busy:.0%} of it"
     waited = f", waited for {spent.gpu_wait_s:.1f} s" if spent.gpu_wait_s else ""
-    return f"GPU: lease held for {spent.gpu_s:.1f} s{waited}; {energy}, {busy} (NVML)"
+    return f"GPU: reserved for {spent.gpu_s:.1f} s{waited}; {energy}, {busy} (NVML)"
 
 
 def time_words(use: TimeUse) -> str:
-    """ "models 12.0 s, builds 30.1 s, judge 61.0 s; a GPU held for 20.0 s (16%)"."""
+    """ "models 12.0 s, builds 30.1 s, judge 61.0 s; a GPU reserved for 20.0 s (16%)"."""
     parts = [
         ("models", use.models_s),
         ("builds", use.build_s),
@@ -105,7 +105,7 @@ def time_words(use: TimeUse) -> str:
     ]
     words = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts if seconds >= 0.05)
     if use.device_s:
-        words += f"; a GPU held for {use.device_s:.1f} s ({use.device_share:.0%})"
+        words += f"; a GPU reserved for {use.device_s:.1f} s ({use.device_share:.0%})"
     if use.lease_wait_s:
         words += f", waited for {use.lease_wait_s:.1f} s"
     if use.outside_steps_s >= 1:

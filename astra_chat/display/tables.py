@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +27,20 @@ class FigureTable(Table):
         if not out.is_terminal:
             options = options.update(max_width=UNBOUNDED)
         yield from super().__rich_console__(out, options)
+
+
+class ResultTable(FigureTable):
+    """A table that is a command's result: off a terminal it is tab-separated, like a list."""
+
+    def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
+        if out.is_terminal:
+            yield from super().__rich_console__(out, options)
+            return
+        if self.title:
+            yield Segment(f"{self.title}\n")
+        columns = [[str(column.header), *map(str, column.cells)] for column in self.columns]
+        for row in zip(*columns, strict=True):
+            yield Segment("\t".join(plain(" ".join(cell.split())) for cell in row) + "\n")
 
 
 def print_rows(

@@ -46,7 +46,7 @@ MOST_CHARACTERS_PER_TOKEN = 8
 """A token of English or of code has three to five: a server that counts fewer read less."""
 FINISHED = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
 
-REPEATED_KEY = "(the reply held the API key and was dropped: answer without it)"
+REPEATED_KEY = "(the reply contained the API key and was discarded: answer without it)"
 
 WITHHELD = Answer(finish_reason="content_filter", content="", usage=NO_USAGE, cached=False)
 

@@ -93,7 +93,7 @@ def package(
         bool,
         typer.Option(
             "--trial",
-            help="Write a plugin that runs under `astra-chat step` alone: before a proof.",
+            help="Write a plugin without a proof; it works only under `astra-chat step`.",
         ),
     ] = False,
     check: Annotated[
@@ -122,9 +122,9 @@ def package(
             raise BadInput("--check takes the folder or wheel of one package, without --for and -o")
         raise typer.Exit(check_installed(runs[0], python))
     if target is None:
-        raise BadInput("give --for files, sglang, vllm or sglang-pr")
+        raise BadInput("--for is missing: choose files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
-        raise BadInput("name the new folder: -o DIR")
+        raise BadInput("-o is missing: name the new folder")
     plugin = target in (Target.SGLANG, Target.VLLM)
     _require_options_that_fit(target, plugin, trial, bool(prove or proof), engine_command)
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
@@ -158,7 +158,7 @@ def _require_options_that_fit(
             f" --for {target.value}"
         )
     if trial and proved:
-        raise BadInput("--trial is for a package that nothing proves yet: without --prove, --proof")
+        raise BadInput("--trial makes a package before there is a proof: omit --prove and --proof")
 
 
 def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> None:

@@ -64,7 +64,7 @@ def _everything(found: Sequence[Winner], engine: Engine, arch: str | None) -> Co
     winners = {one.task.name: one for one in found}
     hooks = {name: own for name, one in winners.items() if (own := hooks_of(one, engine))}
     if not hooks:
-        raise BadInput("none of these winners has a place in this engine")
+        raise BadInput("this engine has no call for any of these winners")
     return Contents(engine, _arch(found, arch), {name: winners[name] for name in hooks}, hooks)
 
 

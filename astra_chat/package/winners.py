@@ -191,5 +191,5 @@ def _fastest(some: Sequence[Winner]) -> Winner:
     )
     left = sorted({w.best.candidate for w in others} - {best.best.candidate})
     if left:
-        note(f"{best.task.name}: the fastest is taken; left out: {', '.join(left)}")
+        note(f"{best.task.name}: the fastest is packaged; left out: {', '.join(left)}")
     return best

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from astra_chat.agents.reply_errors import unusable_source
-from astra_chat.display.tables import FigureTable
+from astra_chat.display.tables import ResultTable
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
@@ -176,7 +176,7 @@ def recorded(transcript: Transcript) -> list[RecordedCandidate]:
 
 def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
     """Table of recorded and new results, and a text where they differ."""
-    rows = FigureTable(box=None, pad_edge=False)
+    rows = ResultTable(box=None, pad_edge=False)
     for name in ("candidate", "", "then", "now", ""):
         rows.add_column(name, no_wrap=True)
     for one in found:

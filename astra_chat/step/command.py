@@ -35,7 +35,12 @@ def step(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Write the report as JSON: a proof, too."),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Write the report as JSON; it also serves as a proof.",
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as a page.")
@@ -53,7 +58,7 @@ def step(
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="Instead of a model: a function that gets a number of requests and returns a"
+            help="Instead of a model: a function that takes a number of requests and returns a"
             " function that computes one step.",
         ),
     ] = None,
@@ -62,7 +67,7 @@ def step(
         typer.Option("--batch", metavar="N", min=1, help="Requests in a step. Default: 1, 8, 64."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=6, max=10_000, help="How often each variant is timed.")
+        int, typer.Option(min=6, max=10_000, help="How many times to time each variant.")
     ] = 25,
     alone: Annotated[
         bool, typer.Option("--alone/--not-alone", help="Measure each winner alone, too.")

@@ -107,11 +107,11 @@ def _table(file: Path, found: Verification) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from astra_chat.display.tables import FigureTable
+    from astra_chat.display.tables import ResultTable
     from astra_chat.tools.wording import counted
     from astra_chat.verify.claims import by_name
 
-    rows = FigureTable(box=None, pad_edge=False, title=str(file), title_justify="left")
+    rows = ResultTable(box=None, pad_edge=False, title=str(file), title_justify="left")
     for name in ("claim", "holds", "fails", "unchecked"):
         rows.add_column(name, justify="left" if name == "claim" else "right")
     for name, claims in by_name(found.claims).items():

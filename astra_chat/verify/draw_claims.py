@@ -69,7 +69,7 @@ def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) ->
         return unchecked(
             HIDDEN, where, "judged by another version of the judge, which drew other cases"
         )
-    return claim(HIDDEN, where, not strange, f"{len(strange)} do not follow from this seed")
+    return claim(HIDDEN, where, not strange, f"{len(strange)} are not what this seed draws")
 
 
 def drawn_again(task: Task, evaluation: Evaluation) -> set[str]:

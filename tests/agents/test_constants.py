@@ -169,9 +169,9 @@ def test_planner_and_profiler_read_what_was_tuned(task: Task) -> None:
 def test_what_came_next_is_told_where_nothing_was_faster() -> None:
     words = tuning(best=128).words
     assert words.endswith(
-        "none is faster than what "
+        "none is faster than the constants of "
         + candidate_id(MARKED)
-        + " holds by more than the resolution (1.900x by estimate; kThreads = 64: 2.100x)."
+        + " by more than the resolution (1.900x by estimate; kThreads = 64: 2.100x)."
         " Tried: kThreads 64, 128"
     )
     alone = tuning(best=128).model_copy(update={"points": tuning().points[2:]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.source_sections import parent_source, source_to_edit
@@ -11,10 +12,12 @@ from astra_chat.agents.source_text import listing
 from astra_chat.agents.turns import Kernel, RoleName, Turn
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Finding, Outcome, Refused
 from tests.chat_samples import (
     CASE,
     SCALAR,
     WRONG,
+    WRONG_OUTCOME,
     analysis,
     baseline_turns,
     build,
@@ -80,6 +83,35 @@ def test_a_source_of_which_no_launch_is_on_record_is_shown_whole(context: ChatCo
         Turn("executor", evaluation(source, timed(1.5))),
     ]
     assert listing(source) in turn_prompt("profiler", context, state_of(thread))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fix"),
+    [
+        (WRONG_OUTCOME, "and fix the error that the case shows."),
+        (
+            Refused(gate="plan", findings=(Finding(line=1, what="kernel k is not launched"),)),
+            "and change what the refusal names.",
+        ),
+    ],
+)
+def test_a_fixer_is_pointed_to_a_case_only_where_there_is_one(
+    context: ChatContext, outcome: Outcome, fix: str
+) -> None:
+    confirmed = evaluation(FAST, outcome).model_copy(update={"confirms": True})
+    thread = [
+        *baseline_turns(),
+        Turn("planner", plan("first")),
+        Turn("coder", Kernel(words="", source=FAST)),
+        Turn("executor", build(FAST)),
+        Turn("executor", evaluation(FAST, timed(1.5))),
+        Turn("profiler", analysis("stop")),
+        Turn("executor", confirmed),
+    ]
+    state = state_of(thread, Limits(rounds=1, winner_repairs=1))
+    text = turn_prompt("fixer", context, state)
+    assert fix in text and "Its evaluation in the search: " in text
+    assert "every candidate has to pass this case" not in text, "no drawn case is on record"
 
 
 def test_edits_change_the_plans_parent_or_the_candidate_to_fix(context: ChatContext) -> None:

@@ -188,6 +188,7 @@ STOP: tuple[Speaker, Payload] = ("profiler", analysis("stop"))
         (baseline_turns(WRONG_OUTCOME), "baseline_failed"),
         (chat(("planner", Pass(words=""))), "no_plan"),
         (chat(*PLANNED, JUDGED, STOP, CONFIRMED), "profiler"),
+        (chat(*PLANNED, *PLANNED, JUDGED, STOP, CONFIRMED), "rounds"),
         (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("plan")), CONFIRMED), "rounds"),
         (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("unsure")), CONFIRMED), "rounds"),
         (chat(*PLANNED, *PLANNED, FAILED, ("fixer", KERNEL), FAILED), "rounds"),
@@ -223,7 +224,7 @@ def test_where_a_winner_does_not_hold_the_next_best_is_confirmed() -> None:
     assert step(thread) == Confirm(candidate_id(OTHER), OTHER)
     thread.append(Turn(*confirms(OTHER, timed(1.0, "tie"))))
     assert state_of(thread).best is None
-    assert step(thread) == Stop("profiler")
+    assert step(thread) == Stop("rounds")
 
 
 def test_confirmations_are_bounded_and_a_run_may_go_without() -> None:
@@ -233,7 +234,7 @@ def test_confirmations_are_bounded_and_a_run_may_go_without() -> None:
     both = chat(*PLANNED, JUDGED, *PLANNED_OTHER, STOP)
     once = LIMITS.model_copy(update={"confirmations": 1})
     both.append(Turn(*confirms(VECTOR, WRONG_OUTCOME)))
-    assert step(both, once) == Stop("profiler") and step(both) != step(both, once)
+    assert step(both, once) == Stop("rounds") and step(both) != step(both, once)
 
 
 def test_a_run_goes_on_after_a_confirmation() -> None:
@@ -574,7 +575,7 @@ def test_a_winner_that_its_confirmation_refuses_is_repaired_and_confirmed() -> N
     assert steps[:3] == [FIXER, Build((repair,)), Run(repair)]
     assert steps[3] == Confirm(candidate_id(REPAIR), REPAIR)
     held = searched(REFUSED, *FIXED, Turn(*confirms(REPAIR, timed(1.3))))
-    assert step(held, REPAIRS) == Stop("profiler"), "the search had ended, and ends the same way"
+    assert step(held, REPAIRS) == Stop("rounds"), "the search had ended, and ends the same way"
     found = state_of(held).best
     assert found is not None and (found[0].candidate, found[1].ratio) == (candidate_id(REPAIR), 1.3)
 
@@ -594,8 +595,8 @@ def test_a_repair_that_fails_leaves_the_next_best_to_be_confirmed(failed: list[T
     assert step(thread, REPAIRS) == Confirm(candidate_id(OTHER), OTHER)
     thread.append(Turn(*confirms(OTHER, WRONG_OUTCOME)))
     assert step(thread, REPAIRS) == FIXER, "each of two winners has one repair"
-    assert step(thread, LIMITS.model_copy(update={"winner_repairs": 1})) == Stop("profiler")
-    assert step([*thread, Turn("fixer", Pass(words=""))], REPAIRS) == Stop("profiler")
+    assert step(thread, LIMITS.model_copy(update={"winner_repairs": 1})) == Stop("rounds")
+    assert step([*thread, Turn("fixer", Pass(words=""))], REPAIRS) == Stop("rounds")
 
 
 def test_a_repair_needs_room_for_its_run_and_its_confirmation() -> None:

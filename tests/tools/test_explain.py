@@ -194,7 +194,7 @@ def test_a_gpu_has_guards_streams_and_graphs() -> None:
 
 @pytest.mark.parametrize(
     ("device", "words"),
-    [(VIRTUAL, "only real hardware shows"), (CUDA, "a race that did not show")],
+    [(VIRTUAL, "only on real hardware"), (CUDA, "a race that did not occur")],
 )
 def test_what_stays_open_depends_on_the_device(device: Device, words: str) -> None:
     told = not_ruled_out(evaluation(RIGHT, "check", device=device, check=record()), TASK)

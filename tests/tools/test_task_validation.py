@@ -102,7 +102,7 @@ def test_a_reference_that_knows_one_of_several_results_is_told_before_the_cases(
     report = check_task(keep(tmp_path, ""), device)
     assert not report.fit and report.cases == 2
     first, hint, counts, *_ = report.lines()
-    assert first.startswith("baseline.cu does not do what reference.py says: wrong on n=")
+    assert first.startswith("baseline.cu does not compute what reference.py defines: wrong on n=")
     assert "never written: places[" in first and "canonical()" in hint
     assert counts.startswith("baseline: correct on 0 of 2 check cases and")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from astra_chat.tools.types import Resources
 
@@ -11,16 +12,17 @@ LOG_COLUMNS = 300
 
 
 def readable_log(log: str, source: str) -> str:
-    """nvcc's errors with the source line each one names; warnings and noise cut away."""
+    """nvcc's errors with the source line each one names, once; warnings and noise cut away."""
     lines = source.split("\n")
-    shown: list[str] = []
-    for line in log.splitlines():
+    said, shown = log.splitlines(), list[str]()
+    for line, following in zip_longest(said, said[1:], fillvalue=""):
         if re.match(r"^(ptxas info|nvcc info|\d+ errors? detected|Remark)", line.strip()):
             continue
         named = re.match(r"^kernel\.cu\((\d+)\): (.*)", line)
         shown.append(f"line {named[1]}: {named[2]}" if named else line)
-        if named and 0 < int(named[1]) <= len(lines):
-            shown.append(f"    {lines[int(named[1]) - 1].strip()}")
+        text = lines[int(named[1]) - 1].strip() if named and int(named[1]) <= len(lines) else ""
+        if text and following.strip() != text:
+            shown.append(f"    {text}")
     first = next((i for i, text in enumerate(shown) if "error" in text.lower()), 0)
     cut = [_cut(text) for text in shown[first:] if text.strip()][:LOG_LINES]
     return "\n".join(cut) or "nvcc failed without a message"

@@ -168,7 +168,7 @@ def read_calls(path: Path) -> Calls:
         first = error.errors(include_url=False)[0]
         place = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))] if part)
         why = f"{place}{invalid(first)}"
-        raise BadInput(f"{path} is not a file of captured calls ({SCHEMA}): {why}") from None
+        raise BadInput(f"{path} is not a capture file ({SCHEMA}): {why}") from None
 
 
 def calls_text(calls: Calls) -> str:

@@ -62,7 +62,10 @@ def unseen(calls: Calls) -> Iterator[str]:
         if one.unreadable:
             yield f"{one.name}: could not be read: {counted(one.unreadable, 'call')}: {one.trouble}"
     if not calls.whole:
-        yield "a process of the program did not exit by itself: its last second may be missing"
+        yield (
+            "a process of the program did not exit by itself: the calls of its last second may be"
+            " missing"
+        )
     if calls.ended != "exit code 0":
         yield f"the program ended with {calls.ended}: everything it did until then is kept"
 

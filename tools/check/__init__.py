@@ -41,6 +41,7 @@ host_numbers           those of its host code: literals, and constants of the bu
 cases_by_heart         cases of these numbers: extents, strides and scalars
 drawn_totals           extents whose product is such a number
 planted_numbers        cases whose arguments hold these numbers
+last_store             which statement stored a wrong result: help for its author
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls too large for an oracle: their addresses, how much they write
 trivial_outputs        outputs that cost nothing must fail a task's own cases

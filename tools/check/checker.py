@@ -164,7 +164,11 @@ class Checker:
                 lambda done: tell(done, len(calls), "candidate compared with the oracle"),
             )
             if isinstance(outcome, Correct):
-                tell(len(calls), len(calls), "addresses of calls too large for the oracle")
+                tell(
+                    len(calls),
+                    len(calls),
+                    "checking the addresses of calls that are too large for the oracle",
+                )
                 far.wait()
                 outcome, beyond = self._beyond_the_oracle(asked, seen, sweep, timed)
                 left_out += beyond

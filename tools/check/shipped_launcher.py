@@ -132,7 +132,7 @@ def _host_us(
             except StepTimeout:
                 return TimedOut(step="plan", limit_s=CAPTURE_TIMEOUT_S)
             except StepMemory:
-                message = "its launcher held more than half of this machine's memory"
+                message = "its launcher used more than half of this machine's memory"
                 return Crashed(case=oracle_cases[0].case, message=message)
             except BadReport as error:
                 message = f"its process sent a report that no runner sends: {error}"

@@ -162,7 +162,7 @@ def swept(
         except StepTimeout:
             return TimedOut(step="check", limit_s=TIMEOUT_S)
         except StepMemory:
-            message = "a sweep held more than half of this machine's memory and was killed"
+            message = "a sweep used more than half of this machine's memory and was killed"
             return Crashed(case=first, message=message)
     try:
         return read_report(SweepReport, reports[0])

@@ -155,5 +155,5 @@ class SuiteScore(Value):
             first,
             *(f"  detected by drawn cases only: {name}" for name in self.drawn),
             *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
-            *(f"  left out, no valid case reaches it: {name}" for name in self.unreached),
+            *(f"  left out because no valid case reaches it: {name}" for name in self.unreached),
         ]

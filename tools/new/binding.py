@@ -42,7 +42,7 @@ def _value(parameter: Parameter, schema: str, draft: Draft) -> tuple[object, str
     stated = re.search(rf'\b{parameter.name}\s*=\s*\\?"(\w*)', schema)
     default = f'"{stated[1]}"' if stated else parameter.default.strip()
     if "optional" in parameter.type.lower():
-        return {}, f"nothing is passed for {words}: do your callers pass something?"
+        return {}, f"nothing is passed for {words}: do your callers pass a value?"
     if _TEXT.search(parameter.type):
         text = default.strip('"') if default.startswith('"') else "auto"
         doubt = "" if default else f"the text that callers pass for {words}"

@@ -164,7 +164,11 @@ def _place(files: Sequence[Path], line: int) -> str:
 def _require_task(draft: Draft, notes: Sequence[str]) -> None:
     """Raises BadInput where no task can be made of it."""
     if not draft.dims or not any(t.written for t in draft.tensors):
-        what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
+        what = (
+            "no tensor that it writes"
+            if draft.dims
+            else "no size (an integer parameter such as int n)"
+        )
         why = f" (tried: {notes[0]})" if notes else ""
         raise BadInput(f"{draft.origin.split(';')[0]} takes {what}: a task needs one{why}")
 

@@ -258,7 +258,7 @@ def _failure(called: Called) -> str:
     if called.refused:
         return f"{called.refused}: launch plans do not support this call"
     if called.strayed:
-        return "work on another stream than the caller's"
+        return "work on a stream other than the caller's"
     return failure_text(called) if called.status or called.left else ""
 
 

@@ -235,7 +235,7 @@ def _require_names(draft: Draft, launch: TritonLaunch) -> None:
     for option, text, names in texts:
         if unknown := sorted(parse(text).names - names):
             offered = ", ".join(sorted(names))
-            raise BadInput(f"{option} '{text}': there is no {unknown[0]}; there are {offered}")
+            raise BadInput(f"{option} '{text}': {unknown[0]} does not exist; use {offered}")
 
 
 def _variant(

@@ -49,13 +49,13 @@ class EarlyReads:
             where = f"kernel {node.kernel}"
             if not accesses.waits:
                 what = (
-                    "launched so that it may begin before the work ahead of it has ended, and it"
+                    "launched with PDL, so it may start before the preceding work has ended, and it"
                     f" never waits for that ({WAIT})"
                 )
                 return Unsafe(case=plan.case, what=what, where=where)
             if (early := accesses.first(self._weights(node), _parameters(node))) is not None:
                 names = _names(node, accesses.arguments(early))
-                what = f"race: a path leads past {WAIT} to {names}, {WHEN} ({ALLOWED})"
+                what = f"race: some path skips {WAIT} and reaches {names}, {WHEN} ({ALLOWED})"
                 line = f"{early.source}, " if early.source else ""
                 where += f", {line}PTX line {early.line}: {early.text}"
                 return Unsafe(case=plan.case, what=what, where=where)

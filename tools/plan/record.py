@@ -249,7 +249,7 @@ class _Session:
         if called.strayed:
             binding = self.recorder.task.binding
             out = f" (on the default one? {DEFAULT_STREAM})" if binding else ""
-            what = f"work on another stream than the caller's{out}"
+            what = f"work on a stream other than the caller's{out}"
             raise _Stopped(self._refused(case, what))
         if called.status:
             self.failed.setdefault(index, Crashed(case=case, message=failure_text(called)))

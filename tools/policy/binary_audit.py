@@ -101,7 +101,7 @@ def all_findings(
 ) -> list[Finding]:
     """What `audit` finds, however much it is."""
     if (size := build.ptx.stat().st_size) > most_ptx_bytes:
-        what = f"{size:,} bytes of PTX: more than {most_ptx_bytes:,} are not examined"
+        what = f"{size:,} bytes of PTX, but at most {most_ptx_bytes:,} are examined"
         return [Finding(line=1, what=what)]
     host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
     kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
@@ -143,7 +143,7 @@ def _imports(host: Elf, *, texts: bool) -> Said:
             continue
         plain = re.sub(r"(_v\d+|_ptsz|_ptds)+$", "", name)
         if not rules.CUDA_CALLS.fullmatch(plain):
-            why = rules.refusal(plain, called=True) or "a launcher has no use for it"
+            why = rules.refusal(plain, called=True) or "a launcher does not need it"
             if ALLOCATION.fullmatch(name):
                 why = "a launcher allocates nothing, and freed memory keeps what was written there"
             yield name, f"links to it: {why}"
@@ -158,7 +158,7 @@ def _exports(host: Elf, entry: str, kernels: set[str]) -> Said:
             yield symbol.name, f"{BESIDE_LAUNCHER}: make it static"
     launchers = [s for s in defined if s.name == entry and s.kind == elf.FUNCTION]
     if len(launchers) != 1 or launchers[0].binding != elf.GLOBAL:
-        yield entry, "the launcher is not exported as one plain function"
+        yield entry, "the launcher must be exported as a single plain function"
 
 
 def _constructors(host: Elf) -> Said:
@@ -225,7 +225,7 @@ def device_calls(cubin: Elf) -> Said:
         if name not in DEVICE_LIBRARY:
             known = (why for pattern, why in DEVICE_CALLS if pattern.fullmatch(name))
             called = name.replace("vprintf", "printf")  # as a source calls it
-            yield called, f"a kernel calls it: {next(known, 'a kernel has no use for it')}"
+            yield called, f"a kernel calls it: {next(known, 'a kernel does not need it')}"
 
 
 def _special_registers(build: Build, ptx: str) -> list[Finding]:
@@ -252,9 +252,9 @@ def _device_code(ptx: str, task: Task) -> Said:
 def _low_precision(ptx: str, task: Task) -> Said:
     float32 = [task.is_float32(kind.case({})) for kind in task.combinations]
     if any(float32) and (what := ptx_audit.tf32(ptx)):
-        yield what, "rounds float32 to ten bits, but the contract says float32"
+        yield what, "rounds float32 to a mantissa of ten bits, but the contract says float32"
     elif all(float32) and (what := ptx_audit.tensor_or_low_precision(ptx)):
-        yield what, "computes with less than float32, but the contract says float32"
+        yield what, "computes with fewer bits than float32, but the contract says float32"
 
 
 def _line(source: str, name: str) -> int:

@@ -15,7 +15,7 @@ from astra_chat.tools.types import Finding
 PRINTING = frozenset("printf fprintf __assert_fail".split())
 DEEPEST = 4
 """Calls through which the name may go before it is printed."""
-_WHAT = "__FILE__: it may only be printed: another build gives it another text"
+_WHAT = "__FILE__: it may only be printed, because its text differs from build to build"
 
 
 def file_names(code: Code) -> Iterator[Finding]:

@@ -140,12 +140,12 @@ RULES = (
     ),
     Rule(
         "socket socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg",
-        "a kernel has no use for a network",
+        "a kernel does not need a network",
     ),
     Rule(
         "fopen fopen64 freopen fdopen ifstream ofstream fstream filebuf openat opendir readdir"
         " tmpfile mkstemp unlink readlink creat",
-        "a kernel has no use for files",
+        "a kernel does not need files",
     ),
     Rule(
         "getenv secure_getenv setenv putenv unsetenv clearenv environ __environ",
@@ -159,7 +159,7 @@ RULES = (
     Rule(
         "atexit at_quick_exit on_exit quick_exit _exit _Exit sigaction sigprocmask setjmp longjmp"
         " setitimer pthread_atfork",
-        "it changes how the measuring process ends",
+        "it changes how the process that measures it ends",
     ),
     Rule(
         "gettimeofday clock_gettime usleep nanosleep clock_nanosleep srand random_device"
@@ -169,11 +169,12 @@ RULES = (
     Rule(
         "clock64 __clock* __nvvm_read_ptx_sreg_clock* __globaltimer* globaltimer* get_sreg_clock*"
         " get_sreg_globaltimer*",
-        "a clock tells when a kernel is watched: what it does must not depend on time or chance",
+        "a clock can tell a kernel that it is being judged: what it does must not depend on time"
+        " or chance",
     ),
     Rule(
         "try_wait_for try_wait_until try_acquire_for try_acquire_until",
-        "it tells the time: wait without a limit",
+        "it reads the time: wait without a time limit",
     ),
     Rule(
         "get_grid_workspace load_env_reg*",
@@ -199,7 +200,7 @@ RULES = (
     ),
     Rule(
         "stdout stdin _fileno _IO_FILE __sFILE",
-        "a stream of the C library can be turned to other files: only fprintf(stderr, ...)",
+        "a stream of the C library can be redirected to other files: only fprintf(stderr, ...)",
     ),
     Rule("__has_include __has_include_next __has_embed", "it depends on the files of this machine"),
     Rule(
@@ -235,7 +236,7 @@ STD_NAMES = {
     "thread": "host threads outlive the call that is timed",
     "jthread": "host threads outlive the call that is timed",
     "async": "host threads outlive the call that is timed",
-    "filesystem": "a kernel has no use for files",
+    "filesystem": "a kernel does not need files",
     "chrono": "what it does must not depend on time or chance",
 }
 """Names that are forbidden after std:: only."""

@@ -31,7 +31,7 @@ def doubt(time: MeasuredTime) -> str:
         return ""
     return (
         f"judged {time.median_us:.2f} us where Nsight Compute saw {profiled:.2f} us for"
-        f" {time.launches} launches: less than {least:.2f} us cannot be"
+        f" {time.launches} launches: less than {least:.2f} us is impossible"
     )
 
 

@@ -123,7 +123,7 @@ def _default_run(path: Path, task: str, expected: str) -> bytes:
     file = BUILTIN / PurePosixPath(task).name / TRANSCRIPT
     content = read_recorded(file)
     if hashlib.sha256(content).hexdigest() != expected:
-        raise BadInput(f"{path} was the default run of {task}, but {file} is a different run now")
+        raise BadInput(f"{path} was the default run of {task}, but {file} now contains another run")
     return content
 
 

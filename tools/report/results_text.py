@@ -10,7 +10,7 @@ from astra_chat.tools.descriptions import (
     describe,
     describe_resources,
     launches,
-    left_as_is,
+    never_launched,
     speed,
 )
 from astra_chat.tools.evaluation import Evaluation
@@ -95,7 +95,7 @@ def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:
     verdict = f"correct; {speed(outcome)}: {OF_VERDICT[outcome.verdict]} ({one_line(outcome.why)})"
     cases = "" if listed else cases_list(outcome)
     tables = [cases, times_text(evaluation, outcome), metrics_text(outcome)]
-    said = [verdict, precision(evaluation, outcome), resources, *left_as_is(evaluation.check)]
+    said = [verdict, precision(evaluation, outcome), resources, *never_launched(evaluation.check)]
     return "\n".join(filter(None, [*said, *tables]))
 
 
@@ -104,7 +104,7 @@ def precision(evaluation: Evaluation, timed: Timed) -> str:
     error = evaluation.check.worst_error if evaluation.check else None
     text = f"precision: worst result at {timed.correct.worst:.0%} of its tolerance"
     if timed.correct.worst == 0:
-        text = "precision: every result that has a tolerance is what the oracle has"
+        text = "precision: every result that has a tolerance equals the oracle's"
     shares = evaluation.check.band_shares if evaluation.check else {}
     if shares:
         inside = ", ".join(f"{share:.1%} of {name}" for name, share in shares.items())
@@ -179,7 +179,9 @@ def _below_the_floor(timed: Timed) -> list[str]:
     if timed.basis != "estimated" or not told:
         return []
     cases = f"case {told[0]} is" if len(told) == 1 else f"cases {', '.join(told)} are"
-    return [f"{cases} below {REACHABLE}: estimate or floor is wrong there; do not build on it"]
+    return [
+        f"{cases} below {REACHABLE}: the estimate or the floor is wrong there; do not rely on it"
+    ]
 
 
 def _most_to_gain(timed: Timed) -> list[str]:

@@ -40,6 +40,14 @@ class Message(BaseModel):
     )
 
 
+class WatchedBytes(Message):
+    """Bytes of an argument's buffer."""
+
+    argument: str
+    start: int = Field(ge=0)
+    size: int = Field(ge=1)
+
+
 class CallRequest(Message):
     """One call to run: where its inputs lie and where the bytes after the call go."""
 
@@ -59,6 +67,9 @@ class CallRequest(Message):
     """What is launched."""
     baseline_plan: LaunchPlan | None = None
     """What the baseline launches, where it is timed in the same process."""
+    watched: WatchedBytes | None = None
+    """Bytes of which the report says what stored to them last; on the virtual GPU's NumPy
+    engine."""
 
     @property
     def baseline_launches(self) -> LaunchPlan:
@@ -218,6 +229,8 @@ class CaseReport(Message):
     """Where a captured launcher parts from its plan."""
     touched: tuple[str, ...] = ()
     """Arguments that a timed launch changed and may not."""
+    stored_by: str = ""
+    """What stored to the watched bytes last: file and line, block and thread."""
     warnings: dict[str, str] = Field(default_factory=dict)
     """What is no fault and yet wrong, by where it is."""
     sampled: str = ""

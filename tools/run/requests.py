@@ -20,7 +20,13 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import CallRequest, CudaRequest, Mode, VirtualRequest
+from astra_chat.tools.run.protocol import (
+    CallRequest,
+    CudaRequest,
+    Mode,
+    VirtualRequest,
+    WatchedBytes,
+)
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, DeviceKind, How, Unsafe
@@ -64,6 +70,8 @@ class Call:
     """What it launches, once that is recorded."""
     baseline_plan: LaunchPlan | None = None
     """What the baseline launches, which is timed beside it."""
+    watched: WatchedBytes | None = None
+    """Bytes of which the report says what stored to them last."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,7 @@ class Requests:
                     together=call.oracle_case.judged_together(self.task),
                     plan=call.plan,
                     baseline_plan=call.baseline_plan,
+                    watched=call.watched,
                 )
             )
         return calls

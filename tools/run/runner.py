@@ -294,7 +294,7 @@ class Runner:
             yield TimedOut(step=batch.mode, limit_s=limit_s)
             return
         except StepMemory:
-            message = "it held more than half of this machine's memory and was killed"
+            message = "it used more than half of this machine's memory and was killed"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:

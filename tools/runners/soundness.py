@@ -26,7 +26,10 @@ def _faults(
 ) -> Iterator[tuple[str, str]]:
     drawn = inputs()
     if other := _different(drawn, inputs()):
-        yield "make_inputs", f"make_inputs draws another '{other}' from the same generator"
+        yield (
+            "make_inputs",
+            f"make_inputs draws a different '{other}' if it is called again with the same seed",
+        )
     given = drawn | named_values(task, case)
     before = copies(given)
     expected = results(task, case, reference.reference(given))
@@ -36,7 +39,7 @@ def _faults(
     if asked and not hasattr(reference, "accept"):
         yield "reference", f"'{asked[0]}' is judged by accept, but there is no function accept"
     if other := _different(expected, results(task, case, reference.reference(copies(before)))):
-        yield "reference", f"reference gives another '{other}' for the same inputs"
+        yield "reference", f"reference returns a different '{other}' for the same inputs"
     if any(arg.written and arg.judged_by(case) == "distribution" for arg in task.args):
         return
     outputs = _as_written(task, case, expected)

@@ -36,6 +36,7 @@ from astra_chat.tools.virtual_gpu.adapter import (
     Fault,
     PtxSyntaxError,
     PtxUnsupported,
+    StoreWatch,
     VirtualGpu,
     estimate,
     judged,
@@ -133,6 +134,9 @@ class _Run:
         if found := _unwaited(call.launches, self.waiting):
             return found
         addresses = memory.register()
+        if call.watched:
+            at = addresses[call.watched.argument] + call.watched.start
+            self.gpu.memory.watch = StoreWatch(at, call.watched.size)
         self.gpu.reset()
         try:
             draws = call.seed.of("undefined").random()
@@ -165,7 +169,10 @@ class _Run:
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
         """What there is to say besides the results; a time and its counters where asked for."""
         gpu, reports = self.gpu, self.gpu.reports()
-        report: dict[str, Any] = {"warnings": gpu.warnings(), "on_numpy": dict(gpu.notes)}
+        warnings = {place: place_text(text) for place, text in gpu.warnings().items()}
+        report: dict[str, Any] = {"warnings": warnings, "on_numpy": dict(gpu.notes)}
+        if gpu.memory.watch is not None:
+            report["stored_by"] = gpu.memory.watch.last
         parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
         if parts:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
@@ -193,7 +200,7 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     inputs need not be there, and what follows it is not held up by what it followed."""
     for node in plan.kernels:
         if node.programmatic and node.kernel not in waiting:
-            what = "launched so that it may begin before the work ahead of it has ended"
+            what = "launched with PDL, so it may start before the preceding work has ended"
             never = f"{what}, and it never waits for that (griddepcontrol.wait)"
             return _unsafe(never, place_text(f"kernel {node.kernel}"))
     return None
@@ -219,7 +226,7 @@ def _put_back(
     see: who reads it while the kernel runs reads what the kernel keeps there."""
     for arg, array, old, by_kernels in zip(args, now, before, written, strict=True):
         if arg.constant and by_kernels.any() and np.array_equal(array, old):
-            what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
+            what = f"a kernel wrote to {arg.name}, which may only be read, and then restored it"
             return _unsafe(what, "in a kernel that was launched")
     return None
 
@@ -235,7 +242,9 @@ def _between_rows(
         _, stored = gathered(arg, call.case, by_kernels)
         changed = changed_between(arg, call.case, array, call.pattern)
         if stored.any() and not changed.any():
-            what = f"a kernel wrote between the rows of {arg.name} what was there already"
+            what = (
+                f"a kernel wrote between the rows of {arg.name}, though only what was there already"
+            )
             return _unsafe(what, "in a kernel that was launched")
     return None
 

@@ -15,11 +15,11 @@ WORDS: dict[Isolation, str] = {
     "bubblewrap": "bubblewrap: own root, no network, no other processes; seccomp on top",
     "landlock": "Landlock and seccomp: no network, no processes, no files but its own",
     "seccomp": "seccomp only: no network and no processes, but your files are readable",
-    "none": "none but limits and a clean environment",
+    "none": "only resource limits and a clean environment",
 }
 ENOUGH: tuple[Isolation, ...] = ("bubblewrap", "landlock")
 NOT_ENOUGH = (
-    "install bubblewrap, or run a Linux kernel with Landlock (5.13 or newer), or say --trust if you"
+    "install bubblewrap, or run a Linux kernel with Landlock (5.13 or newer), or use --trust if you"
     " trust the authors of the kernels; those shipped with Astra run anyway"
 )
 TRIAL_S = 10

@@ -43,7 +43,7 @@ def wanted_device(name: str, gpu: str | None = None) -> Device:
         chosen = spec(gpu or DEFAULT_GPU)
         return Device(kind="cuda", name=chosen.name, arch=chosen.arch, spec=chosen.key)
     raise BadInput(
-        f"--device {name}: for another machine, say cuda (with --gpu MODEL, default {DEFAULT_GPU}),"
+        f"--device {name}: for another machine, use cuda (with --gpu MODEL, default {DEFAULT_GPU}),"
         " or virtual"
     )
 

@@ -70,7 +70,8 @@ def _open(uuid: str, kind: str, stack: ExitStack) -> int:
         stack.callback(os.close, descriptor)
     except OSError as error:
         raise MissingDependency(
-            f"cannot lock the GPU: {path}: {error.strerror}; remove that file or its protection"
+            f"cannot lock the GPU: {path}: {error.strerror}; remove that file or change its"
+            " permissions"
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise MissingDependency(f"cannot lock the GPU: {path} is not an ordinary file; remove it")

@@ -317,8 +317,8 @@ def _status(returncode: int) -> int:
 
 
 SIGNALS = {
-    "SIGSEGV": "the host code accessed memory that does not belong to it, or its stack overflowed",
-    "SIGBUS": "the host code accessed memory that is not there",
+    "SIGSEGV": "the host code accessed memory that it may not access, or its stack overflowed",
+    "SIGBUS": "the host code accessed an invalid address",
     "SIGABRT": "an assertion failed, or an exception was not caught",
     "SIGFPE": "an integer was divided by zero",
     "SIGILL": "an invalid instruction",

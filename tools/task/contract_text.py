@@ -10,15 +10,15 @@ from astra_chat.tools.task.groups import in_rows
 from astra_chat.tools.task.launcher import dtype_parameter
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
-EVENLY = ", drawn evenly while timed, in some checks from three numbers or one alone"
+EVENLY = ", drawn uniformly for timing, and in some checks from only one or three numbers"
 """How runners/indices.py draws an index, as text."""
 INDEX_TEXT = {
     "any": EVENLY,
     "sorted": f"{EVENLY}, ascending in each row",
     "permutation": ", each row a permutation of its first numbers",
-    "positions": ", in runs that count up",
+    "positions": ", in runs of consecutive numbers",
     "slots": ", no number twice",
-    "lengths": ", lengths: in some checks all minimal, all maximal, or one long among short",
+    "lengths": ", lengths: in some checks all are minimal or all maximal, or only one is long",
 }
 JUDGED_TEXT = {
     "close": "",
@@ -152,11 +152,16 @@ def codes_text(task: Task) -> str:
 def precision_text(task: Task) -> str:
     """Which results beside the nearest value are right."""
     rule = task.precision
-    of_terms = "its terms" if states_terms(task) else "what its inputs' last bits move it by"
+    of_terms = (
+        "the sum of the absolute values of the terms of the result"
+        if states_terms(task)
+        else "by how much the result changes if its inputs change in their last bits"
+    )
     text = (
-        "results of 16 bits or less are the nearest value of their dtype (codes: for the scale that"
-        " the kernel wrote), unless the exact result lies so near the midpoint of two values that"
-        f" float32's own roundings decide: {rule.text} of the absolute sum of {of_terms}"
+        "a result of 16 bits or fewer must be the value of its dtype that is nearest to the exact"
+        " result (a code: to the exact result divided by the scale that the kernel wrote); the"
+        " second nearest value is accepted only if the exact result is within"
+        f" {rule.text} of the midpoint between the two, where S is {of_terms}"
     )
     if rule.intermediate:
         text += f"; {rule.intermediate} may be rounded to nearest T once ({rule.reason})"
@@ -167,8 +172,8 @@ def precision_text(task: Task) -> str:
         shares = ", ".join(
             f"{100 * a.judged.off_by_one:g} % of {a.name}" for a in coded if a.judged
         )
-        text += f"; at most {shares} may be a step off"
-    return f"{text}; errors of some columns must not lean one way"
+        text += f"; at most {shares} may be off by one step"
+    return f"{text}; the errors of a column must not be biased in one direction"
 
 
 def states_terms(task: Task) -> bool:

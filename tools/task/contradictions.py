@@ -115,7 +115,7 @@ def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator
             "a workspace cannot have strides, index, numbers or judged: it has no content",
         )
     if bounded and not all(map(is_float, dtypes)):
-        yield bounded, f"'{arg.name}' may hold integers: give it an index, or draw it"
+        yield bounded, f"'{arg.name}' may hold integers: declare an index, or draw it"
     if arg.range and arg.range[0] >= arg.range[1]:
         yield "range", "no numbers between {:g} and {:g}".format(*arg.range)
     if arg.range and (arg.largest or not arg.read):

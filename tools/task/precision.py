@@ -63,10 +63,11 @@ class Precision(Value):
 
     @property
     def text(self) -> str:
-        """The rule as a sentence for people and models."""
-        words = f"{self.roundings:g} roundings to float32 (2^-24 each)"
+        """The band's half width as a product with S, the absolute sum of the terms."""
+        words = f"{self.roundings:g}"
         if self.summands != "1":
-            words += f" plus {SUMMAND_ROUNDINGS:g} sqrt({self.summands}) for the sum"
-        if self.rounded_terms:
-            words += f" plus one rounding of each term to {self.rounded_terms}"
-        return words
+            words = f"({words} + {SUMMAND_ROUNDINGS:g} sqrt({self.summands}))"
+        words += " * 2^-24"
+        if self.rounded_terms:  # each term is rounded once
+            words = f"({words} + {OPERAND_ROUNDING[self.rounded_terms]:g})"
+        return f"{words} * S"

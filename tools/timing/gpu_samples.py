@@ -26,7 +26,7 @@ HOST_SHARE = 0.5
 host adds to every replay (record, launch, wait) is allowed for."""
 SAID = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons")
 """NVML's readings at each block, kept with the time."""
-SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
+SPACED_NOTE = "timed with another kernel between launches, whose time is subtracted"
 
 
 def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime | Implausible:

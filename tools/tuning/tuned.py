@@ -65,7 +65,7 @@ class Tuning(Value):
         tried += f", {self.measured} measured" if self.measured else ""
         if not self.changed:
             return (
-                f"{tried}: none is faster than what {self.candidate} holds by more than the"
+                f"{tried}: none is faster than the constants of {self.candidate} by more than the"
                 f" resolution{self._nearest()}"
             )
         chosen = ", ".join(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         stored_parameters,
         written_variables,
     )
+    from astra_vgpu.memory.buffers import StoreWatch
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
     from astra_vgpu.model.constants import FITTED
     from astra_vgpu.model.estimate import Estimate, estimate
@@ -54,6 +55,7 @@ HOMES = {
     "launch.engines": ("NOT_COMPILED", "c_sources", "compile_sources", "kernel_of"),
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
+    "memory.buffers": ("StoreWatch",),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
     "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),

@@ -27,7 +27,7 @@ def test_a_run_stops_and_says_how_to_go_on(
     assert ended.words.lower().count("waiting") == 1
     assert [folder.name for folder in folders_under([out])] == [ended.job]
     code, text = command("advance", tmp_path)
-    assert code == 4 and f"waiting: Waiting until job {ended.job[:12]}" in text
+    assert code == 4 and f"transcript.jsonl: Waiting until job {ended.job[:12]}" in text
     code, _ = command("approve", out)
     assert code == 2 and "waits for the judge, not for a decision" in capsys.readouterr().err
     assert work(tmp_path)[0] == 0
@@ -52,7 +52,7 @@ def test_advance_says_what_it_may_not_take_from_a_run_and_goes_on(
     code, text = command("advance", tmp_path)
     assert code == 2 and "recorded budget: evaluations=9" in text
     lines = dict(line.split(": ", 1) for line in text.splitlines())
-    assert lines[str(tmp_path / "a" / TRANSCRIPT)].startswith("waiting")
+    assert lines[str(tmp_path / "a" / TRANSCRIPT)].startswith("Waiting until job")
     assert lines[str(tmp_path / "b" / TRANSCRIPT)].startswith("ended")
     assert lines[str(tmp_path / "c.jsonl")].startswith("unreadable")
     code, text = command("advance", tmp_path / "a", "--accept-recorded-options")

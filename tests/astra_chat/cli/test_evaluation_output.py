@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.cli.evaluation_output import show_evaluation
-from astra_chat.tools.types import Correct, Unsafe
+from astra_chat.tools.types import Correct, Unsafe, Wrong
 from tests.chat_samples import CASE, check_record, evaluation
 
 
@@ -17,6 +17,16 @@ def test_a_finding_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> N
     assert "other: mine.cu:12, mine.cu:14" in out and "kernel.cu" not in out
     show_evaluation(found, as_json=True, quiet=False, file="mine.cu")
     assert "kernel.cu:14" in capsys.readouterr().out, "JSON is as the judge says"
+
+
+def test_a_wrong_result_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "this element was last written at kernel.cu:12, block (0, 0, 0), thread (0, 0, 0)"
+    wrong = Wrong(
+        case=CASE, argument="y", reason="value", index=(0,), expected=1, got=2, bad=1, total=4,
+        note=note,
+    )  # fmt: skip
+    assert not show_evaluation(evaluation("", wrong), as_json=False, quiet=True, file="mine.cu")
+    assert "last written at mine.cu:12, block" in capsys.readouterr().out
 
 
 def test_warnings_name_the_users_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_what_another_machine_has_must_be_said(
     """No GPU is here: its constants stand for it."""
     options = ["run", task_folder, "--models", "scripted", "--judge", "detached", *NO_MUTANTS]
     assert command(*options, "--out", tmp_path / "a")[0] == 2
-    assert "for another machine, say cuda" in capsys.readouterr().err
+    assert "for another machine, use cuda" in capsys.readouterr().err
     assert command(*options, "--device", "cuda:1", "--out", tmp_path / "a")[0] == 2
     (task_folder / "baseline.cu").write_text(BROKEN_BASELINE)
     options += ["--device", "cuda", "--gpu", "h100", "--out", tmp_path / "a"]

@@ -97,7 +97,7 @@ def test_a_baseline_that_disagrees_is_told_by_its_first_element(tmp_path: Path) 
     report = check_task(found, DEVICE)
     assert not report.fit
     words = report.lines()[0]
-    assert words.startswith("baseline.cu does not do what reference.py says: wrong on")
+    assert words.startswith("baseline.cu does not compute what reference.py defines: wrong on")
     assert "expected" in words
 
 

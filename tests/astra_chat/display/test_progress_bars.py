@@ -51,5 +51,5 @@ def test_on_a_terminal_the_roles_are_short_and_the_rounds_a_table(tmp_path: Path
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", live(Terminal(), path))
     assert "all cases, weighted" in text and "1.90x the baseline's speed" in text
     assert "round  candidate" in text and "estimated speed" in text and "1.90x accepted" in text
-    assert "now: asking the planner (round 1 of at most" in text and "3/3" in text
+    assert "): asking the planner (round 1 of at most" in text and "3/3" in text
     assert "chosen by rule" not in text and "--verbose" in text

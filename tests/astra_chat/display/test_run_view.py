@@ -92,7 +92,7 @@ def test_deviations_and_repairs_take_one_line() -> None:
         Contradiction(speaker="planner", reason="no such line", stands=False),
         Contradiction(speaker="planner", reason="no such metric", stands=True),
     )
-    parted = "differs from the script, which expected accepted for abc: the judge found tie"
+    parted = "differs from the script: for abc, accepted was expected, and the judge found tie"
     assert parted in text.replace("\n     ", " ")
     assert "planner's reply was sent back: it does not fit" in text
     assert "planner is asked to check: no such line" in text

@@ -73,7 +73,7 @@ def test_the_ledger() -> None:
     assert lines[1].startswith("  coder: 1 answer, ") and lines[1].endswith("$0.0042")
     assert lines[2].endswith("$0.0042; 1 of them unusable (3,900 tokens, $0.0042)")
     assert lines[3] == "judge: 3 evaluations, build 4.2 s, time 1.0 s"
-    assert lines[4] == "GPU: lease held for 1.0 s; energy unknown, utilization unknown (NVML)"
+    assert lines[4] == "GPU: reserved for 1.0 s; energy unknown, utilization unknown (NVML)"
     assert lines[5:] == ["rejected: 2 wrong, 1 tie", "in all 12.3 s"]
 
 
@@ -86,10 +86,11 @@ def test_where_the_time_went_stands_beside_it() -> None:
     nothing = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0.0, rejected=())
     use = TimeUse(models_s=5.0, build_s=2.0, judge_s=3.0, device_s=1.0)
     assert ledger_lines(nothing, 10.0, use) == [
-        "in all 10.0 s: models 5.0 s, builds 2.0 s, judge 3.0 s; a GPU held for 1.0 s (10%)"
+        "in all 10.0 s: models 5.0 s, builds 2.0 s, judge 3.0 s; a GPU reserved for 1.0 s (10%)"
     ]
     use = TimeUse(judge_s=9.0, device_s=4.5, lease_wait_s=1.0, outside_steps_s=2.0)
     assert time_words(use) == (
-        "judge 9.0 s; a GPU held for 4.5 s (50%), waited for 1.0 s; judge 2.0 s outside its steps"
+        "judge 9.0 s; a GPU reserved for 4.5 s (50%), waited for 1.0 s;"
+        " judge 2.0 s outside its steps"
     )
     assert time_words(TimeUse()) == "no time was spent waiting"

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from astra_chat.display.console import console
-from astra_chat.display.tables import FigureTable, print_rows, table_of
+from astra_chat.display.tables import FigureTable, ResultTable, print_rows, table_of
 
 LONG = "a/folder/that/is/quite/long/" * 5 + "transcript.jsonl"
 ROWS = [("one", "1.25x", LONG), ("two words", "10.00x", "short")]
@@ -33,6 +33,18 @@ def test_on_a_pipe_a_table_is_as_wide_as_it_has_to_be() -> None:
         table.add_row(*row)
     console(out).print(table)
     assert LONG in out.getvalue()
+
+
+def test_on_a_pipe_a_result_is_a_line_of_tabs_for_each_row() -> None:
+    table, out = ResultTable(title="a file"), io.StringIO()
+    for heading in HEADINGS:
+        table.add_column(heading)
+    for row in ROWS:
+        table.add_row(*row)
+    console(out).print(table)
+    title, *lines = out.getvalue().splitlines()
+    assert title == "a file"
+    assert [line.split("\t") for line in lines] == [list(HEADINGS), *map(list, ROWS)]
 
 
 def test_on_a_terminal_words_and_figures_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:

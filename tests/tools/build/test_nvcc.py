@@ -233,6 +233,8 @@ def test_a_log_is_cut_to_the_errors_with_their_lines() -> None:
         "    int z = y;",
     ]
     assert len(shown.splitlines()) <= 40
+    quoted = log.replace("noise\n", "    int z = y;\n            ^\n", 1)
+    assert readable_log(quoted, "int x;\n  int z = y;\n").count("int z = y;") == 1
 
 
 def test_a_very_long_line_is_cut() -> None:

@@ -139,4 +139,4 @@ def test_bugs_in_code_that_no_legal_case_reaches_are_left_out(
     finally:
         oracle.close()
     assert suite.unreached == (made[0].name,) and suite.survivors == (made[1].name,)
-    assert f"left out, no valid case reaches it: {made[0].name}" in suite.lines()[-1]
+    assert f"left out because no valid case reaches it: {made[0].name}" in suite.lines()[-1]

@@ -128,7 +128,10 @@ def with_floor(reachable_us: float) -> Timed:
 
 
 def test_an_estimate_below_the_floor_is_not_to_be_built_on() -> None:
-    told = "case 2 is below time_reachable: estimate or floor is wrong there; do not build on it"
+    told = (
+        "case 2 is below time_reachable: the estimate or the floor is wrong there; do not rely on"
+        " it"
+    )
     for reachable_us, is_told in ((1.0, False), (1.52, False), (1.6, True)):
         found = with_floor(reachable_us)
         assert (told in times_text(evaluation(VECTOR, found), found).splitlines()) == is_told
@@ -283,6 +286,16 @@ def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:
     shown = range(4, MOST_CASES + 4)
     assert head == f"metric of case | {' | '.join(map(str, shown))}"
     assert row == f"a | {' | '.join(str(number - 1) for number in shown)}"
+
+
+def test_a_kernel_that_no_call_launches_is_named_before_the_confirmation() -> None:
+    record = check_record(never_launched=("spare<float>",))
+    found = with_launches("kernel grid 4x1x1 block 256x1x1").model_copy(update={"check": record})
+    text = judge_report(found)
+    assert "launched by no call of the check, so nothing of it was judged: spare<float>;" in text
+    assert "refuses the candidate" in text and "launched by no call" not in judge_report(
+        found.model_copy(update={"check": check_record()})
+    )
 
 
 def test_only_kernels_that_ran_are_named() -> None:

@@ -85,9 +85,14 @@ def test_a_sound_reference(task: Task) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words", "line"),
     [
-        ("torch.rand(8, generator=generator)", "torch.rand(8)", "make_inputs draws another 'x'", 3),
+        (
+            "torch.rand(8, generator=generator)",
+            "torch.rand(8)",
+            "make_inputs draws a different 'x'",
+            3,
+        ),
         ('inputs["x"].double()', 'inputs["x"].mul_(0.5).double()', "writes to its input 'x'", 5),
-        ("x * 254,", "x * 254 + torch.rand(1),", "reference gives another 'codes'", 5),
+        ("x * 254,", "x * 254 + torch.rand(1),", "reference returns a different 'codes'", 5),
         ("def accept(", "def accepts(", "'order' is judged by accept, but there is no function", 5),
         ("x.argsort()", "x.argsort(descending=True)", "accept refuses what reference", 8),
         (

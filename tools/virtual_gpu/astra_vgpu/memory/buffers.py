@@ -51,6 +51,17 @@ def missing(flags: Items) -> NDArray[np.bool_] | None:
     return np.asarray(gaps.reshape(-1, 2).any(axis=1) if size == 16 else gaps)
 
 
+@dataclass
+class StoreWatch:
+    """Bytes of device memory, and what stored to them last; by the NumPy engine alone."""
+
+    address: int
+    nbytes: int
+    last: str = ""
+    """File and line where they are known, else the line of the PTX; then block and thread. Empty
+    until an instruction has stored."""
+
+
 @dataclass(frozen=True)
 class Freed:
     """Where a buffer was that the host code freed."""
@@ -131,6 +142,7 @@ class Memory:
         self.descending = False
         """Whether atomics are served from the last thread and block to the first, an order that a
         GPU may have as well; by the NumPy engine alone."""
+        self.watch: StoreWatch | None = None
 
     @property
     def heap(self) -> Heap:

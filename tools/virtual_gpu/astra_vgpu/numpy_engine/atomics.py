@@ -27,6 +27,7 @@ from astra_vgpu.numpy_engine.frame import Active, Frame
 from astra_vgpu.numpy_engine.loads import (
     address_reader,
     arena_of,
+    note_store,
     note_uninitialized_global,
     note_uninitialized_shared,
     resolved_space,
@@ -162,6 +163,8 @@ def _touch(f: Frame, site: Site, region: BufferRegion, addresses: Array, lanes: 
     else:
         synchronise(f, site, addresses, lanes)
     region.buffer.mark_written(site.size, region.index)
+    if f.memory.watch is not None:
+        note_store(f, f.memory.watch, site, addresses, lanes)
     if f.counters is not None:
         f.counters.touch(site, region, addresses)
         f.counters.atomic(region, addresses, lanes, site.floats)

@@ -284,6 +284,9 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     else:
         there[:] = data
     buffer.mark_span(start, span.size)
+    watch = f.memory.watch
+    if watch is not None and -span.size < span.address - watch.address < watch.nbytes:
+        watch.last = f.place(writes.instruction, span.lane)
     if f.counters is not None:
         f.counters.span(buffer, span.address, span.size, span.lane, writes=True)
     groups = _groups(f)

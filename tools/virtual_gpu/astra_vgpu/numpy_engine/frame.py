@@ -179,6 +179,11 @@ class Frame:
         where.append(f"PTX line {instruction.line}: {instruction.text}")
         return Fault(kind, message, cuda_error=cuda_error, where=", ".join(where))
 
+    def place(self, instruction: Instruction, lane: int) -> str:
+        """File and line of an instruction, or the line of the PTX; then what `describe_lane`
+        says."""
+        return f"{instruction.source or f'PTX line {instruction.line}'}, {self.describe_lane(lane)}"
+
     def describe_lane(self, lane: int) -> str:
         """`lane` counts through [blocks, threads]: the block and the thread in CUDA's terms."""
         row, thread = divmod(lane, self.shape[1])

@@ -9,6 +9,7 @@ import numpy as np
 
 from astra_vgpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_vgpu.lowering.store_merging import ALONE
+from astra_vgpu.memory.buffers import StoreWatch
 from astra_vgpu.numpy_engine import warp_races
 from astra_vgpu.numpy_engine.address_spaces import (
     Arena,
@@ -336,6 +337,17 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         region.buffer.mark_written(site.size, region.index)
         if f.counters is not None:
             f.counters.touch(site, region, addresses)
+    if f.memory.watch is not None:
+        note_store(f, f.memory.watch, site, addresses, active)
+
+
+def note_store(f: Frame, watch: StoreWatch, site: Site, addresses: Array, active: Active) -> None:
+    """Notes the store in the watch where it reaches the watched bytes: of several lanes that do,
+    the last."""
+    start, stop = np.uint64(watch.address), np.uint64(watch.address + watch.nbytes)
+    reaching = np.flatnonzero((addresses < stop) & (addresses + np.uint64(site.size) > start))
+    if reaching.size:
+        watch.last = f.place(site.instruction, lane_number(active, int(reaching[-1])))
 
 
 def put_arena(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.numpy_engine.conftest import Bench
 
-from astra_vgpu.memory.buffers import Memory
+from astra_vgpu.memory.buffers import Memory, StoreWatch
 from astra_vgpu.ptx.parser import parse
 from astra_vgpu.types import Fault
 
@@ -195,3 +195,25 @@ def test_an_access_outside_the_parameters(offset: int) -> None:
     body = f"mov.b64 %rd2, out; add.s64 %rd2, %rd2, {offset}; ld.param.u32 %r1, [%rd2];"
     with pytest.raises(Fault, match="read of 4 bytes at param offset"):
         bench(f"{body} st.u32 [%rd0], %r1;").launch("kernel", 1, 1, out, out)
+
+
+@pytest.mark.parametrize(
+    ("last", "thread"),
+    [
+        ("st.global.u32 [%rd0+8], 3;", 31),
+        ("@%p1 st.global.v4.u32 [%rd0], {%r1, %r1, %r1, %r1};", 5),
+        ("@%p1 red.global.add.u32 [%rd0+8], 1;", 5),
+        ("@%p1 st.u32 [%rd0+8], 3;", 5),
+    ],
+    ids=["store", "vector", "atomic", "generic"],
+)
+def test_watched_bytes_name_the_last_store_to_them(last: str, thread: int, aligned: Any) -> None:
+    out, data = aligned(np.zeros(4, np.uint32)), aligned(np.zeros(4, np.uint32))
+    memory = Memory()
+    memory.watch = StoreWatch(int(out.ctypes.data) + 8, 4)
+    body = "setp.eq.u32 %p1, %r0, 5; mov.u32 %r1, 7;\nst.global.u32 [%rd0+8], 1;\n"
+    beside = "\nst.global.u32 [%rd0+4], 2; st.global.u32 [%rd0+12], 2;"
+    made = bench(f"{body}{last}{beside}")
+    made.launch("kernel", 1, 32, out, data, memory=memory)
+    (line,) = (i.line for i in made.module.kernels["kernel"].body if i.text and i.text in last)
+    assert memory.watch.last == f"PTX line {line}, block (0, 0, 0), thread ({thread}, 0, 0)"
