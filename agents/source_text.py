@@ -1,8 +1,8 @@
 """A source as every role sees it: the same lines under the same numbers.
 
-A line that is a comment alone is shown as a blank one, except to whoever edits a user's file, and
-one that is indented far a little less so. Every tenth line ends with its number, as a comment: what
-is copied with it is still C++.
+Whoever edits a user's file sees it as it is. Elsewhere a line that is a comment alone is shown as a
+blank one, and one that is indented far a little less so. Every tenth line ends with its number, as
+a comment: what is copied with it is still C++.
 """
 
 from __future__ import annotations
@@ -38,31 +38,29 @@ def without_numbers(text: str) -> str:
 
 
 def spans(text: str, source: str) -> list[tuple[int, int]]:
-    """Where a text stands in a source: as it is, or else as a listing shows it."""
+    """Where a text stands in a source: as it is, or else as a listing shows it or a model wrote it,
+    so with other blanks within a line or at its ends, and without comments that are whole lines.
+    """
     if text in source or not text.strip():
         return [match.span() for match in re.finditer(re.escape(text), source)] if text else []
-    wanted, found = re.escape(without_numbers(text)), list[tuple[int, int]]()
-    for shown in (_shown(source, comments) for comments in (True, False)):
-        found = found or [
-            (_in_source(match.start(), shown, source), _in_source(match.end(), shown, source))
-            for match in re.finditer(wanted, shown)
-        ]
-    return found
+    return [match.span() for match in re.finditer(_pattern(text), source, re.MULTILINE)]
+
+
+def _pattern(text: str) -> str:
+    """Finds a text whatever its indentation."""
+    first, *others = without_numbers(text).split("\n")
+    last = others.pop() if others else ""
+    lines = [("^[ \t]*" if first[:1].isspace() and first.strip() else "") + _words(first)]
+    lines += [f"[ \t]*{_words(line) or '(?://.*)?'}" for line in others]
+    if "\n" in text:
+        lines.append(f"[ \t]*{_words(last)}" if last.strip() else "")
+    return r"[ \t]*\r?\n".join(lines)
+
+
+def _words(line: str) -> str:
+    return r"[ \t]+".join(map(re.escape, line.split()))
 
 
 def _shown(source: str, comments: bool) -> str:
     """Returns a source with the same lines, without what listings leave out."""
-    return _FAR.sub(r"\1", source if comments else _COMMENT.sub("", source))
-
-
-def _in_source(at: int, shown: str, source: str) -> int:
-    """Returns a place in what is shown as one in the source."""
-    line = shown.count("\n", 0, at)
-    column, start = at - _line_starts(shown)[line], _line_starts(source)[line]
-    far = _FAR.match(source, start)
-    left_out = far.end() - start - INDENT if far and column >= INDENT else 0
-    return start + column + left_out
-
-
-def _line_starts(text: str) -> list[int]:
-    return [0, *(match.end() for match in re.finditer("\n", text))]
+    return source if comments else _FAR.sub(r"\1", _COMMENT.sub("", source))

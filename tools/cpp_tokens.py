@@ -105,6 +105,12 @@ class Code(list[Token]):
         """Index of the bracket that closes the one at `start`; the end if none does."""
         return self._closing.get(start, len(self))
 
+    def defined_names(self) -> list[str]:
+        """Names that are followed by (...) and {: functions, and what reads like one."""
+        calls = [i for i, token in enumerate(self[1:]) if token.text == "("]
+        ends = ((at, self.closing(at + 1) + 1) for at in calls if self[at].kind == "name")
+        return [self[at].text for at, end in ends if end < len(self) and self[end].text == "{"]
+
     def opening(self, end: int) -> int:
         """Index of the bracket that the one at `end` closes; 0 if it closes none."""
         return self._opening.get(end, 0)

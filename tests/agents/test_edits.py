@@ -48,6 +48,18 @@ def test_an_anchor_may_be_copied_from_a_listing() -> None:
     assert lines_of("int b = 2; //4", source) == [4]
 
 
+@pytest.mark.parametrize("find", ["  if (a)\n    f(a,\n      b);\n", "if (a)\n\tf(a,\n\tb);\n"])
+def test_an_anchor_whose_indentation_differs_is_found(find: str) -> None:
+    source = "void g() {\n      if (a)  \n\tf(a,\r\n" + " " * 30 + "b);\n  f(b,  a);\n}\n"
+    made = kernel_of(edits((find, "      h();\n"), ("f(b, a);", "g();")), source).source
+    assert [line.strip() for line in made.splitlines()] == ["void g() {", "h();", "g();", "}"]
+
+
+def test_an_anchor_that_only_indentation_tells_apart_is_refused() -> None:
+    with pytest.raises(ValueError, match="occurs 2 times"):
+        kernel_of(edits(("   f();\n    g();", "x")), "  f();\n  g();\n\tf();\n\tg();\n")
+
+
 def test_lines_of_an_anchor() -> None:
     assert lines_of("  int b = 2;", SOURCE) == [2]
     assert lines_of("= 1;", SOURCE) == [1, 3]

@@ -97,6 +97,11 @@ def test_what_is_copied_from_a_listing_is_found_in_the_source(path: Path) -> Non
         assert source.count("\n", 0, start) == first and source.count("\n", start, end) == 11
 
 
+def test_who_edits_a_user_s_file_sees_its_indentation() -> None:
+    source = "f(int a,\n               int b);  // c\n// A comment.\n"
+    assert listing(source, comments=True).splitlines()[1:-1] == source.splitlines()
+
+
 def test_what_stands_there_as_it_is_comes_first() -> None:
     source = "int a; //1\nint b;\nint a;\n"
     assert spans("int a; //1", source) == [(0, 10)]

@@ -130,11 +130,12 @@ def _tensor(arg: Arg) -> str:
     sizes = ", ".join(_sum(extent) for extent in arg.shape)
     code = DTYPE_CODES.get(arg.dtype)
     kind = dtype_parameter(arg.dtype) if code is None else str(code)
+    given = f'"{arg.name}", {arg.name}, {kind}'
     if not arg.strides:
-        return f"::astra::tensor({arg.name}, {kind}, {{{sizes}}})"
+        return f"::astra::tensor({given}, {{{sizes}}})"
     free = dict(zip(arg.free_axes, arg.stride_names, strict=True))
     strides = (free.get(axis) or _sum(text) for axis, text in enumerate(arg.strides))
-    return f"::astra::tensor({arg.name}, {kind}, {{{sizes}}}, {{{', '.join(strides)}}})"
+    return f"::astra::tensor({given}, {{{sizes}}}, {{{', '.join(strides)}}})"
 
 
 def _value(task: Task, passed: Passed) -> str:
@@ -164,11 +165,21 @@ def _made(passed: GivenValue) -> str:
     if passed.list is not None:
         numbers = ", ".join(map(str, passed.list))
         return f"::astra::Value(std::vector<int64_t>{{{numbers}}})"
+    if passed.tensors is not None:
+        return _tensors(passed.tensors)
     if passed.size is not None:
         return f"::astra::Value({_sum(passed.size)})"
     if passed.code is not None:
         return f"::astra::Value(int64_t({dtype_parameter(passed.code)}))"
     return "::astra::Value()"
+
+
+def _tensors(names: Iterable[str | Iterable[str]]) -> str:
+    """A list of tensors, or of lists of them."""
+    every = (
+        f"::astra::Value(astra_{one})" if isinstance(one, str) else _tensors(one) for one in names
+    )
+    return f"::astra::Value(std::vector<::astra::Value>{{{', '.join(every)}}})"
 
 
 def _sum(text: str) -> str:

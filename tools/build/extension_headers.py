@@ -29,10 +29,12 @@ torch/headeronly: core/ScalarType.h util/Exception.h util/BFloat16.h util/Half.h
 ATen: ATen.h AccumulateType.h ArrayRef.h Context.h Device.h DeviceGuard.h Dispatch.h Functions.h
     NumericUtils.h OpMathType.h ScalarOps.h ScalarType.h Tensor.h TensorAccessor.h TensorUtils.h
     Utils.h ceil_div.h core/Tensor.h core/TensorAccessor.h core/TensorBase.h core/List.h
+    CUDAGeneratorImpl.h core/Generator.h Generator.h
     ops/empty.h ops/empty_like.h ops/zeros.h ops/zeros_like.h ops/full.h core/ScalarType.h
 ATen/cuda: CUDAContext.h CUDAContextLight.h CUDAUtils.h CUDADataType.h Exceptions.h DeviceUtils.cuh
     NumericLimits.cuh CUDAEvent.h detail/KernelUtils.h detail/IndexUtils.cuh detail/TensorInfo.cuh
-    Atomic.cuh CUDATensorMethods.cuh
+    Atomic.cuh CUDATensorMethods.cuh CUDAGeneratorImpl.h CUDAGraphsUtils.cuh PhiloxCudaState.h
+    detail/UnpackRaw.cuh PhiloxUtils.cuh
 ATen/native: cuda/KernelUtils.cuh cuda/block_reduce.cuh
 c10: core/Device.h core/DeviceGuard.h core/DeviceType.h core/Layout.h core/MemoryFormat.h
     core/Scalar.h core/ScalarType.h core/Stream.h core/TensorOptions.h core/Allocator.h

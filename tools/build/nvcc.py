@@ -24,6 +24,7 @@ from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.built_text import Unreadable, built_text, header_text
 from astra_chat.tools.build.nvcc_log import parse_ptxas, readable_log
 from astra_chat.tools.build.preprocessed import keep_expanded
+from astra_chat.tools.build.zeroed_variables import zeroed_variables
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.memory_watch import StepMemory
@@ -220,6 +221,7 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         f"-ccbin={toolkit.cxx}",
         *(f"-I{folder}" for folder in task.include),
         *((*extension_headers.FLAGS, "-Xlinker=-zlazy") if task.binding else ()),
+        *(zeroed_variables(toolkit.cxx) if task.binding else ()),
         f"-I{toolkit.include_dir}",
         *standard_headers.FLAGS,
     ]

@@ -22,6 +22,7 @@ triton_launch    what the user says of its launch: grid, constants, warps
 triton_compile   PTX of a Triton kernel, by Triton in a process of its own
 triton_child     that process
 triton_ptx       Triton's PTX as a CUDA kernel with one asm statement
+valid_names      names of C++ as contracts have them
 type_variables   dtypes of tensors, and the type variables among them
 host_function    sizes, strides, shapes and dtypes that a framework's host function states
 named_sizes      names for sizes such as x.size(0), so that they can be dims
@@ -29,6 +30,7 @@ draft            the draft of a task, before it is written
 binding          what the user's function is given
 trial            what was written is built and recorded: what that tells
 made_tensors     results and workspaces that a function makes itself
+asked_dtypes     dtypes by the pointers that a call asks for
 launched         which tensors the launches read and write
 written_shapes   shapes of results that nothing states, from what calls write
 extents          numbers that differ by case as expressions of dims

@@ -12,6 +12,11 @@ from astra_chat.tools.new.source import Parameter
 
 _TEXT = re.compile(r"\b(string|string_view|String)\b")
 _DTYPE = re.compile(r"\b(ScalarType|Dtype|DLDataType)\b")
+_LIST = r"(?:vector|ArrayRef|List|Array)"
+_NUMBERS = re.compile(rf"\b(\w*IntArrayRef\b|{_LIST}<[\w:]*\b(int64_t|int|long|SymInt)>)")
+_TENSORS = re.compile(rf"\bTensorList\b|\b{_LIST}<(.*{_LIST}<)?[\w:]*\bTensor>")
+LISTED_SIZE = "numel"
+"""The dim that tensors in a list have."""
 
 
 def binding_of(export: Export, parameters: Sequence[Parameter], draft: Draft) -> dict[str, Any]:
@@ -36,11 +41,29 @@ def binding_of(export: Export, parameters: Sequence[Parameter], draft: Draft) ->
     return {"binding": table, "unbound": tuple(doubts)}
 
 
+def is_number_list(parameter: Parameter) -> bool:
+    return _NUMBERS.search(parameter.type) is not None
+
+
+def names_in_list(parameter: Parameter, lists: int = 1) -> list[str]:
+    """Names for the tensors that a parameter holds, a list of two or lists of one each; none where
+    it is no list."""
+    if not (found := _TENSORS.search(parameter.type)):
+        return []
+    return [f"{parameter.name}_{at}" for at in range(lists if found[1] else 2)]
+
+
 def _value(parameter: Parameter, schema: str, draft: Draft) -> tuple[object, str]:
     """What a parameter is given that the contract does not hold, and a doubt."""
     words = f"{parameter.type} {parameter.name}"
     stated = re.search(rf'\b{parameter.name}\s*=\s*\\?"(\w*)', schema)
     default = f'"{stated[1]}"' if stated else parameter.default.strip()
+    if is_number_list(parameter):
+        return {"list": [1]}, f"the numbers that callers pass for {words}"
+    if held := _TENSORS.search(parameter.type):
+        names = [t.name for t in draft.tensors if re.fullmatch(rf"{parameter.name}_\d+", t.name)]
+        given = [[name] for name in names] if held[1] else names
+        return {"tensors": given}, f"as many tensors as callers pass for {words}"
     if "optional" in parameter.type.lower():
         return {}, f"nothing is passed for {words}: do your callers pass a value?"
     if _TEXT.search(parameter.type):

@@ -45,6 +45,7 @@ INTEGERS = re.compile(
     r"|(std::)?size_t|ptrdiff_t)"
 )
 FLOATS = ("float", "double")
+_ENUM = re.compile(r"enum (class |struct )?[\w:]+")
 _CUDAS = ("half", "nv_bfloat16", *C_TYPES.values())
 """Names of CUDA's own element types."""
 _NAMED = {"I": re.compile(r"(?i)id|index"), "Q": re.compile(r"(?i)quant|fp8|code")}
@@ -115,7 +116,7 @@ def value_type(parameter: Parameter) -> str:
 
 
 def is_number(kind: str) -> bool:
-    return INTEGERS.fullmatch(kind) is not None or kind in FLOATS or kind == "bool"
+    return any(p.fullmatch(kind) for p in (INTEGERS, _ENUM)) or kind in FLOATS or kind == "bool"
 
 
 def is_pointer(parameter: Parameter) -> bool:
@@ -277,6 +278,10 @@ def _read(
         reading.passed.append({"code": reading.codes[-1]})
     elif INTEGERS.fullmatch(kind):
         reading.integers.append(DraftScalar(name, "int64_t", parameter.default))
+        reading.passed.append(name)
+    elif _ENUM.fullmatch(kind):
+        doubt = f"the number of the {kind} that callers pass"
+        reading.scalars.append(DraftScalar(name, "int64_t", "0", doubt))
         reading.passed.append(name)
     elif is_number(kind) or kind in letters:
         scalar = "bool" if kind == "bool" else "float"

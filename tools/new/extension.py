@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from astra_chat.tools.new.binding import binding_of
+from astra_chat.tools.new.binding import LISTED_SIZE, binding_of, is_number_list, names_in_list
+from astra_chat.tools.new.c_launcher import contract_name
 from astra_chat.tools.new.draft import (
     Draft,
     DraftScalar,
@@ -32,9 +33,11 @@ from astra_chat.tools.new.source import (
 )
 from astra_chat.tools.new.stated import Shape, Stated, comment_shapes, stated
 from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
+from astra_chat.tools.new.valid_names import with_valid_names
 
 TENSORS = ("Tensor", "TensorView", "DLTensor")
 _COPY = re.compile(r"((?:[\w:&]+[ \t]+&?)?\b(\w+)\s*=\s*(\w+)\.contiguous\(\)\s*;)")
+_SIZED = re.compile(r"\b(\w*[A-Z]\w*)\s*=\s*[^;=]*?(?:\.|->)\s*(?:sizes?|shape|numel)\b")
 _INTEGERS = (
     "int64_t",
     "int",
@@ -46,6 +49,7 @@ _INTEGERS = (
     "unsigned",
     "long long",
     "unsigned int",
+    "SymInt",
 )
 _FLOATS = ("double", "float")
 TEXTS = ("string", "string_view", "String")
@@ -62,6 +66,8 @@ class _Reading:
     tensors: list[Tensor]
     integers: list[DraftScalar]
     scalars: list[DraftScalar]
+    listed: list[str] = field(default_factory=list)
+    """Tensors that lists of them hold."""
 
 
 def draft_of(
@@ -75,7 +81,7 @@ def draft_of(
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
     given = export.function.parameters
     known = {name: [shape] for name, shape in shapes.items()}
-    for rewrite in (_with_callees, _without_copies, _with_named_sizes):
+    for rewrite in (_with_callees, _without_copies, _with_small_names, _with_named_sizes):
         source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
         defined = functions(plain)
@@ -96,6 +102,9 @@ def draft_of(
         facts.dims,
         [n.name for n in reading.integers],
     )
+    for name in reading.listed:  # what a list holds is named nowhere
+        layout.shapes.setdefault(name, (LISTED_SIZE,))
+        layout.dims = list(dict.fromkeys([*layout.dims, LISTED_SIZE]))
     facts.letters = letters_of(facts.variables)
     tensors = [_tensor(t, export, facts, said, layout, alike[t.name]) for t in reading.tensors]
     if not any(t.written for t in tensors):
@@ -114,7 +123,7 @@ def draft_of(
         origin=f"{export.name} of the {export.kind} extension",
     )
     bound = binding_of(export, given, draft)
-    return replace(draft, makes_tensors=True, **bound)
+    return with_valid_names(replace(draft, makes_tensors=True, **bound))
 
 
 def _with_callees(
@@ -156,6 +165,22 @@ def _without_copies(
     body = source[start:end]
     for statement, copy, tensor in _COPY.findall(body):
         body = re.sub(rf"\b{copy}\b", tensor, body.replace(statement, "\n" * statement.count("\n")))
+    return source[:start] + body + source[end:]
+
+
+def _with_small_names(
+    source: str, function: Function, plain: Sequence[Piece], _: Mapping[str, list[Shape]]
+) -> str:
+    """Variables of the body that are sizes have names that dims may have: N is n."""
+    start, end = plain[function.body].start, plain[function.close].end
+    body = source[start:end]
+    taken = {p.text for p in plain[function.body : function.close]}
+    taken |= {p.name for p in function.parameters}
+    for name in dict.fromkeys(_SIZED.findall(body)):
+        own = contract_name(name)
+        if own != name and own not in taken:
+            taken.add(own)
+            body = re.sub(rf"\b{name}\b", own, body)
     return source[:start] + body + source[end:]
 
 
@@ -201,14 +226,17 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
         elif kind in (*_FLOATS, "bool") and not _is_optional(parameter):
             scalar = "bool" if kind == "bool" else "float"
             reading.scalars.append(DraftScalar(parameter.name, scalar, default))
-        elif kind in NO_NUMBERS or _is_optional(parameter):
+        elif kind in NO_NUMBERS or _is_optional(parameter) or is_number_list(parameter):
             continue  # a constant of [binding]
+        elif names := names_in_list(parameter, facts.lists):
+            reading.listed += names
         else:
             raise BadSource(
                 parameter.line,
                 f"{export.function.name} takes '{parameter.type} {parameter.name}': a task's kernel"
                 " takes tensors, integers, floats and bools",
             )
+    reading.tensors += [Tensor(name, "read") for name in reading.listed]
     known = {t.name for t in reading.tensors}
     made = [Tensor(name, "write") for name in facts.returned if name not in known]
     reading.tensors = [*made, *reading.tensors]
@@ -272,7 +300,13 @@ def _sizes_and_scalars(
             scalars.append(replace(integer, doubt=doubt))
         else:
             dims.append(integer.name)
-    return dims, [*scalars, *reading.scalars]
+    return _as_in_shapes(dims, tensors), [*scalars, *reading.scalars]
+
+
+def _as_in_shapes(dims: Sequence[str], tensors: Sequence[Tensor]) -> list[str]:
+    """Dims in the order of a shape that has all of them, which is likely that of other tensors."""
+    whole = (t.shape for t in tensors if len(t.shape) == len(dims) and {*t.shape} == {*dims})
+    return list(next(whole, dims))
 
 
 def _multiples(said: Stated, layout: TensorShapes, dims: Sequence[str]) -> dict[str, int]:

@@ -10,6 +10,10 @@ from astra_chat.tools.new.source import Function, Piece, closing, split
 
 TVM_EXPORT = "TVM_FFI_DLL_EXPORT_TYPED_FUNC"
 TVM_BLOCK = "TVM_FFI_STATIC_INIT_BLOCK"
+OTHER_KEYS = frozenset(
+    "Meta CPU HIP XPU MPS Autograd AutogradCUDA AutogradCPU CompositeExplicitAutograd".split()
+)
+"""Dispatch keys of TORCH_LIBRARY_IMPL whose functions are not the ones for CUDA tensors."""
 TENSOR = re.compile(r"\b(Tensor|TensorView)\b")
 
 
@@ -78,7 +82,8 @@ def _registrations(
 ) -> Iterator[tuple[str, str, str]]:
     """Name, schema and C++ function of each m.def and m.impl."""
     for module in defined:
-        if is_module(module) and module.name != TVM_BLOCK:
+        keys = {word for p in module.parameters for word in (p.type, p.name)}
+        if is_module(module) and module.name != TVM_BLOCK and not keys & OTHER_KEYS:
             for index in range(module.body, module.close):
                 if pieces[index].text in ("def", "impl") and pieces[index + 1].text == "(":
                     inner = pieces[index + 2 : closing(pieces, index + 1)]

@@ -38,6 +38,9 @@ _CAST = re.compile(
 _TESTED = re.compile(r"(\w+)(?:\.|->)(?:scalar_type|dtype)\(\)\s*=\s*=\s*(?:\w+::)+k?(\w+)")
 
 
+_LISTS = re.compile(r"\bmulti_tensor_apply<(\d+)>")
+
+
 @dataclass
 class Facts:
     """What was found; tensors by the name that they have in the host function."""
@@ -63,6 +66,8 @@ class Facts:
     """Tensor: the type name that is dispatched on its dtype."""
     branches: tuple[DTypeName, ...] = ()
     """Dtypes of tensors that the code tells apart with if."""
+    lists: int = 1
+    """How many lists of tensors a parameter holds that holds lists: apex's functions say it."""
     guessed: bool = False
     """A dispatch macro does not say its dtypes."""
     letters: dict[str, str] = field(default_factory=dict)
@@ -81,6 +86,7 @@ def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
     _elements(facts, body)
     for start in (p for p in range(function.body, function.close) if _is_dispatch(pieces, p)):
         _dispatch(facts, pieces, start)
+    facts.lists = max(map(int, _LISTS.findall(body)), default=1)
     returned = "void" not in function.returns.split()
     if returned:
         for match in _RETURN.finditer(body):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
 from astra_chat.tools.mangled import scoped_name
+from astra_chat.tools.new.asked_dtypes import AskedDtypes, with_asked_dtypes
 from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
@@ -77,6 +78,11 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
             return Tried(draft, project, (seen,))
+        if (asked := with_asked_dtypes(draft, _asked(seen))) != draft:
+            draft, roomy = asked, _roomy(asked)
+            seen = trial.seen(roomy, project)
+        if isinstance(seen, str):
+            return Tried(draft, project, (seen,))
         drafted = draft
         draft, notes = _told(draft, seen)
         draft = trial.with_written_shapes(draft, roomy, project)
@@ -91,6 +97,10 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _asked(seen: _Seen) -> list[AskedDtypes]:
+    return [AskedDtypes(*one) for one in zip(seen.cases, (c.said for c in seen.calls), strict=True)]
 
 
 def _made(draft: Draft) -> tuple[object, object]:

@@ -12,8 +12,10 @@ from astra_chat.tools.new.c_launcher import plain, signature, types
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.new.layout import with_stride
 from astra_chat.tools.new.source import code, functions, pieces
+from astra_chat.tools.policy.misnamed import misnamed
 from astra_chat.tools.task.folder import REQUIRED_FILES, Task
 from astra_chat.tools.task.launcher import prototype
+from astra_chat.tools.wording import did_you_mean
 
 _LEFT = re.compile(rf"\b{MARK}:\s*(.*)")
 _BLANK_FORMULA = re.compile(r":\s*\.\.\.\s*(,|#|$)")
@@ -36,12 +38,14 @@ def marks(folder: Path) -> list[str]:
 def launcher_problem(task: Task) -> str | None:
     """Differences between the launcher in baseline.cu and the one that task.toml describes."""
     if needs_launcher(task, task.baseline):
-        return None
+        missing = misnamed(task, task.baseline)
+        return missing.replace("the file", "baseline.cu", 1) or None
     wanted = prototype(task)
     defined = functions(code(pieces(task.baseline)))
     launcher = next((f for f in defined if f.name == task.entry and f.c_linkage), None)
     if launcher is None:
-        return f"baseline.cu does not define the launcher of task.toml: {wanted}"
+        meant = did_you_mean(task.entry, [f.name for f in defined if f.name != task.entry])
+        return f"baseline.cu does not define the launcher of task.toml: {wanted}{meant}"
     inner = wanted[wanted.index("(") + 1 : -1]
     expected = [plain(part) for part in inner.split(", ")]
     got = signature(launcher.parameters)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.new.c_launcher import (
+    INTEGERS,
     STREAMS,
     contract_name,
     is_number,
@@ -71,11 +72,13 @@ class _Around:
 
 
 def is_written(function: Function, structs: Structs) -> bool:
-    """Whether a plain function can be written around it: among what it takes are pointers."""
+    """Whether a plain function can be written around it: among what it takes are a pointer and,
+    but of a kernel, a number, which may be a size."""
     if function.is_method or function.name == "main":
         return False
-    around = _around(function, structs)
-    return any("*" in parameter for parameter in around.parameters)
+    kinds = [parameter.rsplit(" ", 1)[0] for parameter in _around(function, structs).parameters]
+    sized = "__global__" in function.returns or any(map(INTEGERS.fullmatch, kinds))
+    return sized and any("*" in kind for kind in kinds)
 
 
 def written_launcher(function: Function, structs: Structs) -> str:

@@ -2,6 +2,7 @@
 
 rules            the table: allowed headers and CUDA calls, forbidden names, and why
 source_guard     reads a source as tokens and applies the rules
+misnamed         a file that does not define what [binding] calls
 beside_baseline  the same, of a candidate that may keep what its baseline has
 inline_assembly  the same for the text of asm statements
 open_names       tests of macros that another build may define

@@ -15,6 +15,7 @@ from astra_chat.tools.build.extension_headers import HEADERS
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.cpp_tokens import Code, tokens
 from astra_chat.tools.policy import binary_audit, source_guard
+from astra_chat.tools.policy.misnamed import misnamed
 from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.policy.source_guard import in_short
 from astra_chat.tools.task.folder import Task
@@ -33,6 +34,8 @@ def guard(source: str, task: Task, baseline: str) -> tuple[Finding, ...]:
         return in_short(finding for finding in found if finding.what not in kept)
     if source == baseline:
         return ()
+    if missing := misnamed(task, source):
+        return (Finding(line=1, what=missing),)
     own, known = (
         source_guard.all_findings(text, task.entry, headers) for text in (source, baseline)
     )

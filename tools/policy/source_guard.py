@@ -12,6 +12,7 @@ from astra_chat.tools.policy.file_names import file_names, without_those_of_asse
 from astra_chat.tools.policy.inline_assembly import assembly, assembly_places
 from astra_chat.tools.policy.open_names import open_names
 from astra_chat.tools.types import Finding
+from astra_chat.tools.wording import did_you_mean
 
 _KIND = ["cudaMemcpyDeviceToDevice"]
 _ATTRIBUTE = ("__attribute__", "__attribute")
@@ -316,5 +317,7 @@ def _entry(code: Code, entry: str) -> Iterator[Finding]:
             body = _texts(code, code.closing(index + 1) + 1, 1) == ["{"]
             if body and (single or (linkage and not inside)):
                 return
+    names = [name for name in code.defined_names() if name != entry]
     what = f'no launcher: extern "C" cudaError_t {entry}(...) is not defined'
+    what += did_you_mean(entry, names)
     yield Finding(line=1, what=what)

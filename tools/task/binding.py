@@ -30,16 +30,24 @@ class GivenValue(Value):
     dtype: Name | Variable | None = None
     """A dtype or a type variable, as at::ScalarType."""
     list: tuple[int, ...] | None = None
+    tensors: tuple[Name | tuple[Name, ...], ...] | None = None
+    """A list of tensors, or of lists of them."""
     size: str | None = None
     """An expression of the contract's dims, as an integer."""
     code: Variable | None = None
     """A type variable, as the code of its dtype."""
 
+    @property
+    def tensor_names(self) -> tuple[str, ...]:
+        """All in its list of tensors."""
+        lists = ([one] if isinstance(one, str) else one for one in self.tensors or ())
+        return tuple(name for one in lists for name in one)
+
     @model_validator(mode="after")
     def _one(self) -> GivenValue:
-        given = (self.text, self.dtype, self.list, self.size, self.code)
+        given = (self.text, self.dtype, self.list, self.tensors, self.size, self.code)
         if sum(value is not None for value in given) > 1:
-            raise ValueError("give one of text, dtype, list, size, code")
+            raise ValueError("give one of text, dtype, list, tensors, size, code")
         return self
 
 
@@ -100,6 +108,8 @@ class Binding(Value):
         for variable in self.template_variables:
             if variable not in variables:
                 yield f"'{variable}' of {self.function} is not a type variable of the contract"
-        for name in self.returns:
+        given = [p for p in self.args if isinstance(p, GivenValue)]
+        listed = (name for passed in given for name in passed.tensor_names)
+        for name in (*listed, *self.returns):
             if name not in tensors:
                 yield f"'{name}' is not an argument of the contract"

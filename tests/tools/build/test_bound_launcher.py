@@ -12,6 +12,7 @@ import pytest
 
 from astra_chat.tools.build.bound_launcher import launcher_text, needs_launcher
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.new.unfinished import launcher_problem
 from astra_chat.tools.plan.launch_failures import failure_text
 from astra_chat.tools.plan.record import called_once, record_each
 from astra_chat.tools.policy.beside_baseline import audit, guard
@@ -55,7 +56,8 @@ def test_tensors_are_built_from_the_contract(changed: Changed) -> None:
     task = changed()
     text = launcher_text(task, task.baseline)
     assert (
-        "::astra::tensor(x, dtype, {int64_t(rows), int64_t(width)}, {x_stride, int64_t{1}})" in text
+        '::astra::tensor("x", x, dtype, {int64_t(rows), int64_t(width)}, {x_stride, int64_t{1}})'
+        in text
     )
     assert (
         '::astra::Value("mean")' in text and "::astra::Value(static_cast<double>(factor))" in text
@@ -89,6 +91,20 @@ def test_what_does_not_fit_is_said(changed: Changed, old: str, new: str, words: 
     assert re.search(words, said(task, task.baseline))
 
 
+def test_lists_of_tensors_are_handed_over(changed: Changed) -> None:
+    task = changed('args = ["x",', 'args = [{ tensors = [["x"], ["x"]] }, { tensors = ["x"] },')
+    start, end = task.baseline.split("PYBIND11_MODULE")
+    source = f"""{start}
+at::Tensor lists(std::vector<std::vector<at::Tensor>> all, at::TensorList some,
+                 const std::string& mode, double factor) {{
+  TORCH_CHECK(all.size() == 2 && all[1].size() == 1 && some.size() == 1);
+  TORCH_CHECK(all[1][0].data_ptr() == some[0].data_ptr());
+  return row_means(some[0], mode, factor);
+}}
+PYBIND11_MODULE{end.replace("&row_means", "&lists")}"""
+    assert "returns 1" in said(task, source)
+
+
 def test_names_that_the_contract_lacks_are_refused(changed: Changed) -> None:
     with pytest.raises(
         BadInput, match="'absent' is not an argument, dim or scalar of the contract"
@@ -96,7 +112,9 @@ def test_names_that_the_contract_lacks_are_refused(changed: Changed) -> None:
         changed('args = ["x"', 'args = ["absent"')
 
 
-@pytest.mark.parametrize("call", ["x.sum(0)", "x.item<float>()", "at::mm(x, x)", "2 * x"])
+@pytest.mark.parametrize(
+    "call", ["x.item<float>()", "at::mm(x, x)", "torch::exp(x)", "x.sum(0)", "2 * x"]
+)
 def test_what_is_not_there_is_an_error_of_the_compiler(changed: Changed, call: str) -> None:
     task = changed()
     source = task.baseline.replace("const int rows =", f"(void){call}; const int rows =")
@@ -116,6 +134,25 @@ def test_a_candidate_is_held_to_the_policy_where_it_differs(changed: Changed) ->
         1 + worse.split("std::system")[0].count("\n")
     ]
     assert any("system" in f.what for f in audit(built(task, worse), task, worse, known))
+
+
+@pytest.mark.parametrize("kind", ["operator", "function"])
+def test_a_misspelled_name_is_one_sentence_with_the_one_that_was_meant(
+    changed: Changed, kind: str
+) -> None:
+    """Of a candidate, and of a task.toml written by hand."""
+    task = changed('operator = "row_means"', f'{kind} = "row_means"')
+    (finding,) = guard(task.baseline.replace("row_means", "row_meanz"), task, task.baseline)
+    assert finding.what == (
+        f"the file has no {kind} row_means, which [binding] in task.toml calls;"
+        " did you mean row_meanz?"
+    )
+    wrong = changed('operator = "row_means"', f'{kind} = "row_meen"')
+    assert launcher_problem(wrong) == (
+        f"baseline.cu has no {kind} row_meen, which [binding] in task.toml calls;"
+        " did you mean row_means?"
+    )
+    assert launcher_problem(task) is None
 
 
 def test_work_on_the_default_stream_is_refused_with_the_way_out(changed: Changed) -> None:

@@ -95,8 +95,8 @@ def test_quotients_and_masks() -> None:
 
 
 def test_the_line_of_a_parameter_is_told() -> None:
-    source = "#include <torch/all.h>\nvoid f(at::Tensor x,\n       std::vector<int> n) {}\n"
-    with pytest.raises(BadInput, match="line 3: f takes 'std::vector<int> n'"):
+    source = "#include <torch/all.h>\nvoid f(at::Tensor x,\n       std::vector<float> n) {}\n"
+    with pytest.raises(BadInput, match="line 3: f takes 'std::vector<float> n'"):
         draft_of(f'{source}PYBIND11_MODULE(x, m) {{ m.def("a", &f); }}', "mine", None)
 
 
@@ -186,7 +186,43 @@ def test_the_schema_says_what_is_written_where_no_launch_shows_it() -> None:
     assert [t.written for t in draft_of(source, "mine", None).tensors] == [False, True]
 
 
+def test_lists_of_numbers_and_of_tensors_are_passed() -> None:
+    """A number or two of each, and the user says how many callers pass."""
+    source = (
+        "void f(at::Tensor flag, std::vector<std::vector<at::Tensor>> all,\n"
+        "       const std::vector<torch::Tensor>& some, c10::IntArrayRef sizes) {\n"
+        "  multi_tensor_apply<2>(all, flag); }\n"
+        'PYBIND11_MODULE(x, m) { m.def("f", &f); }'
+    )
+    draft = draft_of(source, "mine", None)
+    assert draft.binding["args"] == [
+        "flag",
+        {"tensors": [["all_0"], ["all_1"]]},
+        {"tensors": ["some_0", "some_1"]},
+        {"list": [1]},
+    ]
+    assert [t.shape for t in draft.tensors if t.name != "flag"] == [("numel",)] * 4
+    assert len(draft.unbound) == 3
+
+
+def test_names_in_capitals_are_small_in_the_contract() -> None:
+    source = (
+        "void f(at::Tensor A, at::Tensor a, at::Tensor out, int64_t numHeads) {\n"
+        "  const int N = A.size(0), D = A.size(1);\n"
+        "  TORCH_CHECK(D % 8 == 0 && N <= D); TORCH_CHECK(out.size(0) == N && out.size(1) == D);\n"
+        "  k<<<N, D>>>(A.data_ptr<float>(), a.data_ptr<float>(), numHeads); }\n"
+        'PYBIND11_MODULE(x, m) { m.def("f", &f); }'
+    )
+    draft = draft_of(source, "mine", None)
+    assert draft.binding["args"] == ["a_", "a", "out", "num_heads"]
+    assert {t.name: t.shape for t in draft.tensors if t.name != "a"} == {
+        "a_": ("n", "d"),
+        "out": ("n", "d"),
+    }
+    assert draft.require == ("n <= d",) and draft.multiples == {"d": 8}
+
+
 def test_other_parameters_are_refused() -> None:
-    source = BODY.replace("int64_t n", "std::vector<int64_t> n", 1)
-    with pytest.raises(BadInput, match="'std::vector<int64_t> n'"):
+    source = BODY.replace("int64_t n", "std::vector<double> n", 1)
+    with pytest.raises(BadInput, match="'std::vector<double> n'"):
         draft_of(f'{source}PYBIND11_MODULE(x, m) {{ m.def("a", &f); }}', "mine", None)

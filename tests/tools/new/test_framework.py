@@ -26,6 +26,11 @@ def exported(source: str) -> list[tuple[str, str]]:
             ["g"],
         ),
         ('TORCH_LIBRARY_IMPL(n, CUDA, m) { m.impl("n::a", TORCH_FN(f)); }', ["f"]),
+        (
+            'TORCH_LIBRARY_IMPL_EXPAND(n, CUDA, m) { m.impl("a", &f); }'
+            'TORCH_LIBRARY_IMPL_EXPAND(n, Meta, m) { m.impl("a", &g); }',
+            ["f"],
+        ),
         ("TVM_FFI_DLL_EXPORT_TYPED_FUNC(a, ns::g);", ["g"]),
         (
             'TVM_FFI_STATIC_INIT_BLOCK() { refl::GlobalDef().def("n.a", f).def("b", &g); }',

@@ -108,6 +108,38 @@ def test_changed_cases_are_tried_again() -> None:
     )
 
 
+CODES = """#include <torch/all.h>
+using code_t = c10::Float8_e4m3fn;
+template <typename T>
+__global__ void k(code_t* out, const T* x, const float* by, const T* bias) {
+  const int i = blockIdx.x;
+  out[i] = static_cast<code_t>(float(x[i]) * by[0] + float(bias[i])); }
+void encode(torch::Tensor& out, torch::Tensor const& x, torch::Tensor const& by,
+            torch::Tensor const& bias) {
+  const int n = x.size(0);
+  TORCH_CHECK(out.numel() == x.numel() && bias.numel() == n && by.numel() == 1);
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "encode", [&] {
+    k<scalar_t><<<n, 1, 0, at::cuda::getCurrentCUDAStream()>>>(
+        out.data_ptr<code_t>(), x.data_ptr<scalar_t>(), by.data_ptr<float>(),
+        bias.data_ptr<scalar_t>()); });
+}
+"""
+
+
+def test_the_pointers_that_a_function_asks_for_tell_dtypes() -> None:
+    Path("encode.cu").write_text(CODES)
+    folder, _, notes = new_task("codes", [Path("encode.cu")])
+    made = contract(folder)
+    assert {a["name"]: a["dtype"] for a in made["args"]} == {
+        "out": "float8_e4m3fn",
+        "x": "T",
+        "by": "float32",
+        "bias": "T",
+    }
+    assert {"float16", "float32"} == {*made["dtypes"]}
+    assert not [note for note in notes if "expected scalar type" in note]
+
+
 GROUPS = """#include <torch/all.h>
 __global__ void k(const float* x, int8_t* codes, float* scales, int width, int group) {
   const int groups = (width + group - 1) / group;

@@ -171,6 +171,14 @@ def test_a_missing_launcher_is_said(source: str) -> None:
     ]
 
 
+def test_a_misspelled_launcher_is_named() -> None:
+    source = 'extern "C" cudaError_t silu_and_mull(void* out) { return cudaSuccess; }'
+    assert [f.what for f in guard(source, "silu_and_mul")] == [
+        'no launcher: extern "C" cudaError_t silu_and_mul(...) is not defined;'
+        " did you mean silu_and_mull?"
+    ]
+
+
 def test_a_launcher_in_a_linkage_block_is_found() -> None:
     assert guard('extern "C" { cudaError_t entry(int x) { return cudaSuccess; } }', "entry") == ()
 

@@ -1,5 +1,8 @@
 // Streams, guards and device properties: the stream is the launcher's, and there is one device.
 #pragma once
+#include <mutex>
+#include <tuple>
+
 #include "tensor.h"
 
 namespace c10 {
@@ -72,8 +75,47 @@ inline std::optional<Device> device_of(const Tensor& tensor) {
 }
 using c10::DeviceGuard;
 using c10::OptionalDeviceGuard;
+// Torch's generator of random numbers: each call of a launcher gets the same seed and offset.
+struct PhiloxCudaState {
+  uint64_t seed_ = 0, offset_ = 0;
+  PhiloxCudaState() = default;
+  PhiloxCudaState(uint64_t seed, uint64_t offset) : seed_(seed), offset_(offset) {}
+};
+constexpr uint64_t kRandomSeed = 67280421310721;  // torch's default
+struct CUDAGeneratorImpl {
+  std::mutex mutex_;
+  uint64_t current_seed() const { return kRandomSeed; }
+  PhiloxCudaState philox_cuda_state(uint64_t) { return {kRandomSeed, 0}; }
+  std::pair<uint64_t, uint64_t> philox_engine_inputs(uint64_t) { return {kRandomSeed, 0}; }
+};
+struct Generator {
+  std::mutex& mutex() const { return impl().mutex_; }
+  static CUDAGeneratorImpl& impl() {
+    static CUDAGeneratorImpl one;
+    return one;
+  }
+};
+template <class T>
+T* get_generator_or_default(const std::optional<Generator>&, const Generator& = {}) {
+  return &Generator::impl();
+}
+template <class T>
+T* check_generator(const std::optional<Generator>&) {
+  return &Generator::impl();
+}
 namespace cuda {
 using namespace c10::cuda;
+namespace detail {
+inline const Generator& getDefaultCUDAGenerator(c10::DeviceIndex = -1) {
+  static const Generator one;
+  return one;
+}
+}  // namespace detail
+namespace philox {
+__host__ __device__ __forceinline__ std::tuple<uint64_t, uint64_t> unpack(PhiloxCudaState state) {
+  return std::make_tuple(state.seed_, state.offset_);
+}
+}  // namespace philox
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex) {
   static thread_local cudaDeviceProp properties;
   astra::require(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "complex.h"
 #include "dispatch.h"
 #include "library.h"
 
@@ -26,9 +27,6 @@ using optional = std::optional<T>;
 using std::nullopt;
 constexpr auto kCUDA = c10::kCUDA;
 constexpr auto kCPU = c10::kCPU;
-namespace indexing {
-using c10::Scalar;
-}
 }  // namespace at
 
 namespace torch {

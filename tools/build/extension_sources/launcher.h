@@ -7,13 +7,16 @@
 
 namespace astra {
 
-inline at::Tensor tensor(const void* data, int code, std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+inline at::Tensor tensor(const char* name, const void* data, int code, std::vector<int64_t> sizes,
+                         std::vector<int64_t> strides) {
   if (!data) return {};
-  return at::Tensor({const_cast<void*>(data), std::move(sizes), std::move(strides), type_of_code(code)});
+  at::Tensor::Place place{const_cast<void*>(data), std::move(sizes), std::move(strides), type_of_code(code)};
+  place.name = name;
+  return at::Tensor(std::move(place));
 }
-inline at::Tensor tensor(const void* data, int code, std::vector<int64_t> sizes) {
+inline at::Tensor tensor(const char* name, const void* data, int code, std::vector<int64_t> sizes) {
   std::vector<int64_t> strides = at::Tensor::dense_strides(sizes);
-  return tensor(data, code, std::move(sizes), std::move(strides));
+  return tensor(name, data, code, std::move(sizes), std::move(strides));
 }
 inline Memory memory(const at::Tensor& tensor, bool taken = false) {
   return {tensor.data_ptr(), tensor.nbytes(), tensor.scalar_type(), tensor.sizes().vec(), taken};

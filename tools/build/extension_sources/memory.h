@@ -47,6 +47,13 @@ inline Call& call() {
   return *current_call();
 }
 
+// A function asks for a pointer to other elements than a tensor has. The call that launches nothing
+// goes on, so that `new` learns of all tensors at once which elements it asks for.
+inline void mistyped(const char* name, c10::ScalarType wanted, c10::ScalarType found) {
+  if (*name && call().dry) return say("expects ", name, " ", static_cast<int>(wanted));
+  fail("", name, *name ? ": " : "", "expected scalar type ", wanted, " but found ", found);
+}
+
 inline int64_t product(c10::IntArrayRef sizes) {
   int64_t n = 1;
   for (int64_t size : sizes) n *= size;

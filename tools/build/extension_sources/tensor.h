@@ -104,6 +104,22 @@ constexpr bool allowed = false;
 
 namespace at {
 
+namespace indexing {
+enum class TensorIndexType { None, Ellipsis };
+constexpr auto None = TensorIndexType::None, Ellipsis = TensorIndexType::Ellipsis;
+struct Slice {
+  template <class... A>
+  Slice(const A&...) {}
+};
+// An entry of x.index({...}).
+struct TensorIndex {
+  template <class T>
+  TensorIndex(const T&) {
+    ASTRA_NOT_THERE("Tensor::index()", "use slice(), narrow(), select() or view(), or index in your kernel", T)
+  }
+};
+}  // namespace indexing
+
 using c10::Device;
 using c10::IntArrayRef;
 using c10::Scalar;
@@ -133,6 +149,7 @@ class Tensor {
     ScalarType type;
     int64_t offset = 0;
     Device device = c10::kCUDA;
+    const char* name = "";  // of the contract's argument that it is, or is a view of
   };
 
   Tensor() = default;
@@ -158,6 +175,9 @@ class Tensor {
   int64_t size(int64_t axis) const { return here().sizes[wrapped(axis)]; }
   int64_t stride(int64_t axis) const { return here().strides[wrapped(axis)]; }
   int64_t sym_size(int64_t axis) const { return size(axis); }
+  IntArrayRef sym_sizes() const { return sizes(); }
+  IntArrayRef sym_strides() const { return strides(); }
+  int64_t sym_numel() const { return numel(); }
   int64_t numel() const { return astra::product(sizes()); }
   ScalarType scalar_type() const { return here().type; }
   caffe2::TypeMeta dtype() const { return here().type; }
@@ -194,7 +214,7 @@ class Tensor {
   T* data_ptr() const {
     using Element = std::remove_const_t<T>;
     constexpr ScalarType wanted = c10::CppTypeToScalarType<Element>::value;
-    TORCH_CHECK(scalar_type() == wanted, "expected scalar type ", wanted, " but found ", scalar_type());
+    if (scalar_type() != wanted) astra::mistyped(here().name, wanted, scalar_type());
     return static_cast<T*>(data_ptr());
   }
   template <class T>
@@ -316,6 +336,7 @@ class Tensor {
                 " is a kernel of torch: let task.toml give the dtype that your kernel takes");
     return *this;
   }
+  Tensor to(caffe2::TypeMeta type) const { return to(type.type); }
   Tensor to(Device place) const {
     TORCH_CHECK(place.type() == device().type(), ".to(", place, ") copies a tensor to another device");
     return *this;
@@ -346,6 +367,11 @@ class Tensor {
   inline Tensor new_empty(IntArrayRef sizes, const TensorOptions& options) const;
   inline Tensor new_zeros(IntArrayRef sizes) const;
 
+  Tensor index(std::initializer_list<indexing::TensorIndex>) const { return {}; }
+  template <class T>
+  const Tensor& index_put_(std::initializer_list<indexing::TensorIndex>, const T&) const {
+    return *this;
+  }
   template <class T = double>
   T item() const {
     ASTRA_NOT_THERE("Tensor::item()",
@@ -359,34 +385,29 @@ class Tensor {
   ASTRA_MISSING(cuda, ASTRA_HOST_COPY)
   ASTRA_MISSING(accessor, ASTRA_HOST_COPY)
   ASTRA_MISSING(resize_, "the sizes of a tensor are those of task.toml")
-  ASTRA_MISSING(sum, ASTRA_PRODUCT)
-  ASTRA_MISSING(mean, ASTRA_PRODUCT)
-  ASTRA_MISSING(max, ASTRA_PRODUCT)
-  ASTRA_MISSING(min, ASTRA_PRODUCT)
-  ASTRA_MISSING(amax, ASTRA_PRODUCT)
-  ASTRA_MISSING(abs, ASTRA_PRODUCT)
-  ASTRA_MISSING(mul, ASTRA_PRODUCT)
-  ASTRA_MISSING(mul_, ASTRA_PRODUCT)
-  ASTRA_MISSING(add, ASTRA_PRODUCT)
-  ASTRA_MISSING(add_, ASTRA_PRODUCT)
-  ASTRA_MISSING(sub, ASTRA_PRODUCT)
-  ASTRA_MISSING(div, ASTRA_PRODUCT)
-  ASTRA_MISSING(div_, ASTRA_PRODUCT)
-  ASTRA_MISSING(matmul, ASTRA_PRODUCT)
-  ASTRA_MISSING(mm, ASTRA_PRODUCT)
-  ASTRA_MISSING(bmm, ASTRA_PRODUCT)
-  ASTRA_MISSING(cumsum, ASTRA_PRODUCT)
-  ASTRA_MISSING(sort, ASTRA_PRODUCT)
-  ASTRA_MISSING(argsort, ASTRA_PRODUCT)
-  ASTRA_MISSING(topk, ASTRA_PRODUCT)
-  ASTRA_MISSING(softmax, ASTRA_PRODUCT)
-  ASTRA_MISSING(index_select, ASTRA_PRODUCT)
-  ASTRA_MISSING(scatter_, ASTRA_PRODUCT)
-  ASTRA_MISSING(gather, ASTRA_PRODUCT)
-  ASTRA_MISSING(repeat, ASTRA_PRODUCT)
-  ASTRA_MISSING(masked_fill, ASTRA_PRODUCT)
-  ASTRA_MISSING(masked_fill_, ASTRA_PRODUCT)
-  ASTRA_MISSING(repeat_interleave, ASTRA_PRODUCT)
+#define ASTRA_COMPUTED(name) ASTRA_MISSING(name, ASTRA_PRODUCT)
+  ASTRA_COMPUTED(sum) ASTRA_COMPUTED(mean) ASTRA_COMPUTED(max) ASTRA_COMPUTED(min)
+  ASTRA_COMPUTED(amax) ASTRA_COMPUTED(abs) ASTRA_COMPUTED(mul) ASTRA_COMPUTED(mul_)
+  ASTRA_COMPUTED(add) ASTRA_COMPUTED(add_) ASTRA_COMPUTED(sub) ASTRA_COMPUTED(div)
+  ASTRA_COMPUTED(div_) ASTRA_COMPUTED(matmul) ASTRA_COMPUTED(mm) ASTRA_COMPUTED(bmm)
+  ASTRA_COMPUTED(cumsum) ASTRA_COMPUTED(sort) ASTRA_COMPUTED(argsort) ASTRA_COMPUTED(topk)
+  ASTRA_COMPUTED(softmax) ASTRA_COMPUTED(index_select) ASTRA_COMPUTED(scatter_)
+  ASTRA_COMPUTED(gather) ASTRA_COMPUTED(repeat) ASTRA_COMPUTED(masked_fill)
+  ASTRA_COMPUTED(masked_fill_) ASTRA_COMPUTED(repeat_interleave) ASTRA_COMPUTED(sub_)
+  ASTRA_COMPUTED(neg) ASTRA_COMPUTED(exp) ASTRA_COMPUTED(log) ASTRA_COMPUTED(sqrt)
+  ASTRA_COMPUTED(rsqrt) ASTRA_COMPUTED(pow) ASTRA_COMPUTED(clamp) ASTRA_COMPUTED(clamp_)
+  ASTRA_COMPUTED(all) ASTRA_COMPUTED(any) ASTRA_COMPUTED(eq) ASTRA_COMPUTED(ne) ASTRA_COMPUTED(lt)
+  ASTRA_COMPUTED(gt) ASTRA_COMPUTED(le) ASTRA_COMPUTED(ge) ASTRA_COMPUTED(nonzero)
+  ASTRA_COMPUTED(unique) ASTRA_COMPUTED(norm) ASTRA_COMPUTED(prod) ASTRA_COMPUTED(std)
+  ASTRA_COMPUTED(var) ASTRA_COMPUTED(argmax) ASTRA_COMPUTED(argmin) ASTRA_COMPUTED(sigmoid)
+  ASTRA_COMPUTED(tanh) ASTRA_COMPUTED(relu) ASTRA_COMPUTED(round) ASTRA_COMPUTED(floor)
+  ASTRA_COMPUTED(ceil) ASTRA_COMPUTED(square) ASTRA_COMPUTED(reciprocal)
+  ASTRA_COMPUTED(masked_select) ASTRA_COMPUTED(index_add_)
+  ASTRA_COMPUTED(index_copy_) ASTRA_COMPUTED(scatter)
+  ASTRA_COMPUTED(scatter_add_) ASTRA_COMPUTED(flip) ASTRA_COMPUTED(roll) ASTRA_COMPUTED(triu)
+  ASTRA_COMPUTED(tril) ASTRA_COMPUTED(logsumexp) ASTRA_COMPUTED(log_softmax) ASTRA_COMPUTED(addmm)
+  ASTRA_COMPUTED(dot)
+#undef ASTRA_COMPUTED
 
   template <class T, size_t N, template <class, size_t> class Traits = DefaultPtrTraits, class Index = int64_t>
   auto packed_accessor() const {
@@ -461,6 +482,10 @@ ASTRA_BRACED(empty)
 ASTRA_BRACED(zeros)
 ASTRA_BRACED(ones)
 #undef ASTRA_BRACED
+inline Tensor empty_symint(IntArrayRef sizes, const TensorOptions& options = {}) { return empty(sizes, options); }
+inline Tensor empty_symint(std::initializer_list<int64_t> sizes, const TensorOptions& options = {}) {
+  return empty(IntArrayRef(sizes), options);
+}
 inline Tensor full(std::initializer_list<int64_t> sizes, const c10::Scalar& value, const TensorOptions& options = {}) {
   return full(IntArrayRef(sizes), value, options);
 }
@@ -499,26 +524,28 @@ inline Tensor Tensor::new_zeros(IntArrayRef sizes) const { return zeros(sizes, o
   Tensor name(const A&...) {                                                                           \
     ASTRA_NOT_THERE("at::" #name "()", ASTRA_PRODUCT, A...)                                            \
   }
-ASTRA_NO_FUNCTION(mm)
-ASTRA_NO_FUNCTION(bmm)
-ASTRA_NO_FUNCTION(matmul)
-ASTRA_NO_FUNCTION(addmm)
-ASTRA_NO_FUNCTION(linear)
-ASTRA_NO_FUNCTION(sum)
-ASTRA_NO_FUNCTION(mean)
-ASTRA_NO_FUNCTION(max)
-ASTRA_NO_FUNCTION(min)
-ASTRA_NO_FUNCTION(softmax)
-ASTRA_NO_FUNCTION(cat)
-ASTRA_NO_FUNCTION(stack)
-ASTRA_NO_FUNCTION(arange)
-ASTRA_NO_FUNCTION(cumsum)
-ASTRA_NO_FUNCTION(sort)
-ASTRA_NO_FUNCTION(topk)
-ASTRA_NO_FUNCTION(where)
-ASTRA_NO_FUNCTION(rand)
-ASTRA_NO_FUNCTION(randn)
-ASTRA_NO_FUNCTION(tensor)
+ASTRA_NO_FUNCTION(mm) ASTRA_NO_FUNCTION(bmm) ASTRA_NO_FUNCTION(matmul) ASTRA_NO_FUNCTION(addmm)
+ASTRA_NO_FUNCTION(linear) ASTRA_NO_FUNCTION(sum) ASTRA_NO_FUNCTION(mean) ASTRA_NO_FUNCTION(max)
+ASTRA_NO_FUNCTION(min) ASTRA_NO_FUNCTION(softmax) ASTRA_NO_FUNCTION(cat) ASTRA_NO_FUNCTION(stack)
+ASTRA_NO_FUNCTION(arange) ASTRA_NO_FUNCTION(cumsum) ASTRA_NO_FUNCTION(sort) ASTRA_NO_FUNCTION(topk)
+ASTRA_NO_FUNCTION(where) ASTRA_NO_FUNCTION(rand) ASTRA_NO_FUNCTION(randn) ASTRA_NO_FUNCTION(tensor)
+#undef ASTRA_NO_FUNCTION
+// Those whose names numbers have too.
+#define ASTRA_NO_FUNCTION(name)                                                                        \
+  template <class... A>                                                                                \
+  Tensor name(const Tensor&, const A&...) {                                                            \
+    ASTRA_NOT_THERE("at::" #name "()", ASTRA_PRODUCT, A..., Tensor)                                    \
+  }
+ASTRA_NO_FUNCTION(abs) ASTRA_NO_FUNCTION(exp) ASTRA_NO_FUNCTION(log) ASTRA_NO_FUNCTION(sqrt)
+ASTRA_NO_FUNCTION(rsqrt) ASTRA_NO_FUNCTION(pow) ASTRA_NO_FUNCTION(add) ASTRA_NO_FUNCTION(sub)
+ASTRA_NO_FUNCTION(mul) ASTRA_NO_FUNCTION(div) ASTRA_NO_FUNCTION(clamp) ASTRA_NO_FUNCTION(relu)
+ASTRA_NO_FUNCTION(sigmoid) ASTRA_NO_FUNCTION(tanh) ASTRA_NO_FUNCTION(norm) ASTRA_NO_FUNCTION(prod)
+ASTRA_NO_FUNCTION(any) ASTRA_NO_FUNCTION(all) ASTRA_NO_FUNCTION(argmax) ASTRA_NO_FUNCTION(argmin)
+ASTRA_NO_FUNCTION(argsort) ASTRA_NO_FUNCTION(index_select) ASTRA_NO_FUNCTION(index)
+ASTRA_NO_FUNCTION(gather) ASTRA_NO_FUNCTION(scatter) ASTRA_NO_FUNCTION(nonzero)
+ASTRA_NO_FUNCTION(log_softmax) ASTRA_NO_FUNCTION(repeat_interleave) ASTRA_NO_FUNCTION(bincount)
+ASTRA_NO_FUNCTION(mm_out) ASTRA_NO_FUNCTION(matmul_out) ASTRA_NO_FUNCTION(sum_out)
+ASTRA_NO_FUNCTION(add_out) ASTRA_NO_FUNCTION(copysign) ASTRA_NO_FUNCTION(floor_divide)
 #undef ASTRA_NO_FUNCTION
 
 #define ASTRA_NO_OPERATOR(op)                                                                  \
@@ -534,6 +561,17 @@ ASTRA_NO_OPERATOR(+)
 ASTRA_NO_OPERATOR(-)
 ASTRA_NO_OPERATOR(*)
 ASTRA_NO_OPERATOR(/)
+#undef ASTRA_NO_OPERATOR
+#define ASTRA_NO_OPERATOR(op)                                          \
+  template <class T>                                                   \
+  const Tensor& operator op(const Tensor& tensor, const T&) {          \
+    ASTRA_NOT_THERE("Tensor::operator" #op, ASTRA_PRODUCT, T)          \
+    return tensor;                                                     \
+  }
+ASTRA_NO_OPERATOR(+=)
+ASTRA_NO_OPERATOR(-=)
+ASTRA_NO_OPERATOR(*=)
+ASTRA_NO_OPERATOR(/=)
 #undef ASTRA_NO_OPERATOR
 
 // A tensor as kernels take it by value.

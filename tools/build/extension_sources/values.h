@@ -5,13 +5,15 @@
 namespace astra {
 
 struct Value {
-  enum Kind { kNone, kTensor, kInt, kFloat, kBool, kText, kType, kList } kind = kNone;
+  enum Kind { kNone, kTensor, kInt, kFloat, kBool, kText, kType, kList, kTensors } kind = kNone;
   at::Tensor tensor;
   int64_t number = 0;
   double real = 0;
   std::string text;
   c10::ScalarType type = c10::ScalarType::Undefined;
   std::vector<int64_t> list;
+  std::vector<Value> parts;  // tensors, or lists of them
+  std::vector<at::Tensor> tensors;
 
   Value() = default;
   Value(const at::Tensor& t) : kind(t.defined() ? kTensor : kNone), tensor(t) {}
@@ -21,10 +23,13 @@ struct Value {
   Value(const char* t) : kind(kText), text(t) {}
   Value(c10::ScalarType t) : kind(kType), type(t) {}
   Value(std::vector<int64_t> l) : kind(kList), list(std::move(l)) {}
+  Value(std::vector<Value> all) : kind(kTensors), parts(std::move(all)) {
+    for (const Value& one : parts) tensors.push_back(one.tensor);
+  }
 };
 
 [[noreturn]] inline void misfit(const Value& value, const char* wanted) {
-  static const char* names[] = {"nothing", "a tensor", "an integer", "a float", "a bool", "a text", "a dtype", "a list"};
+  static const char* names[] = {"nothing", "a tensor", "an integer", "a float", "a bool", "a text", "a dtype", "a list", "a list of tensors"};
   fail("", names[value.kind], " is passed for a parameter that is ", wanted, ": correct [binding] in task.toml");
 }
 
@@ -50,8 +55,8 @@ ASTRA_AS(std::string_view, v.kind == Value::kText, "a text", std::string_view(v.
 ASTRA_AS(const char*, v.kind == Value::kText, "a text", v.text.c_str())
 ASTRA_AS(c10::Scalar, v.kind == Value::kFloat || v.kind == Value::kInt, "a number",
          v.kind == Value::kInt ? c10::Scalar(v.number) : c10::Scalar(v.real))
-ASTRA_AS(std::vector<int64_t>, v.kind == Value::kList, "a list", v.list)
 ASTRA_AS(c10::IntArrayRef, v.kind == Value::kList, "a list", c10::IntArrayRef(v.list))
+ASTRA_AS(at::TensorList, v.kind == Value::kTensors, "a list of tensors", at::TensorList(v.tensors))
 ASTRA_AS(cudaStream_t, v.kind == Value::kNone, "the stream", call().stream)
 ASTRA_AS(c10::Device, v.kind == Value::kNone, "a device", c10::Device(c10::kCUDA))
 
@@ -80,6 +85,20 @@ struct As<T, std::enable_if_t<std::is_floating_point_v<T>>> {
   static T from(const Value& v) {
     if (v.kind != Value::kFloat && v.kind != Value::kInt) misfit(v, "a float");
     return static_cast<T>(v.real);
+  }
+};
+template <class T>
+struct As<std::vector<T>> {
+  static std::vector<T> from(const Value& v) {
+    if constexpr (std::is_integral_v<T>) {
+      if (v.kind != Value::kList) misfit(v, "a list");
+      return {v.list.begin(), v.list.end()};
+    } else {
+      if (v.kind != Value::kTensors) misfit(v, "a list of tensors");
+      std::vector<T> all;
+      for (const Value& one : v.parts) all.push_back(As<T>::from(one));
+      return all;
+    }
   }
 };
 template <class T>
