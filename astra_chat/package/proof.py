@@ -21,7 +21,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.package.engine_file import Engine
-from astra_chat.package.folder import Contents, winners_document, write_plugin
+from astra_chat.package.folder import Contents, StepRow, winners_document, write_plugin
 from astra_chat.package.kernel_names import canonical
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
@@ -51,6 +51,8 @@ class OperatorProof(Value):
     """Calls that the original took, by reason."""
     off: str = ""
     """Why it took none at all."""
+    steps: tuple[StepRow, ...] = ()
+    """Steps in which it gains and others in which it loses; none: it takes every call."""
 
 
 class Proof(Value):

@@ -121,6 +121,7 @@ def test_what_is_measured_is_what_the_report_reads() -> None:
     assert report.operators["unused"].why == "these steps do not call it"
     times = {v.name: v.times for v in report.models[0].variants}
     assert times["all"][0].speedup.ratio > times["only silu"][0].speedup.ratio > 1.04
+    assert times["only silu"][1].calls["silu"][0].dims == {"tokens": 8, "d": 64}
     assert times["all"][1].parity.rows == 24 and times["without"][0].parity.error < 0.1
 
 

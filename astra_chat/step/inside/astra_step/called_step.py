@@ -25,9 +25,14 @@ class CalledStep:
         )
         self._batches = batches
 
-    def capture(self) -> dict[int, tuple[Any, Any]]:
-        """A graph of a step for each number of requests, with the winners of now."""
-        return {batch: _captured(self._make(batch)) for batch in self._batches}
+    def capture(self, finished: Callable[[int], None]) -> dict[int, tuple[Any, Any]]:
+        """A graph of a step for each number of requests, with the winners of now; `finished` gets
+        each number."""
+        found = {}
+        for batch in self._batches:
+            found[batch] = _captured(self._make(batch))
+            finished(batch)
+        return found
 
     def run(self, captured: dict[int, tuple[Any, Any]], batch: int) -> Iterator[Any]:
         """Logits of the step, if it returns any."""
