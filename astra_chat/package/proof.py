@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections import Counter
@@ -29,6 +28,8 @@ from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import AstraError, BadInput
 
 SCHEMA = "astra-chat/engine-proof/1"
+STDERR = 2
+"""The file descriptor."""
 
 
 class NotProved(AstraError):
@@ -202,7 +203,7 @@ def run_engine(
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(found), **variables}
     try:
         done = subprocess.run(
-            command, env=env, stdout=sys.stderr, check=False, timeout=timeout_s or None
+            command, env=env, stdout=STDERR, check=False, timeout=timeout_s or None
         )
     except subprocess.TimeoutExpired:
         return f"it did not finish within {timeout_s:g} s"

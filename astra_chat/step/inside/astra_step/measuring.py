@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from astra_step.called_step import NoStep
 from astra_step.turns import ALL, WITHOUT, blocks, variants
 
 Sample = dict[str, Any]
@@ -48,6 +49,8 @@ def _capture(
 
     try:
         captured[variant] = step.capture(finished)
+    except NoStep:
+        raise
     except Exception as error:  # the other variants are measured
         entry["error"] = f"{type(error).__name__}: {error}".partition("\n")[0]
     counts = Counter(winners.COUNTERS.totals())
