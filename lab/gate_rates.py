@@ -10,7 +10,7 @@ resumes. At the end are both rates with the upper end of their one-sided 95 % in
 
 Every recorded measurement on a GPU contains one of the baseline beside itself: each block replays a
 second recording of it. These are the first and the second measurement of a pair, and the noise that
-widens their intervals is that of a third and a fourth measurement of the same cases on that GPU.
+widens their intervals is that of a third measurement of the same cases on that kind of GPU.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lab.commands import one_line_errors
 from lab.soak import upper_bound
 
 
-FEWEST = 4
+FEWEST = 3
 """Recorded measurements of the same cases that a pair needs."""
 
 
@@ -95,10 +95,10 @@ def pair(task: str, first: Evaluation, second: Evaluation, loss: float) -> GateP
 def pairs(name: str, device: str, loss: float, count: int) -> Iterator[GatePair]:
     """Pairs of one task. Raises BadInput on a device that measures nothing."""
     source = find_task(name).baseline + "\n// beside itself\n"
-    for _ in range(count):
-        with open_judge(name, device=device) as judge:
-            if judge.device.kind != "cuda":
-                raise BadInput("estimates have no noise: --device cuda")
+    with open_judge(name, device=device) as judge:
+        if judge.device.kind != "cuda":
+            raise BadInput("estimates have no noise: --device cuda")
+        for _ in range(count):
             yield pair(name, _timed(judge, source, False), _timed(judge, source, True), loss)
 
 
@@ -125,8 +125,8 @@ def recorded_pairs(paths: Sequence[Path], loss: float, count: int) -> list[GateP
     found = []
     for _ in range(count):
         key = draws.choices(list(several), [len(some) for some in several.values()])[0]
-        first, second, *noise = draws.sample(several[key], FEWEST)
-        a, b = (beside_itself(*one) for one in ((first, noise[0]), (second, noise[1])))
+        first, second, noise = draws.sample(several[key], FEWEST)
+        a, b = (beside_itself(one, noise) for one in (first, second))
         found.append(pair(" ".join(key[1:2]), a, b, loss))
     return found
 
