@@ -37,7 +37,7 @@ class Engine:
 }
 
 
-def program(tmp_path: Path, **environment: str) -> list[Start]:
+def program(tmp_path: Path, limit_s: float = 100, **environment: str) -> list[Start]:
     for name, text in ENGINE.items():
         path = tmp_path / "site" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def program(tmp_path: Path, **environment: str) -> list[Start]:
         rounds=4,
         waves=2,
         together=1,
-        limit_s=100,
+        limit_s=limit_s,
         out=str(out),
     )
     asked = tmp_path / "request.json"
@@ -81,6 +81,14 @@ def test_starts_are_measured_by_turns_and_their_counts_outlive_them(tmp_path: Pa
     head, *rows, took = summary(starts)
     assert head == "2 starts without, 2 starts again, 2 starts with" and len(rows) == 2
     assert took == "rmsnorm: took 6 to 6 calls in each start, 0 without winners"
+
+
+@pytest.mark.second_tier
+def test_where_time_is_up_no_server_is_measured_or_left(tmp_path: Path) -> None:
+    starts = program(tmp_path, limit_s=0.01)
+    assert len(starts) == 3 and not any(one.rates or one.error for one in starts)
+    with pytest.raises(BadInput, match="no start of without, again, with"):
+        list(summary(starts))
 
 
 @pytest.mark.second_tier

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ def main() -> int:
     if len(sys.argv) > 2:
         serve(request, int(sys.argv[2]))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     ended = time.monotonic() + request["limit_s"]
     longest = 0.0
     for wave in range(request["waves"]):
@@ -37,13 +39,14 @@ def main() -> int:
         if begun + longest > ended:
             print(f"no time for wave {wave + 1}", flush=True)
             break
-        measured_wave(request, Path(sys.argv[1]), wave)
+        measured_wave(request, Path(sys.argv[1]), wave, ended)
         longest = max(longest, time.monotonic() - begun)
     return 0
 
 
-def measured_wave(request: Mapping[str, Any], path: Path, wave: int) -> None:
-    """Start the servers of a wave, measure them by turns, and write a line for each."""
+def measured_wave(request: Mapping[str, Any], path: Path, wave: int, ended: float) -> None:
+    """Start the servers of a wave, measure them by turns while there is time, and write a line for
+    each; also if this program is stopped, so that no server is left."""
     draws = random.Random(f"{request['seed']} {wave}")
     names = [name for name in VARIANTS for _ in range(request["together"])]
     draws.shuffle(names)
@@ -57,7 +60,7 @@ def measured_wave(request: Mapping[str, Any], path: Path, wave: int) -> None:
                 one.wait()
             for _ in range(request["rounds"]):
                 draws.shuffle(servers)
-                for one in servers:
+                for one in servers if time.monotonic() < ended else ():
                     one.measure()
         finally:
             for one in servers:
