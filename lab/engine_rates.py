@@ -1,11 +1,11 @@
 """How many tokens a second does SGLang's engine gain with a package's winners?
 
-    python -m lab.engine_rates PACKAGE -o RATES.jsonl [--http]     measures, where SGLang and a GPU are
-    python -m lab.engine_rates RATES.jsonl...                      says again what was measured
+    python -m lab.engine_rates PACKAGE -o RATES.jsonl [--http]   measures, on a GPU with SGLang
+    python -m lab.engine_rates RATES.jsonl...                    says again what was measured
 
 The engine is started several times with and without winners, and the starts are compared: without
-winners twice, which says what starts of the same engine differ by (A/A). The interval is that of the
-rank test of Wilcoxon, Mann and Whitney: it assumes nothing about how rates are distributed.
+winners twice, which says what starts of the same engine differ by (A/A). The interval is that of
+the rank test of Wilcoxon, Mann and Whitney: it assumes nothing about how rates are distributed.
 """
 
 from __future__ import annotations

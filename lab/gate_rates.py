@@ -41,7 +41,6 @@ from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 from lab.soak import upper_bound
 
-
 FEWEST = 3
 """Recorded measurements of the same cases that a pair needs."""
 

@@ -62,7 +62,7 @@ class StepTimes(Value):
     launches: int
     seen: dict[str, int]
     """Launches of each winner's kernels in the graph."""
-    calls: dict[str, tuple[Call, ...]] = {}
+    calls: dict[str, tuple[Call, ...]] = Field(default_factory=dict)
     """What each winner was called with; none: the program that measured did not say it."""
     parity: Parity
 

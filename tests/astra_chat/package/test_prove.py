@@ -1,5 +1,6 @@
-"""`package --prove`: an engine is started by its command, its graphs are watched, and it is killed as
-engines are. Only the GPU is missing: replays are counted, and the profiler says what it is given."""
+"""`package --prove`: an engine is started by its command, its graphs are watched, and it is killed
+as engines are. Only the GPU is missing: replays are counted, and the profiler is one of this test.
+"""
 
 from __future__ import annotations
 

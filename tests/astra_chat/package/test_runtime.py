@@ -100,7 +100,9 @@ def test_a_dim_is_divided_out_of_an_extent(inside: Any) -> None:
 
 
 @pytest.mark.parametrize("low", [None, 1.5, 0.9])
-def test_a_call_of_a_step_that_loses_is_left_to_the_original(inside: Any, low: float | None) -> None:
+def test_a_call_of_a_step_that_loses_is_left_to_the_original(
+    inside: Any, low: float | None
+) -> None:
     """fused_add_rmsnorm: a loss in the steps of a wide model, unless many requests share them."""
     _, rows = inside
     dims = [["tokens", 0, 0, []], ["hidden", 0, 1, []]]

@@ -1,5 +1,5 @@
-"""A user's own step, captured twice and run: by test_inside.py, which names the function. Without a GPU,
-replays of a graph are counted."""
+"""A user's own step, captured twice and run: by test_inside.py, which names the function. Without a
+GPU, replays of a graph are counted."""
 
 import contextlib
 import sys
