@@ -117,7 +117,7 @@ class Started:
         return None
 
     def stop(self) -> None:
-        """As engines end: by SIGKILL, after which nothing runs."""
+        """Kill it as engines are killed: by SIGKILL, after which nothing runs."""
         try:
             os.killpg(self._child.pid, 9)
         except ProcessLookupError:
@@ -171,11 +171,16 @@ def flags(request: Mapping[str, Any]) -> list[str]:
     return [*own[:place], "0.9", *own[place + 1 :]]
 
 
+def port(place: int) -> int:
+    """Engines take other ports, too, up to 1000 above theirs."""
+    return 20_000 + 1_500 * place
+
+
 def engine(request: Mapping[str, Any], place: int) -> Callable[[list[list[int]]], Any]:
     import sglang
     from sglang.srt.server_args import prepare_server_args
 
-    words = [*flags(request), "--port", str(31000 + 40 * place)]
+    words = [*flags(request), "--port", str(port(place))]
     made = sglang.Engine(server_args=prepare_server_args(words))
     return lambda ids: made.generate(input_ids=ids, sampling_params=sampling(request))
 
@@ -184,7 +189,7 @@ def http_server(request: Mapping[str, Any], place: int) -> Callable[[list[list[i
     """SGLang's HTTP server, as a process of its own."""
     import urllib.request
 
-    address = f"http://127.0.0.1:{31000 + 40 * place}"
+    address = f"http://127.0.0.1:{port(place)}"
     words = [*flags(request), "--host", "127.0.0.1", "--port", address.rpartition(":")[2]]
     command = [sys.executable, "-m", "sglang.launch_server", *words, "--skip-server-warmup"]
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
