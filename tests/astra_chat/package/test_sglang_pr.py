@@ -1,5 +1,5 @@
-"""`package --for sglang-pr`: what SGLang's own tests ask of the files, without SGLang: literals that
-its CI reads, a registration whose target is there, and the contract as a predicate."""
+"""`package --for sglang-pr`: what SGLang's own tests ask of the files, without SGLang: literals
+that its CI reads, a registration whose target is there, and the contract as a predicate."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_the_registered_target_is_there(change: Path) -> None:
     assert spec.capabilities == {(("min_sm", (9, 0)), ("max_sm", (9, 0)))}
     module, _, function = spec.target.partition(":")
     path = change / "python" / (module.replace(".", "/") + ".py")
-    functions = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)]
-    assert function in {one.name for one in functions}
+    body = ast.parse(path.read_text()).body
+    assert function in {one.name for one in body if isinstance(one, ast.FunctionDef)}
 
 
 class OnGpu(torch.Tensor):
