@@ -1,28 +1,48 @@
-"""How often is `astra-chat gate` wrong on a GPU? `python -m lab.gate_rates TASK... -o RATES.jsonl`
+"""How often is `astra-chat gate` wrong on a GPU?
+
+    python -m lab.gate_rates TASK... -o RATES.jsonl            measures, on a GPU
+    python -m lab.gate_rates --recorded RUN|EVALUATION...      from recorded measurements, anywhere
 
 Measures each task's baseline beside itself, twice as a gate does after an alarm: an alarm of both
 is false. The same two measurements with every time of the new kernel `--loss` longer have a loss
 that the rule should find. Each pair is appended to the file at once, so a command that was stopped
-goes on. At the end stand both rates with the upper end of their one-sided 95 % interval.
+resumes. At the end are both rates with the upper end of their one-sided 95 % interval.
+
+Every recorded measurement on a GPU contains one of the baseline beside itself: each block replays a
+second recording of it. These are the first and the second measurement of a pair, and the noise that
+widens their intervals is that of a third measurement of the same cases on that kind of GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import random
+import statistics
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from astra_chat.judging.opening import open_judge
+from astra_chat.package.winners import read_evaluation
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.recordings.reading import expanded
 from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.timing.gpu_samples import interval, steady
+from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.timing.regression import losses
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import Timed, Value
+from astra_chat.tools.types import MeasuredTime, Timed, Value
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import evaluations_of
 from astra_vgpu.ground.errors import BadInput
 from lab.commands import one_line_errors
 from lab.soak import upper_bound
+
+FEWEST = 3
+"""Recorded measurements of the same cases that a pair needs."""
 
 
 class GatePair(Value):
@@ -74,10 +94,10 @@ def pair(task: str, first: Evaluation, second: Evaluation, loss: float) -> GateP
 def pairs(name: str, device: str, loss: float, count: int) -> Iterator[GatePair]:
     """Pairs of one task. Raises BadInput on a device that measures nothing."""
     source = find_task(name).baseline + "\n// beside itself\n"
-    for _ in range(count):
-        with open_judge(name, device=device) as judge:
-            if judge.device.kind != "cuda":
-                raise BadInput("estimates have no noise: --device cuda")
+    with open_judge(name, device=device) as judge:
+        if judge.device.kind != "cuda":
+            raise BadInput("estimates have no noise: --device cuda")
+        for _ in range(count):
             yield pair(name, _timed(judge, source, False), _timed(judge, source, True), loss)
 
 
@@ -86,6 +106,73 @@ def _timed(judge: Judge, source: str, fresh: bool) -> Evaluation:
     if not isinstance(found.outcome, Timed):
         raise BadInput(f"{judge.task.name}: the baseline was not timed: {found.outcome.kind}")
     return found
+
+
+def recorded_pairs(paths: Sequence[Path], loss: float, count: int) -> list[GatePair]:
+    """Pairs that are drawn from recorded measurements of the same cases on the same kind of GPU.
+    Raises BadInput where there are too few."""
+    groups: dict[tuple[str, ...], list[Evaluation]] = {}
+    for one in measured_evaluations(paths):
+        outcome = one.outcome
+        assert isinstance(outcome, Timed)
+        labels = sorted(case.case.label for case in outcome.cases)
+        groups.setdefault((one.device.name, *labels), []).append(one)
+    several = {key: some for key, some in groups.items() if len(some) >= FEWEST}
+    if not several:
+        raise BadInput(f"no GPU has {FEWEST} recorded measurements of the same cases")
+    draws = random.Random(0)
+    found = []
+    for _ in range(count):
+        key = draws.choices(list(several), [len(some) for some in several.values()])[0]
+        first, second, noise = draws.sample(several[key], FEWEST)
+        a, b = (beside_itself(one, noise) for one in (first, second))
+        found.append(pair(" ".join(key[1:2]), a, b, loss))
+    return found
+
+
+def measured_evaluations(paths: Sequence[Path]) -> Iterator[Evaluation]:
+    """Those on a GPU whose samples were kept."""
+    for path in expanded(paths):
+        if path.name.endswith((".json", ".json.gz")):
+            some = [one] if (one := read_evaluation(path)) else []
+        else:
+            some = list(evaluations_of(read(path).records))
+        for one in some:
+            timed = one.outcome
+            if isinstance(timed, Timed) and all(
+                isinstance(case, MeasuredTime) and case.raw for case in timed.cases
+            ):
+                yield one
+
+
+def beside_itself(evaluation: Evaluation, other: Evaluation) -> Evaluation:
+    """The measurement of the baseline beside itself that an evaluation contains, with the noise
+    that another one found."""
+    timed, noisy = evaluation.outcome, other.outcome
+    assert isinstance(timed, Timed) and isinstance(noisy, Timed)
+    noise = {one.case.label: one.noise for one in noisy.cases if isinstance(one, MeasuredTime)}
+    cases = tuple(
+        _beside_itself(one, noise[one.case.label])
+        for one in timed.cases
+        if isinstance(one, MeasuredTime)
+    )
+    ratio, verdict, why = judge_times(cases)
+    changed = {"cases": cases, "ratio": ratio, "verdict": verdict, "why": why}
+    return evaluation.model_copy(update={"outcome": timed.model_copy(update=changed)})
+
+
+def _beside_itself(case: MeasuredTime, noise: float) -> MeasuredTime:
+    blocks = steady(unpack(case.raw).blocks)
+    low, middle, high = interval([math.log(b.baseline_us / b.control_us) for b in blocks])
+    return case.model_copy(
+        update={
+            "median_us": statistics.median(b.control_us for b in blocks),
+            "ratio": math.exp(middle),
+            "ratio_low": math.exp(min(low, middle - noise)),
+            "ratio_high": math.exp(max(high, middle + noise)),
+            "noise": noise,
+        }
+    )
 
 
 def summary(found: Sequence[GatePair]) -> Iterator[str]:
@@ -99,13 +186,23 @@ def summary(found: Sequence[GatePair]) -> Iterator[str]:
 
 @one_line_errors()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="+", metavar="TASK")
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tasks", nargs="*", metavar="TASK")
+    parser.add_argument("-o", "--out", type=Path)
+    parser.add_argument("--recorded", nargs="+", type=Path, metavar="RUN|EVALUATION")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--count", type=int, default=400, help="pairs of each task")
     parser.add_argument("--loss", type=float, default=0.03, help="share of the time that is lost")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds, for all tasks")
     given = parser.parse_args()
+    if given.recorded:
+        print("\n".join(summary(recorded_pairs(given.recorded, given.loss, given.count))))
+        return
+    if given.out is None or not given.tasks:
+        raise BadInput("give TASK... and -o RATES.jsonl, or --recorded")
+    last = time.monotonic() + given.limit
     text = given.out.read_text() if given.out.exists() else ""
     found = [GatePair.model_validate_json(line) for line in text.splitlines()]
     done = Counter(one.task for one in found)
@@ -114,6 +211,8 @@ def main() -> None:
             for one in pairs(name, given.device, given.loss, given.count - done[name]):
                 print(one.model_dump_json(), file=file, flush=True)
                 found.append(one)
+                if time.monotonic() > last:
+                    break
     for line in summary(found):
         print(line)
 

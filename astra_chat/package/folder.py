@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from astra_chat.package.winners import Winner
 from astra_chat.session.export import export_best
 from astra_chat.tools.build.tvm_ffi_binding import dim_sources, parameter_names
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Timed, sha256_of
+from astra_chat.tools.types import Timed, Value, sha256_of
 from astra_chat.transcript.run_folder import module_file
 from astra_chat.version import __version__
 from astra_vgpu.ground.errors import MissingDependency
@@ -29,6 +29,16 @@ SCHEMA = "astra-winners/1"
 INSIDE = Path(__file__).resolve().parent / "inside" / MODULE
 GROUPS: dict[Engine, str] = {"sglang": "sglang.srt.plugins", "vllm": "vllm.general_plugins"}
 WHEEL_TIMEOUT_S = 300
+
+
+class StepRow(Value):
+    """A measured step, as a call of one operator in it."""
+
+    label: str
+    dtype: str
+    dims: dict[str, int]
+    low: float
+    """Below 1: the step loses with the winner."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,8 @@ class Contents:
     """Processes that shared a model in the proof; 0: before a proof."""
     versions: Sequence[str] = ()
     """Versions of the engine in which it was proved; empty: before a proof."""
+    steps: Mapping[str, Mapping[str, Sequence[StepRow]]] = field(default_factory=dict)
+    """Steps in which a winner gains and others in which it loses, by operator and GPU."""
     trial: bool = False
     """Nothing was proved yet: it runs under `astra-chat step` alone."""
 
@@ -99,6 +111,10 @@ def winners_document(contents: Contents) -> dict[str, Any]:
                 "dims": [list(one) for one in _dims(winner.task)],
                 "typed_by": _typed_by(winner.task),
                 "rows": {gpu: _rows(timed) for gpu, timed in winner.measured.items()},
+                "steps": {
+                    gpu: [row.model_dump() for row in rows]
+                    for gpu, rows in contents.steps.get(name, {}).items()
+                },
             }
             for name, winner in contents.winners.items()
         },

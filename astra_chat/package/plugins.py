@@ -83,7 +83,7 @@ def proved_plugin(
     proofs = [read_proof(path) for path in paths]
     _require_one_kind(proofs, engine)
     gpus = sorted({proof.gpu for proof in proofs})
-    winners, hooks = {}, {}
+    winners, hooks, steps = {}, {}, {}
     for one in found:
         name = one.task.name
         shown = {proof.gpu for proof in proofs if proof.shows(name, one.best.candidate)}
@@ -95,7 +95,12 @@ def proved_plugin(
             continue
         if own := hooks_of(one, engine):
             winners[name], hooks[name] = without(one, gpus), own
+            steps[name] = {
+                proof.gpu: rows for proof in proofs if (rows := proof.operators[name].steps)
+            }
             print(f"{name}: {one.words}")
+            if steps[name]:
+                note(f"{name}: it takes calls of steps in which it gains, and of no other")
             if not winners[name].measured:
                 note(f"{name}: not timed on {', '.join(gpus)}: it takes every call it can")
     if not winners:
@@ -108,6 +113,7 @@ def proved_plugin(
         gpus,
         min(proof.ranks for proof in proofs),
         sorted({proof.version for proof in proofs}),
+        steps,
     )
     with new_folder(out) as folder:
         write_plugin(contents, folder)

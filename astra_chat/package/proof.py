@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections import Counter
@@ -21,7 +20,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from astra_chat.package.engine_file import Engine
-from astra_chat.package.folder import Contents, winners_document, write_plugin
+from astra_chat.package.folder import Contents, StepRow, winners_document, write_plugin
 from astra_chat.package.kernel_names import canonical
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
@@ -29,6 +28,8 @@ from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import AstraError, BadInput
 
 SCHEMA = "astra-chat/engine-proof/1"
+STDERR = 2
+"""The file descriptor."""
 
 
 class NotProved(AstraError):
@@ -51,6 +52,8 @@ class OperatorProof(Value):
     """Calls that the original took, by reason."""
     off: str = ""
     """Why it took none at all."""
+    steps: tuple[StepRow, ...] = ()
+    """Steps in which it gains and others in which it loses; none: it takes every call."""
 
 
 class Proof(Value):
@@ -200,7 +203,7 @@ def run_engine(
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(found), **variables}
     try:
         done = subprocess.run(
-            command, env=env, stdout=sys.stderr, check=False, timeout=timeout_s or None
+            command, env=env, stdout=STDERR, check=False, timeout=timeout_s or None
         )
     except subprocess.TimeoutExpired:
         return f"it did not finish within {timeout_s:g} s"

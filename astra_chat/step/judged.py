@@ -10,10 +10,20 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from astra_chat.package.folder import StepRow
 from astra_chat.package.kernel_names import canonical
 from astra_chat.package.proof import Proof, proof_of
 from astra_chat.step.intervals import Interval, error_ratio, median_interval
-from astra_chat.step.samples import AGAIN, ALL, ONLY, WITHOUT, BatchSamples, Samples, VariantSamples
+from astra_chat.step.samples import (
+    AGAIN,
+    ALL,
+    ONLY,
+    WITHOUT,
+    BatchSamples,
+    Call,
+    Samples,
+    VariantSamples,
+)
 from astra_chat.tools.types import Value
 
 SCHEMA: Literal["astra-chat/step/1"] = "astra-chat/step/1"
@@ -22,7 +32,7 @@ LEAST_EXACT = 1.05
 NO_REFERENCE = 0.5
 """A relative error of the baseline from which on the float32 results are of another model."""
 Verdict = Literal["gains", "loses", "no difference"]
-Finding = Literal["gains", "loses", "no difference", "less exact", "not engaged"]
+Finding = Literal["gains", "gains in part", "loses", "no difference", "less exact", "not engaged"]
 
 
 class Parity(Value):
@@ -52,6 +62,8 @@ class StepTimes(Value):
     launches: int
     seen: dict[str, int]
     """Launches of each winner's kernels in the graph."""
+    calls: dict[str, tuple[Call, ...]] = Field(default_factory=dict)
+    """What each winner was called with; none: the program that measured did not say it."""
     parity: Parity
 
 
@@ -88,6 +100,8 @@ class OperatorResult(Value):
 
     ships: bool
     """Whether a package should contain it."""
+    steps: tuple[StepRow, ...] = ()
+    """Where it gains in part: the steps by which a package chooses its calls."""
 
 
 class StepReport(Value):
@@ -109,7 +123,7 @@ def judged(some: Sequence[Samples]) -> StepReport:
     operators = {
         name: _operator(name, made.candidate, some, models) for name, made in packaged.items()
     }
-    return StepReport(models=models, operators=operators, proof=_proof(some))
+    return StepReport(models=models, operators=operators, proof=_proof(some, operators))
 
 
 def _model(samples: Samples) -> ModelResult:
@@ -159,6 +173,7 @@ def _times(
         kernels_speedup=sum(us for _, us in plain.kernels.values()) / max(kernels_us, 1e-3),
         launches=sum(count for count, _ in one.kernels.values()),
         seen={name: _seen(samples, name, one.kernels) for name in variant.winners},
+        calls=variant.calls.get(str(requests), {}),
         parity=_parity(plain, one, requests),
     )
 
@@ -207,24 +222,59 @@ def _parity(plain: BatchSamples, one: BatchSamples, seed: int) -> Parity:
 def _operator(
     name: str, candidate: str, some: Sequence[Samples], models: Sequence[ModelResult]
 ) -> OperatorResult:
-    """A winner that loses anywhere is left out, though it gains alone."""
-    finding, why = _finding(name, some, models)
-    ships = finding in ("gains", "no difference")
-    return OperatorResult(candidate=candidate, finding=finding, why=why, ships=ships)
+    """A winner that loses anywhere is left out, though it gains alone; but where its calls say
+    which steps those are, a package leaves these calls to the original."""
+    engaged = _engaged(name, models)
+    finding, why = _finding(name, engaged, some, models)
+    steps: tuple[StepRow, ...] = ()
+    if finding == "loses" and (steps := _told_apart(name, engaged)):
+        finding = "gains in part"
+        why += "; it gains: " + _words([s for s in engaged if s[1].verdict == "gains"])
+    ships = finding in ("gains", "gains in part", "no difference")
+    return OperatorResult(candidate=candidate, finding=finding, why=why, ships=ships, steps=steps)
 
 
-def _finding(
-    name: str, some: Sequence[Samples], models: Sequence[ModelResult]
-) -> tuple[Finding, str]:
+def _engaged(name: str, models: Sequence[ModelResult]) -> list[tuple[str, StepTimes]]:
+    """Steps with this winner alone that contain a kernel of it."""
     single = f"{ONLY}{name}"
-    steps = [
+    return [
         (model.model, times)
         for model in models
         for variant in model.variants
         if variant.name == single or (variant.name == ALL and variant.winners == (name,))
         for times in variant.times
+        if times.seen.get(name)
     ]
-    engaged = [(model, times) for model, times in steps if times.seen.get(name)]
+
+
+def _told_apart(name: str, engaged: Sequence[tuple[str, StepTimes]]) -> tuple[StepRow, ...]:
+    """A row for each call of each step; none if the winner gains nowhere, or a call of a step that
+    loses is one of another step, too."""
+    rows: dict[bool, list[StepRow]] = {True: [], False: []}
+    for model, times in engaged:
+        calls, loses = times.calls.get(name, ()), times.verdict == "loses"
+        if not calls:
+            return ()
+        low = min(times.speedup.low, 1.0) if loses else max(times.speedup.low, 1.0)
+        label = f"{model} at {times.requests} requests"
+        rows[loses] += [
+            StepRow(label=label, dtype=one.dtype, dims=one.dims, low=low) for one in calls
+        ]
+    both = [one for one in rows[True] if any(_same_call(one, other) for other in rows[False])]
+    gains = any(times.verdict == "gains" for _, times in engaged)
+    return (*rows[True], *rows[False]) if gains and not both else ()
+
+
+def _same_call(one: StepRow, other: StepRow) -> bool:
+    return (one.dtype, one.dims) == (other.dtype, other.dims)
+
+
+def _finding(
+    name: str,
+    engaged: Sequence[tuple[str, StepTimes]],
+    some: Sequence[Samples],
+    models: Sequence[ModelResult],
+) -> tuple[Finding, str]:
     if not engaged:
         return "not engaged", _why_not_engaged(name, some, models)
     inexact = [
@@ -276,7 +326,7 @@ def _why_not_engaged(name: str, some: Sequence[Samples], models: Sequence[ModelR
     return "these steps do not call it"
 
 
-def _proof(some: Sequence[Samples]) -> Proof:
+def _proof(some: Sequence[Samples], operators: Mapping[str, OperatorResult]) -> Proof:
     """Graphs with all winners, as of one start of the engine."""
     pages = []
     for samples in some:
@@ -295,4 +345,9 @@ def _proof(some: Sequence[Samples]) -> Proof:
         )
     document = {"operators": {n: one.model_dump() for n, one in some[0].packaged.items()}}
     names = " ".join(f"--model {one.name}" for one in some)
-    return proof_of(pages, document, f"astra-chat step {names}")
+    found = proof_of(pages, document, f"astra-chat step {names}")
+    proved = {
+        name: one.model_copy(update={"steps": operators[name].steps})
+        for name, one in found.operators.items()
+    }
+    return found.model_copy(update={"operators": proved})

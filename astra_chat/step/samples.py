@@ -66,6 +66,13 @@ class BatchSamples(Value):
         return self
 
 
+class Call(Value):
+    """What a winner was called with."""
+
+    dtype: str
+    dims: dict[str, Annotated[int, Field(ge=1)]]
+
+
 class VariantSamples(Value):
     """The step with some winners."""
 
@@ -75,6 +82,8 @@ class VariantSamples(Value):
     off: dict[str, str] = Field(default_factory=dict)
     counts: tuple[tuple[str, str, str, int], ...]
     """Calls during the capture: operator, what became of them, reason, count."""
+    calls: dict[str, dict[str, tuple[Call, ...]]] = Field(default_factory=dict)
+    """Calls that winners took while a graph was captured, by number of requests and operator."""
     batches: dict[str, BatchSamples]
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lab.gate_rates import pair, summary
+from astra_chat.tools.types import MeasuredTime, Timed
+from astra_vgpu.ground.errors import BadInput
+from lab.gate_rates import beside_itself, measured_evaluations, pair, recorded_pairs, summary
+from tests.recorded_files import LIVE
 from tests.tools.timing.test_regression import measured
+
+MEASURED = LIVE / "detached/silu_and_mul*"
 
 
 @pytest.mark.parametrize(
@@ -21,3 +26,29 @@ def test_rates_come_of_pairs(
     alarms, misses = summary([one] * 20)
     assert alarms.startswith(f"false alarms: {20 * false_alarm} of 20, at most")
     assert misses.startswith(f"losses missed: {20 * (not found)} of 20, at most")
+
+
+def test_a_recorded_measurement_contains_one_of_the_baseline_beside_itself() -> None:
+    first, second = list(measured_evaluations([MEASURED]))[:2]
+    found, timed = beside_itself(first, second).outcome, first.outcome
+    assert isinstance(found, Timed) and isinstance(timed, Timed)
+    assert abs(found.ratio - 1) < 0.02 < abs(timed.ratio - 1) and found.verdict == "tie"
+    for own, other in zip(found.cases, timed.cases, strict=True):
+        assert isinstance(own, MeasuredTime) and isinstance(other, MeasuredTime)
+        assert own.baseline_us == other.baseline_us != own.median_us
+        assert own.ratio_low <= own.ratio * (1 - own.noise / 2)
+
+
+@pytest.mark.second_tier
+def test_recorded_noise_gives_no_false_alarm_and_shows_a_loss() -> None:
+    found = recorded_pairs([MEASURED], 0.03, 60)
+    assert not any(one.false_alarm for one in found)
+    assert sum(one.found for one in found) >= 57
+    assert len({one.ratios for one in found}) > 10
+    small = recorded_pairs([MEASURED], 0.001, 60)
+    assert sum(one.found for one in small) < 6, "a loss of 0.1 % is noise"
+
+
+def test_few_recorded_measurements_say_nothing() -> None:
+    with pytest.raises(BadInput, match="no GPU has 3 recorded measurements"):
+        recorded_pairs([LIVE / "further/rotary_embedding-sglang-team-1.jsonl"], 0.03, 4)

@@ -94,5 +94,32 @@ def test_a_dim_is_divided_out_of_an_extent(inside: Any) -> None:
     _, rows = inside
     dims = [["tokens", 0, 0, []], ["d", 1, 1, [2]], ["blocks", 2, None, []]]
     timed = [{"label": "far", "dtype": "", "low": 1.5, "dims": {"tokens": 5, "d": 64, "blocks": 3}}]
-    table = rows.Rows(timed, dims)
-    assert table._of((Shaped(5), Shaped(5, 128), 3)) == {"tokens": 5, "d": 64, "blocks": 3}
+    arguments = (Shaped(5), Shaped(5, 128), 3)
+    assert rows.dims_of(arguments, dims) == {"tokens": 5, "d": 64, "blocks": 3}
+    assert rows.Rows(timed, dims).slower(arguments, "float16") == ""
+
+
+@pytest.mark.parametrize("low", [None, 1.5, 0.9])
+def test_a_call_of_a_step_that_loses_is_left_to_the_original(
+    inside: Any, low: float | None
+) -> None:
+    """fused_add_rmsnorm: a loss in the steps of a wide model, unless many requests share them."""
+    _, rows = inside
+    dims = [["tokens", 0, 0, []], ["hidden", 0, 1, []]]
+    steps = [
+        {
+            "label": f"dense8 at {tokens} requests",
+            "dtype": "bfloat16",
+            "low": gain,
+            "dims": {"tokens": tokens, "hidden": hidden},
+        }
+        for tokens, hidden, gain in ((1, 4096, 0.99), (64, 4096, 1.01), (1, 2048, 1.01))
+    ]
+    timed = [{"label": "far", "dtype": "", "low": low, "dims": {"tokens": 5, "hidden": 64}}]
+    table = rows.Rows([] if low is None else timed, dims, steps)
+    loses = "it loses in the nearest step that was measured, dense8 at 1 requests"
+    assert table.slower((Shaped(2, 4096),), "bfloat16") == loses
+    assert table.slower((Shaped(1, 8192),), "bfloat16") == loses
+    slow = "not faster on the nearest timed case, far" if low == 0.9 else ""
+    for shape in ((64, 4096), (8192, 4096), (1, 2048), (8, 1024)):
+        assert table.slower((Shaped(*shape),), "bfloat16") == slow

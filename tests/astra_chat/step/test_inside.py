@@ -32,10 +32,10 @@ REQUEST: dict[str, Any] = {
 }
 
 
-def program(*words: str) -> subprocess.CompletedProcess[str]:
+def program(*words: str, cwd: Path = Path(__file__).parent) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *words],
-        cwd=Path(__file__).parent,
+        cwd=cwd,
         env={"PYTHONPATH": f"{INSIDE}:{IMPORT_PATH}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -121,6 +121,7 @@ def test_what_is_measured_is_what_the_report_reads() -> None:
     assert report.operators["unused"].why == "these steps do not call it"
     times = {v.name: v.times for v in report.models[0].variants}
     assert times["all"][0].speedup.ratio > times["only silu"][0].speedup.ratio > 1.04
+    assert times["only silu"][1].calls["silu"][0].dims == {"tokens": 8, "d": 64}
     assert times["all"][1].parity.rows == 24 and times["without"][0].parity.error < 0.1
 
 
@@ -128,6 +129,40 @@ def test_the_float32_pass_is_that_of_the_model() -> None:
     """Beside one written out number by number in float64."""
     done = program("forward_by_hand.py")
     assert done.stdout.strip() == "equal", done.stderr
+
+
+STEPS = """
+import torch
+CALLS = []
+
+def make(requests):
+    def step():
+        CALLS.append(requests)
+        return torch.ones(requests, 5, dtype=torch.bfloat16)
+    return step
+
+def nothing(requests):
+    return lambda: None
+
+def number(requests):
+    return requests
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("steps:make", "(8, 5) torch.float32"),
+        ("steps:nothing", ""),
+        ("steps:number", "steps:number(1) returned no function: int"),
+        ("steps:none", "--call steps:none: module 'steps' has no attribute 'none'"),
+        ("nowhere:make", "--call nowhere:make: No module named 'nowhere'"),
+    ],
+)
+def test_a_step_of_ones_own_is_captured_and_run(name: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    done = program(str(Path(__file__).parent / "called_program.py"), name, cwd=tmp_path)
+    assert done.stdout.strip() == said, done.stderr
 
 
 def test_without_a_gpu_nothing_is_measured(tmp_path: Path) -> None:

@@ -153,6 +153,41 @@ def test_the_report_is_a_proof_of_what_the_graphs_contain(
     assert proof.operators["refused"].fell_back == {"no rows": 6}
 
 
+def partly(calls: dict[str, Any]) -> dict[str, Any]:
+    """Samples in which one winner loses at 1 request and gains at 8; `calls` are its calls."""
+    found = samples()
+    variant = found["variants"]["only slower"]
+    plain = found["variants"]["without"]["batches"]["8"]["blocks_us"]
+    variant["batches"]["8"]["blocks_us"] = [us / 1.03 for us in plain]
+    variant["calls"] = {batch: {"slower": [call]} for batch, call in calls.items()}
+    return found
+
+
+ONE, EIGHT = ({"dtype": "bfloat16", "dims": {"tokens": n, "hidden": 4096}} for n in (1, 8))
+
+
+def test_a_winner_that_loses_in_some_steps_ships_with_the_others(tmp_path: Path) -> None:
+    """Where its calls tell the steps apart: those of steps that lose are left to the original."""
+    found = judged([samples_of(partly({"1": ONE, "8": EIGHT}), "x")])
+    one = found.operators["slower"]
+    assert one.finding == "gains in part" and one.ships
+    assert one.why.startswith("moe6 at 1: 0.97") and "it gains: moe6 at 8: 1.03" in one.why
+    assert [(row.dims["tokens"], row.low < 1) for row in one.steps] == [(1, True), (8, False)]
+    path = tmp_path / "step.json"
+    path.write_text(found.model_dump_json())
+    proof = read_proof(path)
+    assert proof.operators["slower"].steps == one.steps and proof.operators["faster"].steps == ()
+    assert proof.shows("slower", PACKAGED["slower"]["candidate"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("calls", [{}, {"1": ONE}, {"1": ONE, "8": ONE}])
+def test_a_winner_whose_calls_do_not_tell_its_steps_apart_is_left_out(
+    calls: dict[str, Any],
+) -> None:
+    one = judged([samples_of(partly(calls), "x")]).operators["slower"]
+    assert one.finding == "loses" and not one.ships and one.steps == ()
+
+
 def test_without_float32_nothing_is_said_about_errors() -> None:
     """Neither where there is none, nor where the baseline itself is far from it."""
     far, none = samples(), samples(no_reference="a callable")

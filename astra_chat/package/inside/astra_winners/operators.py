@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from astra_winners.counting import COUNTERS, FELL_BACK, OFF, TOOK
-from astra_winners.rows import Rows
+from astra_winners.rows import Rows, dims_of
 
 FOLDER = Path(__file__).resolve().parent
 PACKAGED = json.loads((FOLDER / "winners.json").read_text())
@@ -61,6 +61,8 @@ class Operator:
         """Why it takes no calls in this process; empty: it does, or nothing was decided yet."""
         self.others: list[Callable[[], str]] = []
         """Each says which other plugin has a hook where this one has its own; empty: none."""
+        self.calls: list[dict[str, Any]] | None = None
+        """Dtype and dims of the calls that it took, each once; None: nobody asks."""
         self._decided: bool | None = None
         self._function: Callable[..., None] | None = None
         self._rows: Rows | None = None
@@ -89,11 +91,18 @@ class Operator:
         except (ValueError, TypeError) as error:
             return self.falls_back(str(error).partition("\n")[0])
         COUNTERS.add(self.name, TOOK)
+        if self.calls is not None:
+            self._note(arguments)
         return True
 
     def falls_back(self, why: str) -> bool:
         COUNTERS.add(self.name, FELL_BACK, why)
         return False
+
+    def _note(self, arguments: Sequence[Any]) -> None:
+        call = {"dtype": self._dtype(arguments), "dims": dims_of(arguments, self._made["dims"])}
+        if self.calls is not None and call not in self.calls:
+            self.calls.append(call)
 
     def _dtype(self, arguments: Sequence[Any]) -> str:
         place = self._made["typed_by"]
@@ -117,8 +126,9 @@ class Operator:
 
     def _load(self, gpu_name: str) -> str:
         self._function = module_function(FOLDER / self._made["module"], self._made["entry"])
-        rows = self._made["rows"].get(gpu_name)
-        self._rows = Rows(rows, self._made["dims"]) if rows else None
+        rows = self._made["rows"].get(gpu_name, [])
+        steps = self._made["steps"].get(gpu_name, [])
+        self._rows = Rows(rows, self._made["dims"], steps) if rows or steps else None
         return ""
 
 
@@ -142,6 +152,14 @@ def switch(names: Sequence[str]) -> None:
     """From now on, these take calls where the plugin set a hook for them, and no others."""
     for name, operator in OPERATORS.items():
         operator.wanted = operator.hooked and name in names
+
+
+def calls() -> dict[str, list[dict[str, Any]]]:
+    """Dtype and dims of the calls that each operator took since this was asked last."""
+    found = {name: operator.calls for name, operator in OPERATORS.items() if operator.calls}
+    for operator in OPERATORS.values():
+        operator.calls = []
+    return found
 
 
 def off(name: str) -> str:

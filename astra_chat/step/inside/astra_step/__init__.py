@@ -6,6 +6,7 @@ turns        which variants there are, and blocks of replays by turns
 measuring    one model: captures, parity, blocks, profiles
 sglang_step  SGLang's model runner with dummy weights
 called_step  a user's own callable
+serving      tokens per second of the engine and its HTTP server, by starts
 models       dimensions of models that are measured
 weights      dummy weights that results can be told apart by
 fp32         a forward pass in float32 with the same weights

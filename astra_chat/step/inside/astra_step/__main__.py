@@ -24,9 +24,14 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("there is no GPU here", file=sys.stderr)
         return 3
+    from astra_step.called_step import NoStep
+
     try:
         measure_all(request)
         code = 0
+    except NoStep as error:
+        print(error, file=sys.stderr)
+        code = 2
     except Exception:
         traceback.print_exc()
         code = 1

@@ -13,21 +13,29 @@ import torch
 WARM_UPS = 3
 
 
+class NoStep(Exception):
+    """A function of the user's that makes no step."""
+
+
 class CalledStep:
     """`module:function` is called with a number of requests, and returns a function without
     parameters that computes one step on the current stream and returns its logits, or None."""
 
     def __init__(self, name: str, batches: Sequence[int]) -> None:
-        module, _, function = name.partition(":")
-        sys.path.insert(0, str(Path.cwd()))
-        self._make: Callable[[int], Callable[[], Any]] = getattr(
-            importlib.import_module(module), function
-        )
-        self._batches = batches
+        self._make = _function(name)
+        self._name, self._batches = name, batches
 
-    def capture(self) -> dict[int, tuple[Any, Any]]:
-        """A graph of a step for each number of requests, with the winners of now."""
-        return {batch: _captured(self._make(batch)) for batch in self._batches}
+    def capture(self, finished: Callable[[int], None]) -> dict[int, tuple[Any, Any]]:
+        """A graph of a step for each number of requests, with the winners of now; `finished` gets
+        each number."""
+        found = {}
+        for batch in self._batches:
+            step = self._make(batch)
+            if not callable(step):
+                raise NoStep(f"{self._name}({batch}) returned no function: {type(step).__name__}")
+            found[batch] = _captured(step)
+            finished(batch)
+        return found
 
     def run(self, captured: dict[int, tuple[Any, Any]], batch: int) -> Iterator[Any]:
         """Logits of the step, if it returns any."""
@@ -45,6 +53,19 @@ class CalledStep:
 
     def facts(self) -> dict[str, str]:
         return {}
+
+
+def _function(name: str) -> Callable[[int], Callable[[], Any]]:
+    """Raises NoStep."""
+    module, _, function = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Callable[[int], Callable[[], Any]] = getattr(
+            importlib.import_module(module), function
+        )
+    except (ImportError, AttributeError) as error:
+        raise NoStep(f"--call {name}: {error}") from None
+    return found
 
 
 def _captured(step: Callable[[], Any]) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from astra_step.called_step import NoStep
 from astra_step.turns import ALL, WITHOUT, blocks, variants
 
 Sample = dict[str, Any]
@@ -39,9 +40,17 @@ def _capture(
     """Capture a variant's graphs; the calls that its winners took in that time, and the others."""
     before = Counter(winners.COUNTERS.totals())
     winners.switch(own)
-    entry: Sample = {"winners": own, "batches": {}}
+    winners.calls()
+    calls: dict[str, Sample] = {}
+    entry: Sample = {"winners": own, "batches": {}, "calls": calls}
+
+    def finished(batch: int) -> None:
+        calls[str(batch)] = winners.calls()
+
     try:
-        captured[variant] = step.capture()
+        captured[variant] = step.capture(finished)
+    except NoStep:
+        raise
     except Exception as error:  # the other variants are measured
         entry["error"] = f"{type(error).__name__}: {error}".partition("\n")[0]
     counts = Counter(winners.COUNTERS.totals())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,24 @@ class SglangStep:
         # replace them, and graphs that are kept would read memory of others.
         self._runner.attn_backend.init_cuda_graph_state = lambda *args, **named: None
 
-    def capture(self) -> Any:
-        """Graphs of a step for all numbers of requests, with the winners of now."""
+    def capture(self, finished: Callable[[int], None]) -> Any:
+        """Graphs of a step for all numbers of requests, with the winners of now; `finished` gets
+        each number."""
+        kind = type(self._first)
+        original = kind.capture_one_shape
+
+        @wraps(original)
+        def capture_one_shape(runner: Any, size: int, *args: Any, **named: Any) -> Any:
+            result = original(runner, size, *args, **named)
+            finished(size)
+            return result
+
         torch.cuda.synchronize()
-        self._runner.init_decode_cuda_graph()
+        kind.capture_one_shape = capture_one_shape
+        try:
+            self._runner.init_decode_cuda_graph()
+        finally:
+            kind.capture_one_shape = original
         torch.cuda.synchronize()
         return self._runner.decode_cuda_graph_runner
 
