@@ -92,13 +92,26 @@ def test_what_ran_in_the_graphs_proves_a_winner(
     shown = proof.operators["silu_and_mul"]
     assert set(shown.kernels.values()) == {6} and shown.took == 0
     assert list(shown.fell_back.values()) == [1], "the tensors lie on the host"
+    steps = [
+        {
+            "label": f"m at {n} requests",
+            "dtype": "float16",
+            "dims": {"tokens": n, "d": 8},
+            "low": low,
+        }
+        for n, low in ((1, 0.99), (8, 1.02))
+    ]
+    document = json.loads((tmp_path / "proof.json").read_text())
+    document["operators"]["silu_and_mul"]["steps"] = steps
+    (tmp_path / "proof.json").write_text(json.dumps(document))
     plugin = tmp_path / "plugin"
     words = ["--proof", str(tmp_path / "proof.json"), "-o", str(plugin)]
     made = CliRunner().invoke(app, ["package", str(VIRTUAL), "--for", "sglang", *words])
     assert made.exit_code == 0, made.output
     written = json.loads((plugin / "astra_winners/winners.json").read_text())
     assert written["gpus"] == ["NVIDIA H200"] and written["versions"] == ["0.5.17"]
-    assert written["operators"]["silu_and_mul"]["steps"] == {}
+    assert written["operators"]["silu_and_mul"]["steps"] == {"NVIDIA H200": steps}
+    assert "it takes calls of steps in which it gains, and of no other" in made.output
 
 
 @pytest.mark.second_tier

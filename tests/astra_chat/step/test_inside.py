@@ -125,6 +125,12 @@ def test_what_is_measured_is_what_the_report_reads() -> None:
     assert times["all"][1].parity.rows == 24 and times["without"][0].parity.error < 0.1
 
 
+def test_each_capture_of_sglang_is_noticed() -> None:
+    """Its runner is as before afterwards, also if a capture fails."""
+    done = program("captured_program.py")
+    assert done.stdout.strip() == "as before", done.stderr
+
+
 def test_the_float32_pass_is_that_of_the_model() -> None:
     """Beside one written out number by number in float64."""
     done = program("forward_by_hand.py")

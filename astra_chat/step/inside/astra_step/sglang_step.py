@@ -6,6 +6,7 @@ import json
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -53,21 +54,9 @@ class SglangStep:
     def capture(self, finished: Callable[[int], None]) -> Any:
         """Graphs of a step for all numbers of requests, with the winners of now; `finished` gets
         each number."""
-        kind = type(self._first)
-        original = kind.capture_one_shape
-
-        @wraps(original)
-        def capture_one_shape(runner: Any, size: int, *args: Any, **named: Any) -> Any:
-            result = original(runner, size, *args, **named)
-            finished(size)
-            return result
-
         torch.cuda.synchronize()
-        kind.capture_one_shape = capture_one_shape
-        try:
+        with _each_capture(type(self._first), finished):
             self._runner.init_decode_cuda_graph()
-        finally:
-            kind.capture_one_shape = original
         torch.cuda.synchronize()
         return self._runner.decode_cuda_graph_runner
 
@@ -128,6 +117,27 @@ class SglangStep:
         draws = random.Random(11)
         most = self._config["vocab_size"] - 10
         return [[draws.randrange(most) for _ in range(self._length)] for _ in range(batch)]
+
+
+@contextmanager
+def _each_capture(runners: Any, finished: Callable[[int], None]) -> Iterator[None]:
+    """Say when each graph is captured; a version of SGLang without this function says nothing."""
+    original = getattr(runners, "capture_one_shape", None)
+    if original is None:
+        yield
+        return
+
+    @wraps(original)
+    def capture_one_shape(runner: Any, size: int, *args: Any, **named: Any) -> Any:
+        result = original(runner, size, *args, **named)
+        finished(size)
+        return result
+
+    runners.capture_one_shape = capture_one_shape
+    try:
+        yield
+    finally:
+        runners.capture_one_shape = original
 
 
 def _model_folder(model: str) -> tuple[str, dict[str, Any]]:
