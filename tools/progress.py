@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_chat.tools.types import StepName, Value
 
-ORACLE = "inputs and expected results, by the oracle"
+ORACLE = "computing inputs and expected results"
 """What is done while these are made, as text."""
 
 
@@ -20,6 +20,6 @@ class Progress(Value):
 
     @property
     def line(self) -> str:
-        """ "check, 31 of 58: candidate compared with the oracle"."""
+        """ "check, 31 of 58: comparing the candidate with the oracle"."""
         counted = f", {self.done} of {self.total}" if self.total > 1 else ""
         return f"{self.step}{counted}: {self.text}"

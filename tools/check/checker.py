@@ -161,7 +161,7 @@ class Checker:
                 calls,
                 self.baseline_errors,
                 seen,
-                lambda done: tell(done, len(calls), "candidate compared with the oracle"),
+                lambda done: tell(done, len(calls), "comparing the candidate with the oracle"),
             )
             if isinstance(outcome, Correct):
                 tell(
@@ -238,7 +238,7 @@ class Checker:
         built, seed, left_out = asked.built, asked.seed, list[str]()
         if sweep:
             done = len(seen.calls)
-            asked.tell(done, done, "drawn cases compared with the baseline")
+            asked.tell(done, done, "comparing drawn cases with the baseline")
             swept = self._swept(sweep, built, seen, seed, asked.tell)
             left_out += sweep.left_out
             if not isinstance(swept, Correct):
