@@ -18,5 +18,5 @@ def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 
 def test_at_a_terminal_it_says_who_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    with pytest.raises(BadInput, match="have an MCP client start it"):
+    with pytest.raises(BadInput, match="configure an MCP client to start it"):
         command.mcp()

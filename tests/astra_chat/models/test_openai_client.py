@@ -164,7 +164,7 @@ def test_azure_refuses_in_the_same_words() -> None:
 def test_a_key_that_the_server_says_back_goes_no_further() -> None:
     answer, _ = one(said(f"your key is {KEY}", reasoning_content=KEY))
     assert KEY not in answer.model_dump_json()
-    with pytest.raises(UnusableReply, match="held the API key"):
+    with pytest.raises(UnusableReply, match="contained the API key"):
         require_usable(answer)
 
 

@@ -52,7 +52,11 @@ def package(*words: object) -> Result:
         (["--for", "vllm", "-o", "out"], "gets only operators that were seen", 1),
         (["--for", "sglang", "--prove", "p.json"], "--engine-command", 2),
         (["--for", "sglang", "-o", "out", "--proof", "none.json"], "cannot read none.json", 2),
-        (["--for", "sglang", "-o", "out", "--trial", "--proof", "p.json"], "nothing proves yet", 2),
+        (
+            ["--for", "sglang", "-o", "out", "--trial", "--proof", "p.json"],
+            "before there is a proof",
+            2,
+        ),
         (["--for", "files", "-o", "out", "--trial"], "cannot be used with --for files", 2),
         (["--check"], "is not a plugin package", 2),
     ],
