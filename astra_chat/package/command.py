@@ -122,9 +122,9 @@ def package(
             raise BadInput("--check takes the folder or wheel of one package, without --for and -o")
         raise typer.Exit(check_installed(runs[0], python))
     if target is None:
-        raise BadInput("--for is missing: choose files, sglang, vllm or sglang-pr")
+        raise BadInput("choose what to write: --for files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
-        raise BadInput("-o is missing: name the new folder")
+        raise BadInput("name the new folder with -o DIR")
     plugin = target in (Target.SGLANG, Target.VLLM)
     _require_options_that_fit(target, plugin, trial, bool(prove or proof), engine_command)
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"
