@@ -222,6 +222,24 @@ def test_names_in_capitals_are_small_in_the_contract() -> None:
     assert draft.require == ("n <= d",) and draft.multiples == {"d": 8}
 
 
+def test_sizes_in_a_macro_of_the_file_are_read() -> None:
+    source = (
+        "#define LAUNCH(KERNEL, x) \\\n"
+        "  int d = x.size(-1) / 2; \\\n"
+        "  int64_t rows = x.numel() / x.size(-1); \\\n"
+        "  DISPATCH_FLOATING(x.scalar_type(), KERNEL, [&] { \\\n"
+        "    k<scalar_t><<<rows, d>>>(out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>()); });\n"
+        "void f(at::Tensor& out,  // [..., d]\n"
+        "       at::Tensor& all)  // [..., 2 * d]\n"
+        '{ LAUNCH("gated", all) }\n'
+        'PYBIND11_MODULE(x, m) { m.def("f", &f); }'
+    )
+    assert {t.name: t.shape for t in draft_of(source, "mine", None).tensors} == {
+        "out": ("rows", "d"),
+        "all": ("rows", "2*d"),
+    }
+
+
 def test_other_parameters_are_refused() -> None:
     source = BODY.replace("int64_t n", "std::vector<double> n", 1)
     with pytest.raises(BadInput, match="'std::vector<double> n'"):
