@@ -320,7 +320,7 @@ def _sizes_and_scalars(
     for integer in reading.integers:
         if integer.name in dims:
             continue
-        if all_known or is_no_size(integer.name):
+        if all_known or reading.listed or is_no_size(integer.name):
             doubt = "is it a number, as here, or a size, which belongs under [dims]?"
             scalars.append(replace(integer, doubt=doubt))
         else:

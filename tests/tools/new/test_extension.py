@@ -190,7 +190,8 @@ def test_lists_of_numbers_and_of_tensors_are_passed() -> None:
     """A number or two of each, and the user says how many callers pass."""
     source = (
         "void f(at::Tensor flag, std::vector<std::vector<at::Tensor>> all,\n"
-        "       const std::vector<torch::Tensor>& some, c10::IntArrayRef sizes) {\n"
+        "       const std::vector<torch::Tensor>& some, c10::IntArrayRef sizes,\n"
+        "       int64_t chunk) {\n"
         "  multi_tensor_apply<2>(all, flag); }\n"
         'PYBIND11_MODULE(x, m) { m.def("f", &f); }'
     )
@@ -200,7 +201,9 @@ def test_lists_of_numbers_and_of_tensors_are_passed() -> None:
         {"tensors": [["all_0"], ["all_1"]]},
         {"tensors": ["some_0", "some_1"]},
         {"list": [1]},
+        "chunk",
     ]
+    assert draft.dims == ("numel",) and [s.name for s in draft.scalars] == ["chunk"]
     assert [t.shape for t in draft.tensors if t.name != "flag"] == [("numel",)] * 4
     assert len(draft.unbound) == 3
 
