@@ -259,7 +259,8 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
             raise BadSource(
                 parameter.line,
                 f"{export.function.name} takes '{parameter.type} {parameter.name}': a task's kernel"
-                " takes tensors, integers, floats and bools",
+                " takes tensors, integers, floats and bools; write a function that calls it with"
+                " these, in a file for --launcher",
             )
     reading.tensors += [Tensor(name, "read") for name in reading.listed]
     known = {t.name for t in reading.tensors}
