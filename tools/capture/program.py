@@ -15,6 +15,7 @@ from pathlib import Path
 
 from astra_chat.tools.capture.calls import Calls
 from astra_chat.tools.capture.journals import ProcessJournal, folded, journals
+from astra_chat.tools.wording import counted
 from astra_vgpu.ground.errors import BadInput
 
 INSIDE = Path(__file__).resolve().parent / "inside"
@@ -121,7 +122,7 @@ def _reason(name: str, calls: Calls, found: Sequence[ProcessJournal]) -> str:
     wrapped = any(line["name"] == name for j in found for line in j.operators.values())
     if operator.traced:
         return (
-            f"torch.compile took {name} into a graph ({operator.traced} times), and"
+            f"torch.compile took {name} into a graph ({counted(operator.traced, 'time')}), and"
             " compiled code no longer calls it: capture without torch.compile"
             " (TORCH_COMPILE_DISABLE=1)"
         )

@@ -28,6 +28,7 @@ from astra_chat.tools.new.source import (
     closing,
     code,
     functions,
+    macros_of,
     pieces,
     split,
 )
@@ -37,6 +38,7 @@ from astra_chat.tools.new.valid_names import with_valid_names
 
 TENSORS = ("Tensor", "TensorView", "DLTensor")
 _COPY = re.compile(r"((?:[\w:&]+[ \t]+&?)?\b(\w+)\s*=\s*(\w+)\.contiguous\(\)\s*;)")
+_ASKS = frozenset("size sizes numel stride strides data_ptr shape".split())
 _SIZED = re.compile(r"\b(\w*[A-Z]\w*)\s*=\s*[^;=]*?(?:\.|->)\s*(?:sizes?|shape|numel)\b")
 _INTEGERS = (
     "int64_t",
@@ -81,7 +83,7 @@ def draft_of(
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
     given = export.function.parameters
     known = {name: [shape] for name, shape in shapes.items()}
-    for rewrite in (_with_callees, _without_copies, _with_small_names, _with_named_sizes):
+    for rewrite in _REWRITES:
         source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
         defined = functions(plain)
@@ -124,6 +126,26 @@ def draft_of(
     )
     bound = binding_of(export, given, draft)
     return with_valid_names(replace(draft, makes_tensors=True, **bound))
+
+
+def _with_macros(
+    source: str, function: Function, plain: Sequence[Piece], _: Mapping[str, list[Shape]]
+) -> str:
+    """The macros of the file in which sizes or pointers are asked for stand in the body."""
+    macros, bodies = macros_of(pieces(source)), []
+    for at in range(function.body, function.close):
+        words = macros.get(plain[at].text, [])
+        if not words or not _ASKS & {*words}:
+            continue
+        names: dict[str, str] = {}
+        if words[0] == "(" and plain[at + 1].text == "(":
+            end = words.index(")")
+            given = (" ".join(p.text for p in part) for part in _arguments(plain, at + 1))
+            names = dict(zip(words[1:end:2], given, strict=False))
+            words = words[end + 1 :]
+        bodies.append(" ".join(names.get(word, word) for word in words if word != "\\"))
+    start = plain[function.body].end
+    return source[:start] + "".join(f" {body};" for body in bodies) + source[start:]
 
 
 def _with_callees(
@@ -199,6 +221,9 @@ def _with_named_sizes(
     return source[:start] + with_names(source[start:end], tensors, names) + source[end:]
 
 
+_REWRITES = (_with_macros, _with_callees, _without_copies, _with_small_names, _with_named_sizes)
+
+
 def kind_of(parameter: Parameter) -> str:
     """Without const, references, namespaces and optional: "Tensor"."""
     plain = parameter.type.replace("const ", "").rstrip(" &*")
@@ -234,7 +259,8 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
             raise BadSource(
                 parameter.line,
                 f"{export.function.name} takes '{parameter.type} {parameter.name}': a task's kernel"
-                " takes tensors, integers, floats and bools",
+                " takes tensors, integers, floats and bools; write a function that calls it with"
+                " these, in a file for --launcher",
             )
     reading.tensors += [Tensor(name, "read") for name in reading.listed]
     known = {t.name for t in reading.tensors}
@@ -295,7 +321,7 @@ def _sizes_and_scalars(
     for integer in reading.integers:
         if integer.name in dims:
             continue
-        if all_known or is_no_size(integer.name):
+        if all_known or reading.listed or is_no_size(integer.name):
             doubt = "is it a number, as here, or a size, which belongs under [dims]?"
             scalars.append(replace(integer, doubt=doubt))
         else:

@@ -23,7 +23,7 @@ _SIZE = re.compile(
 _COUNT = re.compile(
     DECLARED + r"(?P<dim>[a-z_]\w*)\s*=\s*"
     r"(?:static_cast<[\w:]+>\(|\(int\)\s*)?(?P<tensor>\w+)(?:\.|->)numel\(\)\)?"
-    r"(?:\s*/\s*(?P<by>\w+))?\s*;"
+    r"(?:\s*/\s*(?:(?P<last>(?P=tensor)(?:\.|->)size\(-1\))|(?P<by>\w+)))?\s*;"
 )
 _STRIDE = re.compile(r"\b(\w+)(?:\.|->)strides?(?:\(\s*(-?\d+)\s*\)|(?:\(\s*\))?\[\s*(-?\d+)\s*\])")
 _RETURN = re.compile(r"\breturn\s+(?:std::make_tuple\(|std::tuple|\{)?([\w\s,]+)[)}]?\s*;")
@@ -50,7 +50,7 @@ class Facts:
     counts: dict[str, str] = field(default_factory=dict)
     """Tensor: the dim that is all its elements or, by `over`, its rows."""
     over: dict[str, str] = field(default_factory=dict)
-    """Tensor: the dim by which its count was divided."""
+    """Tensor: the extent by which its count was divided."""
     strides: dict[str, set[int]] = field(default_factory=dict)
     """Tensor: the axes whose strides the code asks for."""
     dims: list[str] = field(default_factory=list)
@@ -104,11 +104,14 @@ def _sizes(facts: Facts, body: str) -> None:
         facts.sizes[match["tensor"], int(match["a"] or match["b"])] = f"{by}*{dim}" if by else dim
         _declare(facts, dim)
     for match in _COUNT.finditer(body):
-        if not match["by"] and _shape_of(facts, match["tensor"]):
+        tensor, by = match["tensor"], match["by"]
+        if match["last"] and not (by := facts.sizes.get((tensor, -1))):
+            continue
+        if not by and _shape_of(facts, tensor):
             continue  # the product of sizes that are dims already
-        facts.counts[match["tensor"]] = match["dim"]
-        if match["by"]:
-            facts.over[match["tensor"]] = match["by"]
+        facts.counts[tensor] = match["dim"]
+        if by:
+            facts.over[tensor] = by
         _declare(facts, match["dim"])
     for match in _STRIDE.finditer(body):
         facts.strides.setdefault(match[1], set()).add(int(match[2] or match[3]))
@@ -138,7 +141,8 @@ def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
     at = {index: extent for (name, index), extent in facts.sizes.items() if name == tensor}
     if tensor in facts.counts:
         rows, over = facts.counts[tensor], facts.over.get(tensor)
-        return (rows, over) if over in facts.dims else (rows,) if over is None else ()
+        known = over in {*facts.dims, *facts.sizes.values()}
+        return (rows, over) if known and over else (rows,) if over is None else ()
     if set(at) == {0, -1}:
         return (at[0], at[-1])
     if at and set(at) == set(range(len(at))) and len(at) > 1:

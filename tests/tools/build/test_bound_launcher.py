@@ -140,7 +140,7 @@ def test_a_candidate_is_held_to_the_policy_where_it_differs(changed: Changed) ->
 def test_a_misspelled_name_is_one_sentence_with_the_one_that_was_meant(
     changed: Changed, kind: str
 ) -> None:
-    """Of a candidate, and of a task.toml written by hand."""
+    """A candidate has it, or a task.toml that was written by hand."""
     task = changed('operator = "row_means"', f'{kind} = "row_means"')
     (finding,) = guard(task.baseline.replace("row_means", "row_meanz"), task, task.baseline)
     assert finding.what == (

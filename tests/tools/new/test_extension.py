@@ -190,7 +190,8 @@ def test_lists_of_numbers_and_of_tensors_are_passed() -> None:
     """A number or two of each, and the user says how many callers pass."""
     source = (
         "void f(at::Tensor flag, std::vector<std::vector<at::Tensor>> all,\n"
-        "       const std::vector<torch::Tensor>& some, c10::IntArrayRef sizes) {\n"
+        "       const std::vector<torch::Tensor>& some, c10::IntArrayRef sizes,\n"
+        "       int64_t chunk) {\n"
         "  multi_tensor_apply<2>(all, flag); }\n"
         'PYBIND11_MODULE(x, m) { m.def("f", &f); }'
     )
@@ -200,7 +201,9 @@ def test_lists_of_numbers_and_of_tensors_are_passed() -> None:
         {"tensors": [["all_0"], ["all_1"]]},
         {"tensors": ["some_0", "some_1"]},
         {"list": [1]},
+        "chunk",
     ]
+    assert draft.dims == ("numel",) and [s.name for s in draft.scalars] == ["chunk"]
     assert [t.shape for t in draft.tensors if t.name != "flag"] == [("numel",)] * 4
     assert len(draft.unbound) == 3
 
@@ -220,6 +223,24 @@ def test_names_in_capitals_are_small_in_the_contract() -> None:
         "out": ("n", "d"),
     }
     assert draft.require == ("n <= d",) and draft.multiples == {"d": 8}
+
+
+def test_sizes_in_a_macro_of_the_file_are_read() -> None:
+    source = (
+        "#define LAUNCH(KERNEL, x) \\\n"
+        "  int d = x.size(-1) / 2; \\\n"
+        "  int64_t rows = x.numel() / x.size(-1); \\\n"
+        "  DISPATCH_FLOATING(x.scalar_type(), KERNEL, [&] { \\\n"
+        "    k<scalar_t><<<rows, d>>>(out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>()); });\n"
+        "void f(at::Tensor& out,  // [..., d]\n"
+        "       at::Tensor& all)  // [..., 2 * d]\n"
+        '{ LAUNCH("gated", all) }\n'
+        'PYBIND11_MODULE(x, m) { m.def("f", &f); }'
+    )
+    assert {t.name: t.shape for t in draft_of(source, "mine", None).tensors} == {
+        "out": ("rows", "d"),
+        "all": ("rows", "2*d"),
+    }
 
 
 def test_other_parameters_are_refused() -> None:

@@ -1,16 +1,27 @@
 // All of what <torch/...>, <ATen/...>, <c10/...> and <pybind11/...> stand for here.
 #pragma once
+#include <algorithm>
+#include <array>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "complex.h"

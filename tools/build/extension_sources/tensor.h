@@ -229,6 +229,7 @@ class Tensor {
   T* data() const {
     return data_ptr<T>();
   }
+  Tensor data() const { return *this; }
 
   Tensor as_strided(IntArrayRef sizes, IntArrayRef strides, int64_t offset = 0) const {
     return at(offset, sizes.vec(), strides.vec());
