@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.error_norms import BaselineErrors, MeasuredRun
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.lost_cases import hopeful, unlaunched
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.looked_at import looked_at
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,
@@ -107,19 +110,30 @@ class Learning:
         return self.like.get(case.key, (case, case))[1]
 
     def _until_failure(self, oracle_cases: Sequence[OracleCase]) -> tuple[int, Failure | None]:
-        task = self.runner.task
-        for done, run in enumerate(self.runner.run(self.built, oracle_cases, "check")):
-            if not isinstance(run, CaseRun):
-                return done, run
-            self.tell(self._total - len(oracle_cases) + done + 1, self._total, RUN)
-            case = run.oracle_case.case
-            _, of = self.like.get(case.key, (None, None))
-            verdict = compare(task, run)
-            if isinstance(verdict, Wrong):
-                if of is None:
-                    self.failed.append(Failed(case, verdict))
-                continue
-            self.passed.append(case)
-            if of is None or self.errors.knows(of):
-                self.errors.learn(run, of, measured=case.key not in self.unmeasured)
+        calls = [Call(one) for one in oracle_cases]
+        runs = looked_at(
+            self.runner.task, self.runner.kept_runs(self.built, calls, "check"), self._measured
+        )
+        with closing(runs):
+            for done, (run, found) in enumerate(runs):
+                if not isinstance(run, CaseRun):
+                    return done, run
+                assert found is not None, "each run is looked at"
+                self.tell(self._total - len(oracle_cases) + done + 1, self._total, RUN)
+                case = run.oracle_case.case
+                _, of = self.like.get(case.key, (None, None))
+                if isinstance(found, Wrong):
+                    if of is None:
+                        self.failed.append(Failed(case, found))
+                    continue
+                self.passed.append(case)
+                if of is None or self.errors.knows(of):
+                    self.errors.take(found, of)
         return len(oracle_cases), None
+
+    def _measured(self, run: CaseRun) -> MeasuredRun | Wrong:
+        verdict, case = compare(self.runner.task, run), run.oracle_case.case
+        if isinstance(verdict, Wrong):
+            return verdict
+        _, of = self.like.get(case.key, (None, None))
+        return self.errors.measured_of(run, of, measured=case.key not in self.unmeasured)
