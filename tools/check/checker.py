@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
+from astra_chat.tools.check.beyond import BeyondOracle
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
@@ -26,7 +27,7 @@ from astra_chat.tools.check.hidden_cases import (
     twin,
     unique,
 )
-from astra_chat.tools.check.kernels import CheckedKernels
+from astra_chat.tools.check.kernels import CheckedKernels, Launching
 from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
@@ -42,6 +43,7 @@ from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -147,6 +149,7 @@ class Checker:
         self._oracle_cases([*self._own, *self._shared, *extra, *drawn.cases], tell)
         hidden, further = self._oracle_cases(drawn.cases, tell), self._oracle_cases(extra, tell)
         sweep = self._begun_sweep(built, seed, confirming) if self._device.kind == "cuda" else None
+        beyond = self._beyond(asked, far)
         try:
             failed = self._learned_with_own([*further, *hidden], tell)
             hidden += self._instead(hidden, failed, asked.rng, tell)
@@ -155,6 +158,9 @@ class Checker:
             lost = self._lost(failed, [*more, *hidden])
             calls = self._calls(asked, drawn, own, more, hidden)
             left_out, seen = [*map(str, lost)], CheckProgress(uncovered=drawn.uncovered)
+            called = [call.oracle_case.case for call in calls]
+            self._runner.seeded(seed.of("check")).record(built, called)
+            beyond.begin(lambda: [*called, *timed, *(sweep.launched() if sweep else ())])
             outcome = check(
                 self._runner.seeded(seed.of("check")),
                 built,
@@ -169,15 +175,15 @@ class Checker:
                     len(calls),
                     "checking the addresses of calls that are too large for the oracle",
                 )
-                far.wait()
-                outcome, beyond = self._beyond_the_oracle(asked, seen, sweep, timed)
-                left_out += beyond
+                outcome, others = self._beyond_the_oracle(asked, seen, sweep, timed, beyond)
+                left_out += others
             if isinstance(outcome, Correct):
                 judged = unique([call.oracle_case.case for call in calls if call.hidden])
                 lacking = below_floor([*self._drawn_shared, *drawn.cases], judged, lost)
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
             return outcome, seen.record(self._task, left_out, drawn.cases, drawn.numbers)
         finally:
+            beyond.end()
             far.wait()
             if sweep:
                 sweep.end()
@@ -231,6 +237,7 @@ class Checker:
         seen: CheckProgress,
         sweep: RunningSweep | None,
         timed: Sequence[Case],
+        beyond: BeyondOracle,
     ) -> tuple[Correct | Wrong | Failure, list[str]]:
         """What follows where all calls are correct: the sweep's end, calls of kernels that none of
         them launches, and far calls. The first that is not correct ends it. With the outcome come,
@@ -243,19 +250,28 @@ class Checker:
             left_out += sweep.left_out
             if not isinstance(swept, Correct):
                 return swept, left_out
-        kernels = CheckedKernels(
-            self._runner.seeded(seed.of("kernels")),
-            built,
-            require_build(self._baseline_build(), f"the baseline of {self._task.name}"),
-            asked.confirming,
-        )
-        compared = [*timed, *(sweep.cases if sweep else ())]
-        fault = kernels.fault(seen, compared, partial(self._once, asked.tell))
+        called = [call.oracle_case.case for call in seen.calls]
+        kernels = beyond.kernels([*called, *timed, *(sweep.cases if sweep else ())])
+        fault = kernels.fault(seen, partial(self._once, asked.tell))
         if fault:
             return fault, left_out
         correct = seen.correct()
-        far = self._far.fault(built, seed.of("far"), kernels.ran, confirming=asked.confirming)
-        return far or correct, [*left_out, *self._far.left_out]
+        return beyond.far_fault(kernels.ran) or correct, [*left_out, *self._far.left_out]
+
+    def _beyond(self, asked: _Asked, far: Background) -> BeyondOracle:
+        """`far`: far calls of the baseline, on which the candidate's wait."""
+        built, seed, confirming = asked.built, asked.seed, asked.confirming
+
+        def kernels(stop: Stop) -> CheckedKernels:
+            baseline = require_build(self._baseline_build(), f"the baseline of {self._task.name}")
+            runner = replace(self._runner.seeded(seed.of("kernels")), stop=stop)
+            return CheckedKernels(runner, built, baseline, confirming)
+
+        def far_fault(stop: Stop, ran: Sequence[Launching]) -> Wrong | Failure | None:
+            far.wait()
+            return self._far.fault(built, seed.of("far"), ran, confirming=confirming, stop=stop)
+
+        return BeyondOracle(kernels, far_fault, self._runner.stop)
 
     def _forget(self, oracle_cases: Sequence[OracleCase]) -> None:
         """Delete what is known of cases that no other check has."""
