@@ -7,16 +7,13 @@ again where it was otherwise. So a verdict is the same on any machine, and comes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from astra_chat.tools.check.kernels import CheckedKernels, Launching
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.system.cores import cores
+from astra_chat.tools.system.background import Ahead
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import Case, Wrong
 
-LEAST_CORES = 4
-"""On a machine of fewer these would take the cores of the calls, which find most faults."""
 FarFault = Wrong | Failure | None
 Kernels = tuple[tuple[Case, ...], CheckedKernels]
 """Calls that are executed and compared, and what is known of their kernels, with calls sought for
@@ -35,29 +32,25 @@ class BeyondOracle:
         """`kernels` makes an empty record of the candidate's kernels; `far` makes far calls beside
         these ones. Both raise Cancelled once their stop, or this one, is set."""
         self._new, self._far, self._stop = kernels, far, Stop(beside=stop)
-        self._pool: ThreadPoolExecutor | None = None
-        self._kernels: Future[Kernels] | None = None
-        self._fault: Future[tuple[list[Launching], FarFault]] | None = None
+        self._kernels: Ahead[Kernels] | None = None
+        self._fault: Ahead[tuple[list[Launching], FarFault]] | None = None
 
     def begin(self, cases: Callable[[], Sequence[Case]]) -> None:
         """Begin, where there are cores for it. `cases`: what will be executed and compared."""
-        if cores() < LEAST_CORES:
-            return
-        self._pool = ThreadPoolExecutor(2, "astra-beyond")
-        self._kernels = kernels = self._pool.submit(lambda: self._sought(cases()))
-        self._fault = self._pool.submit(lambda: self._far_ahead(kernels.result()[1]))
+        self._kernels = kernels = Ahead(lambda stop: self._sought(cases(), stop), self._stop)
+        self._fault = Ahead(lambda stop: self._far_ahead(kernels, stop), self._stop)
 
     def kernels(self, cases: Sequence[Case]) -> CheckedKernels:
         """What is known once these were executed and compared. Raises Cancelled."""
-        if self._kernels is not None:
+        if self._kernels is not None and self._kernels.begun:
             assumed, kernels = self._kernels.result()
             if assumed == tuple(cases):
                 return kernels
-        return self._sought(cases)[1]
+        return self._sought(cases, self._stop)[1]
 
     def far_fault(self, ran: Sequence[Launching]) -> FarFault:
         """What is wrong with far calls beside these. Raises Cancelled."""
-        if self._fault is not None:
+        if self._fault is not None and self._fault.begun:
             assumed, fault = self._fault.result()
             if assumed == list(ran):
                 return fault
@@ -66,15 +59,16 @@ class BeyondOracle:
     def end(self) -> None:
         """Stop what nobody waits for any more."""
         self._stop.set()
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        for ahead in (self._kernels, self._fault):
+            if ahead is not None:
+                ahead.end()
 
-    def _sought(self, cases: Sequence[Case]) -> Kernels:
-        kernels = self._new(self._stop)
+    def _sought(self, cases: Sequence[Case], stop: Stop) -> Kernels:
+        kernels = self._new(stop)
         kernels.seek(cases)
         return tuple(cases), kernels
 
-    def _far_ahead(self, kernels: CheckedKernels) -> tuple[list[Launching], FarFault]:
+    def _far_ahead(self, kernels: Ahead[Kernels], stop: Stop) -> tuple[list[Launching], FarFault]:
         """Far calls beside those that will have run, where the sought ones can all be judged."""
-        ran = kernels.would_have_run()
-        return ran, self._far(self._stop, ran)
+        ran = kernels.result()[1].would_have_run()
+        return ran, self._far(stop, ran)

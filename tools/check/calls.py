@@ -168,10 +168,13 @@ def check(
     baseline_errors: BaselineErrors | None = None,
     seen: CheckProgress | None = None,
     on_case: Callable[[int], None] = lambda _: None,
+    *,
+    whole: bool = True,
 ) -> Correct | Wrong | Failure:
     """Make every call and compare; the first failure ends it. Small cases should come first.
 
-    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes.
+    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes. What all
+    calls together say is looked at unless more are to come: where they are not the `whole`.
     """
     seen, task = seen or CheckProgress(), runner.task
     runs = looked_at(
@@ -195,7 +198,7 @@ def check(
             seen.nearest(found.error)
             seen.failed = None
             on_case(len(seen.calls))
-    leans = seen.precision.leans(baseline_errors) if baseline_errors else None
+    leans = seen.precision.leans(baseline_errors) if baseline_errors and whole else None
     return leans or seen.correct()
 
 

@@ -52,20 +52,20 @@ class Learning:
     """Called with runs done, of how many, and what is being done."""
     failed: list[Failed] = field(default_factory=list)
     passed: list[Case] = field(default_factory=list)
+    _found: list[MeasuredRun | Case] = field(default_factory=list)
+    """Runs to learn from and cases to forget, in their order."""
     _total: int = 0
     """Runs to make, those of failing cases included."""
 
-    def learn(self, oracle_cases: Sequence[OracleCase]) -> list[Failed]:
-        """What was run is learned; the cases that the baseline fails, and those that were not tried
-        because it failed others. A case whose further seeds were not all tried is forgotten: its
-        one result may be right by luck. Raises BadInput where the baseline is refused."""
+    def run(self, oracle_cases: Sequence[OracleCase]) -> None:
+        """Run the baseline; nothing is learned yet. Raises BadInput where it is refused."""
         self.tell(0, len(oracle_cases), RUN)
         missing, ended = self._launched(oracle_cases), list[Case]()
         self._total = len(missing)
         while missing and len(ended) < MOST_FAILURES:
             done, failure = self._until_failure(missing)
             if failure is None:
-                return self.failed
+                return
             if isinstance(failure, Refused):
                 what = failure.findings[0].what
                 raise BadInput(f"the baseline of {self.runner.task.name} is refused: {what}")
@@ -78,6 +78,18 @@ class Learning:
             if len(ended) >= TOO_MANY_FAILURES:
                 missing = self._hopeful(missing, ended)
         self._not_tried([(one, None) for one in missing])
+
+    def learned(self) -> list[Failed]:
+        """What was run is learned; the cases that the baseline fails, and those that were not tried
+        because it failed others. A case whose further seeds were not all tried is forgotten: its
+        one result may be right by luck."""
+        for found in self._found:
+            if isinstance(found, Case):
+                self.errors.forget(found)
+                continue
+            _, of = self.like.get(found.case.key, (None, None))
+            if of is None or self.errors.knows(of):
+                self.errors.take(found, of)
         return self.failed
 
     def _launched(self, oracle_cases: Sequence[OracleCase]) -> list[OracleCase]:
@@ -98,7 +110,7 @@ class Learning:
     def _note(self, failed: Failed) -> None:
         """A case that fails on a further seed is another's: that is not known any more."""
         case = self._stated(failed.case)
-        self.errors.forget(case)
+        self._found.append(case)
         if all(one.case != case for one in self.failed):
             self.failed.append(Failed(case, failed.outcome, failed.near))
 
@@ -127,8 +139,7 @@ class Learning:
                         self.failed.append(Failed(case, found))
                     continue
                 self.passed.append(case)
-                if of is None or self.errors.knows(of):
-                    self.errors.take(found, of)
+                self._found.append(found)
         return len(oracle_cases), None
 
     def _measured(self, run: CaseRun) -> MeasuredRun | Wrong:

@@ -152,6 +152,10 @@ class Oracle:
         except (Cancelled, AstraError):
             return
 
+    def place_of(self, case: Case) -> OracleCase:
+        """Where a case's inputs and results lie once they are made."""
+        return OracleCase(case, *self._folders(case))
+
     def forget(self, oracle_case: OracleCase) -> None:
         """Delete a case's inputs and results."""
         for folder in (oracle_case.folder, oracle_case.inputs):

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check import beyond as module
 from astra_chat.tools.check.beyond import BeyondOracle, FarFault
 from astra_chat.tools.check.calls import CheckProgress
 from astra_chat.tools.check.kernels import CheckedKernels, Launching
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system import background as module
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.types import Case, Correct, Device
 from tests.tools.check.test_kernels import CHECK, TASK, with_paths
@@ -62,6 +62,7 @@ def looked_at(found: BeyondOracle, cases: Sequence[Case]) -> tuple[tuple[Case, .
 def test_it_finds_the_same_whenever_it_was_begun(
     made: Made, monkeypatch: pytest.MonkeyPatch, assumed: tuple[Case, ...]
 ) -> None:
+    monkeypatch.setattr(module, "LEAST_CORES", 10_000)
     alone = made.beyond()
     alone.begin(lambda: pytest.fail("few cores"))
     expected = looked_at(alone, CHECK)
