@@ -90,7 +90,7 @@ class Worker:
             return self.look_once(roots)
 
     def look_once(self, roots: Sequence[Path]) -> dict[Came, int]:
-        """As `work`, but judges are kept for the jobs of another look."""
+        """Does the same as `work`, but judges are kept for the jobs of another look."""
         count: dict[Came, int] = {"judged": 0, "refused": 0, "claimed": 0, "failed": 0}
         for folder in list(folders_under(roots)):
             try:

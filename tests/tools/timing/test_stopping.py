@@ -25,7 +25,7 @@ CLOCK = ClockReading(
 TIMES = 300
 """Measurements of each kind."""
 MOST_FALSE = 0.10
-"""Of 95 % intervals of a median of few blocks, so many may leave out the truth."""
+"""The share of 95 % intervals, of a median of few blocks, that may leave out the truth."""
 Stop = Callable[[Sequence[Block]], bool]
 
 
