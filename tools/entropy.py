@@ -80,6 +80,15 @@ class Entropy:
         given again, none of them is made on the same seed once more."""
         return Entropy(Seed(self.root).of("after", evaluations).text) if evaluations else self
 
+    def again(self, seed: str) -> None:
+        """Make the next evaluation this one again, and draw what follows as an Entropy of this seed
+        does. Raises BadInput where it is no seed of an evaluation on the same cases."""
+        if not EVALUATION.fullmatch(seed) or seed.split("-")[0] != self._cases:
+            raise BadInput(f"'{seed}' is not the seed of an evaluation on the cases {self._cases}")
+        with self._lock:
+            self.root = self._again = seed
+            self._counts.clear()
+
     @property
     def cases(self) -> Seed:
         """What all evaluations of a judge share: the seeds of the task's own cases. Each

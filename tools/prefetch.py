@@ -59,11 +59,11 @@ class Prefetch:
         self.processes(timed)
 
     def processes(self, timed: Sequence[Case] | None) -> None:
-        """Starts the processes that check baseline and candidate and time both, where there are
-        none waiting."""
+        """Starts the processes that check baseline and candidate, this twice, and time both, where
+        there are none waiting."""
         if timed is None:
             return
-        self._runner.prepare("check", self._oracle.inputs, 2)
+        self._runner.prepare("check", self._oracle.inputs, 3)
         self._runner.prepare("check", self._oracle.inputs, child=SWEEP)
         if timed:
             self._runner.prepare("time", self._oracle.inputs)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,7 @@ from astra_chat.detached.jobs import (
     read_job,
     read_texts,
 )
+from astra_chat.detached.kept_judges import IDLE_S, KeptJudges
 from astra_chat.detached.results import Result, misfit, result_of, write_refusal, write_result
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.descriptions import describe
@@ -69,6 +71,7 @@ class Worker:
     """Called with a line for each job that is begun."""
     on_progress: Callable[[Progress], None] = lambda _: None
     claims: Claims = field(default_factory=Claims)
+    judges: KeptJudges = field(default_factory=KeptJudges)
     _told: set[str] = field(default_factory=set)
     _given_up: set[Path] = field(default_factory=set)
     """Jobs that cannot be judged here."""
@@ -83,6 +86,11 @@ class Worker:
 
         Raises BadInput where one is no folder.
         """
+        with closing(self.judges):
+            return self.look_once(roots)
+
+    def look_once(self, roots: Sequence[Path]) -> dict[Came, int]:
+        """Does the same as `work`, but judges are kept for the jobs of another look."""
         count: dict[Came, int] = {"judged": 0, "refused": 0, "claimed": 0, "failed": 0}
         for folder in list(folders_under(roots)):
             try:
@@ -151,28 +159,31 @@ class Worker:
             raise BadInput(
                 f"its source has {len(source):,} characters; at most {MAX_SOURCE:,} are allowed"
             )
-        with self._task(folder, job, texts) as task:
-            _require_bounded(job, task, self.trust)
-            judge = TuningJudge(
-                task,
-                device_for(job, self.device),
-                tier=job.tier,
-                cases=job.timed,
-                trust=self.trust,
-                engine=job.engine,
-                entropy=Entropy(job.seed),
-                on_progress=self.on_progress,
-            )
-            with judge:
-                if job.tune is not None:
-                    return judge.tune(source, job.tune.points, job.tune.measured)
-                return judge.evaluate(source, job.extra_cases, fresh_seeds=job.fresh_seeds)
+        with self.judges.of(job, partial(self._new_judge, folder, job, texts)) as judge:
+            _require_bounded(job, judge.task)
+            if job.tune is not None:
+                return judge.tune(source, job.tune.points, job.tune.measured)
+            return judge.evaluate(source, job.extra_cases, fresh_seeds=job.fresh_seeds)
 
-    @contextmanager
-    def _task(self, folder: Path, job: Job, texts: Mapping[str, str]) -> Iterator[Task]:
-        with tempfile.TemporaryDirectory(prefix="astra-job-") as name:
-            write_task_files(folder, job.task_files, texts, Path(name))
-            yield load_task(Path(name))
+    def _new_judge(
+        self, folder: Path, job: Job, texts: Mapping[str, str], ended: ExitStack
+    ) -> TuningJudge:
+        """A judge of the job's task, whose files are there until the stack is closed. Raises
+        BadInput for a task that no job may ask for."""
+        place = Path(ended.enter_context(tempfile.TemporaryDirectory(prefix="astra-job-")))
+        write_task_files(folder, job.task_files, texts, place)
+        task = load_task(place)
+        require_bounded_task("the job", task, job.device.kind, job.timed, self.trust)
+        return TuningJudge(
+            task,
+            device_for(job, self.device),
+            tier=job.tier,
+            cases=job.timed,
+            trust=self.trust,
+            engine=job.engine,
+            entropy=Entropy(job.seed),
+            on_progress=self.on_progress,
+        )
 
     def _has_result(self, folder: Path, job: Job) -> bool:
         try:
@@ -195,9 +206,8 @@ class Worker:
             self.say(line)
 
 
-def _require_bounded(job: Job, task: Task, trust: bool) -> None:
-    """Raises BadInput for cases that no tester may ask for, and for those of the task itself that
-    are too large, unless the user trusts it."""
+def _require_bounded(job: Job, task: Task) -> None:
+    """Raises BadInput for cases that no tester may ask for."""
     if len(job.extra_cases) > MAX_TESTER_CASES:
         raise BadInput(
             f"it has {len(job.extra_cases):,} cases; at most {MAX_TESTER_CASES} are allowed"
@@ -207,7 +217,6 @@ def _require_bounded(job: Job, task: Task, trust: bool) -> None:
             require_bounded(task, case)
         except ValueError as error:
             raise BadInput(str(error)) from None
-    require_bounded_task("the job", task, job.device.kind, job.timed, trust)
 
 
 def device_for(wanted: Wanted, here: Device) -> Device:
@@ -231,6 +240,12 @@ def require_fit(text: str, here: Device) -> None:
 
 def work_on(worker: Worker, roots: Sequence[Path], ended: threading.Event) -> None:
     """Judge what is there and what comes, until `ended` is set. Raises as `Worker.work`."""
-    while not ended.is_set():
-        if not worker.work(roots)["judged"]:
+    with closing(worker.judges):
+        last_s = time.monotonic()
+        while not ended.is_set():
+            if worker.look_once(roots)["judged"]:
+                last_s = time.monotonic()
+                continue
+            if time.monotonic() - last_s > IDLE_S:
+                worker.judges.close()
             ended.wait(LOOK_S)

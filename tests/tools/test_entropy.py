@@ -49,6 +49,20 @@ def test_an_evaluations_seed_makes_that_evaluation_again_and_no_other() -> None:
     assert shown.text.startswith(whole.cases.text) and whole.root not in shown.text
 
 
+def test_an_entropy_may_make_another_evaluation_on_its_cases_again() -> None:
+    whole = Entropy("1")
+    first, second = whole.evaluation("x"), whole.evaluation("y")
+    kept, new = Entropy(first.text), Entropy(second.text)
+    assert kept.evaluation("x") == first and kept.timing("x") != new.timing("x")
+    kept.again(second.text)
+    assert kept.evaluation("y") == second == new.evaluation("y")
+    for _ in range(2):
+        assert kept.evaluation("x") == new.evaluation("x")
+    assert kept.timing("y") == Entropy(second.text).timing("y") and kept.root == new.root
+    with pytest.raises(BadInput, match="on the cases"):
+        kept.again(Entropy("2").evaluation("x").text)
+
+
 def test_a_seed_below_does_not_lead_to_those_beside_it() -> None:
     """A runner process holds its own: what it derives is not what the judge draws."""
     seed = Entropy("1").evaluation("x")

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.fork_servers import server_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, run_limited
 from astra_chat.tools.virtual_gpu.adapter import Engine
@@ -52,7 +53,7 @@ def _sources(ptx: Path, engine: Engine, stop: Stop, only: Collection[str] | None
         request = {"ptx": str(ptx), "engine": engine, "folder": scratch, "only": wanted}
         sources: dict[str, str] = {}
         try:
-            with Worker(MODULE, sandbox=sandbox) as worker:
+            with Worker(MODULE, sandbox=sandbox, server=server_of(MODULE)) as worker:
                 worker.ask(request, TRANSLATE_TIMEOUT_S, stop)
                 for report in worker.reports():
                     path = Path(scratch) / f"{int(report['index'])}.c"

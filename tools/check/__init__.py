@@ -24,6 +24,7 @@ covering               covering arrays: each pair or triple of factors' levels i
 covering_cases         the factors of a task, and cases with all their pairs or triples
 covering_levels        levels of dims: served extents, powers of two, groups of others
 covering_options       levels of scalars, absent arguments and alignment
+beyond                 calls of other kernels and far calls, begun beside the oracle's
 kernels                which kernels the calls launch, and calls for those that none does
 repeats                hidden cases as calls, and some of them again
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there

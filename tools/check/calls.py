@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -12,11 +13,13 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.run.case_run import CaseRun, bytes_between
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.looked_at import looked_at
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
@@ -165,32 +168,55 @@ def check(
     baseline_errors: BaselineErrors | None = None,
     seen: CheckProgress | None = None,
     on_case: Callable[[int], None] = lambda _: None,
+    *,
+    whole: bool = True,
 ) -> Correct | Wrong | Failure:
     """Make every call and compare; the first failure ends it. Small cases should come first.
 
-    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes.
+    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes. What all
+    calls together say is looked at unless more are to come: where they are not the `whole`.
     """
-    seen = seen or CheckProgress()
-    runs = runner.run_calls(build, calls, "check")
-    for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
-        seen.failed = call
-        if not isinstance(run, CaseRun):
-            return _in_context(run, call, seen)
-        seen.warn(run)
-        verdict = compare(runner.task, run)
-        if isinstance(verdict, Wrong):
-            return _in_context(verdict, call, seen)
-        seen.add(runner.task, call, run)
-        seen.worst = max(seen.worst, verdict)
-        look = partial(seen.precision.add, runner.task)
-        error = baseline_errors.judge(run, look) if baseline_errors else None
-        if isinstance(error, Wrong):
-            return error
-        seen.nearest(error)
-        seen.failed = None
-        on_case(len(seen.calls))
-    leans = seen.precision.leans(baseline_errors) if baseline_errors else None
+    seen, task = seen or CheckProgress(), runner.task
+    runs = looked_at(
+        task, runner.kept_runs(build, calls, "check"), partial(_looked, task, baseline_errors)
+    )
+    with closing(runs):
+        for call, (run, found) in zip(calls, runs, strict=False):  # a failure ends the runs early
+            seen.failed = call
+            if not isinstance(run, CaseRun):
+                return _in_context(run, call, seen)
+            assert found is not None, "each run is looked at"
+            seen.warn(run)
+            if isinstance(found.verdict, Wrong):
+                return _in_context(found.verdict, call, seen)
+            seen.add(task, call, run)
+            seen.worst = max(seen.worst, found.verdict)
+            for one in found.pieces:
+                seen.precision.add(task, one)
+            if isinstance(found.error, Wrong):
+                return found.error
+            seen.nearest(found.error)
+            seen.failed = None
+            on_case(len(seen.calls))
+    leans = seen.precision.leans(baseline_errors) if baseline_errors and whole else None
     return leans or seen.correct()
+
+
+@dataclass(frozen=True)
+class _LookedAt:
+    """What is found in one run, whatever was found in others."""
+
+    verdict: float | Wrong
+    error: ErrorNorm | Wrong | None = None
+    pieces: Sequence[MeasuredPiece] = ()
+
+
+def _looked(task: Task, baseline_errors: BaselineErrors | None, run: CaseRun) -> _LookedAt:
+    verdict, pieces = compare(task, run), list[MeasuredPiece]()
+    if isinstance(verdict, Wrong) or baseline_errors is None:
+        return _LookedAt(verdict)
+    error = baseline_errors.judge(run, pieces.append)
+    return _LookedAt(verdict, error, pieces)
 
 
 def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:

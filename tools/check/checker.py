@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
+from astra_chat.tools.check.beyond import BeyondOracle
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
@@ -26,7 +29,7 @@ from astra_chat.tools.check.hidden_cases import (
     twin,
     unique,
 )
-from astra_chat.tools.check.kernels import CheckedKernels
+from astra_chat.tools.check.kernels import CheckedKernels, Launching
 from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
@@ -41,7 +44,8 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.background import Background
+from astra_chat.tools.system.background import Ahead, Background, begins_ahead
+from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -140,48 +144,109 @@ class Checker:
             tell=tell,
             confirming=confirming,
         )
-        drawn, extra = self._drawn(asked), unique(extra)
         far = Background(partial(self._far.learn_shared, confirming))
         far.start()
-        # One oracle process makes them all.
-        self._oracle_cases([*self._own, *self._shared, *extra, *drawn.cases], tell)
-        hidden, further = self._oracle_cases(drawn.cases, tell), self._oracle_cases(extra, tell)
-        sweep = self._begun_sweep(built, seed, confirming) if self._device.kind == "cuda" else None
+        with ExitStack() as ended:
+            sweep: RunningSweep | None = None
+            if self._device.kind == "cuda":
+                sweep = self._begun_sweep(built, seed, confirming)
+                ended.callback(sweep.end)
+            ended.callback(far.wait)
+            beyond = self._beyond(asked, far)
+            ended.callback(beyond.end)
+            return self._checked(asked, unique(extra), timed, sweep, beyond)
+
+    def _checked(
+        self,
+        asked: _Asked,
+        extra: Sequence[Case],
+        timed: Sequence[Case],
+        sweep: RunningSweep | None,
+        beyond: BeyondOracle,
+    ) -> tuple[Correct | Wrong | Failure, CheckRecord]:
+        """First the cases that all candidates share, while the oracle and the baseline make the
+        hidden ones, then those, then what is beyond the oracle."""
+        drawn, tell = self._drawn(asked), asked.tell
+        shared = self._oracle_cases([*extra, *self._own, *self._shared], tell)
+        further, left_out = shared[: len(extra)], list[str]()
+        failed = self._learned_with_own(further, tell)
+        own, seen = self._oracle_cases(self._own, tell), CheckProgress(uncovered=drawn.uncovered)
+        calls = self._shared_calls(asked, own, [t for t in further if t not in own])
+        hidden = Ahead(partial(self._baseline_on, drawn.cases, tell), self._runner.stop)
+        found = list[OracleCase]()
         try:
-            failed = self._learned_with_own([*further, *hidden], tell)
-            hidden += self._instead(hidden, failed, asked.rng, tell)
-            own = self._oracle_cases(self._own, tell)
-            more = [t for t in further if t not in own]
-            lost = self._lost(failed, [*more, *hidden])
-            calls = self._calls(asked, drawn, own, more, hidden)
-            left_out, seen = [*map(str, lost)], CheckProgress(uncovered=drawn.uncovered)
-            outcome = check(
-                self._runner.seeded(seed.of("check")),
-                built,
-                calls,
-                self.baseline_errors,
-                seen,
-                lambda done: tell(done, len(calls), "comparing the candidate with the oracle"),
-            )
+            self._begin_beyond(beyond, asked, drawn, calls, [*timed], sweep)
+            outcome = self._called(asked, calls, seen, whole=False)
             if isinstance(outcome, Correct):
-                tell(
-                    len(calls),
-                    len(calls),
-                    "checking the addresses of calls that are too large for the oracle",
-                )
-                far.wait()
-                outcome, beyond = self._beyond_the_oracle(asked, seen, sweep, timed)
-                left_out += beyond
+                found, learned = hidden.result()
+                failed += learned()
+                found += self._instead(found, failed, asked.rng, tell)
+                lost = self._lost(failed, [*further, *found])
+                left_out += map(str, lost)
+                more = self._hidden_calls(asked, drawn, found, len(own))
+                outcome = self._called(asked, more, seen)
             if isinstance(outcome, Correct):
-                judged = unique([call.oracle_case.case for call in calls if call.hidden])
+                done = len(seen.calls)
+                about = "checking the addresses of calls that are too large for the oracle"
+                tell(done, done, about)
+                judged = unique([call.oracle_case.case for call in seen.calls if call.hidden])
+                outcome, others = self._beyond_the_oracle(asked, seen, sweep, timed, beyond)
+                left_out += others
+            if isinstance(outcome, Correct):
                 lacking = below_floor([*self._drawn_shared, *drawn.cases], judged, lost)
                 outcome = lacking or outcome.model_copy(update={"left_out": len(lost)})
             return outcome, seen.record(self._task, left_out, drawn.cases, drawn.numbers)
         finally:
-            far.wait()
-            if sweep:
-                sweep.end()
-            self._forget(hidden)
+            hidden.end()
+            self._forget([*map(self._oracle.place_of, drawn.cases), *found])
+
+    def _begin_beyond(
+        self,
+        beyond: BeyondOracle,
+        asked: _Asked,
+        drawn: _Drawn,
+        calls: Sequence[Call],
+        timed: Sequence[Case],
+        sweep: RunningSweep | None,
+    ) -> None:
+        """`calls`: those that come first, whose plans are recorded here; the hidden ones are taken
+        to be all judged."""
+        runner, rng = self._runner.seeded(asked.seed.of("check")), copy(asked.rng)
+        called = [call.oracle_case.case for call in calls]
+        runner.record(asked.built, called)
+
+        def cases() -> list[Case]:
+            places = [self._oracle.place_of(case) for case in drawn.cases]
+            more = with_repeats(self._task, places, drawn.pairs, self._device.kind, rng, 0)
+            hidden = [call.oracle_case.case for call in more]
+            runner.record(asked.built, hidden)
+            return [*called, *hidden, *timed, *(sweep.launched() if sweep else ())]
+
+        beyond.begin(cases)
+
+    def _baseline_on(
+        self, cases: Sequence[Case], tell: Tell, stop: Stop
+    ) -> tuple[list[OracleCase], Callable[[], list[Failed]]]:
+        """Inputs and results of hidden cases, and what learns from the baseline's runs on them.
+        Nothing is told of it beside calls that are told of."""
+        tell = (lambda *_: None) if begins_ahead() else tell
+        made = self._oracle.oracle_cases(cases, stop, lambda n: tell(n, len(cases), ORACLE))
+        return made, self._run_on(made, tell, replace(self._runner, stop=stop))
+
+    def _called(
+        self, asked: _Asked, calls: Sequence[Call], seen: CheckProgress, *, whole: bool = True
+    ) -> Correct | Wrong | Failure:
+        """Makes calls and compares; `whole`: none come after them."""
+        total = len(seen.calls) + len(calls)
+        return check(
+            self._runner.seeded(asked.seed.of("check")),
+            asked.built,
+            calls,
+            self.baseline_errors,
+            seen,
+            lambda done: asked.tell(done, total, "comparing the candidate with the oracle"),
+            whole=whole,
+        )
 
     def _drawn(self, asked: _Asked) -> _Drawn:
         """Draw the hidden cases that no other check has."""
@@ -207,23 +272,23 @@ class Checker:
         unknown = [t.case for t in wanted if not self._knows(t)]
         return [*self._left_out, *(one for one in failed if one.case in unknown)]
 
-    def _calls(
-        self,
-        asked: _Asked,
-        drawn: _Drawn,
-        own: Sequence[OracleCase],
-        more: Sequence[OracleCase],
-        hidden: Sequence[OracleCase],
+    def _shared_calls(
+        self, asked: _Asked, own: Sequence[OracleCase], more: Sequence[OracleCase]
     ) -> list[Call]:
-        """The calls of a check: on the task's own cases and `more`, on those that all candidates
-        share, and on the hidden ones with their repeats."""
+        """The first calls of a check: on the task's own cases and `more`, and on those that all
+        candidates share."""
         calls = [Call(t, turn=place) for place, t in enumerate(own)]
         calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
         shared = self._oracle_cases(self._shared, asked.tell)
-        calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
+        return calls + [Call(t, hidden=True, turn=_turn(t)) for t in shared]
+
+    def _hidden_calls(
+        self, asked: _Asked, drawn: _Drawn, hidden: Sequence[OracleCase], first_turn: int
+    ) -> list[Call]:
+        """Calls on the hidden cases with their repeats."""
         known = [t for t in hidden if self._knows(t)]
         kind, rng = self._device.kind, asked.rng
-        return [*calls, *with_repeats(self._task, known, drawn.pairs, kind, rng, len(own))]
+        return with_repeats(self._task, known, drawn.pairs, kind, rng, first_turn)
 
     def _beyond_the_oracle(
         self,
@@ -231,6 +296,7 @@ class Checker:
         seen: CheckProgress,
         sweep: RunningSweep | None,
         timed: Sequence[Case],
+        beyond: BeyondOracle,
     ) -> tuple[Correct | Wrong | Failure, list[str]]:
         """What follows where all calls are correct: the sweep's end, calls of kernels that none of
         them launches, and far calls. The first that is not correct ends it. With the outcome come,
@@ -243,19 +309,28 @@ class Checker:
             left_out += sweep.left_out
             if not isinstance(swept, Correct):
                 return swept, left_out
-        kernels = CheckedKernels(
-            self._runner.seeded(seed.of("kernels")),
-            built,
-            require_build(self._baseline_build(), f"the baseline of {self._task.name}"),
-            asked.confirming,
-        )
-        compared = [*timed, *(sweep.cases if sweep else ())]
-        fault = kernels.fault(seen, compared, partial(self._once, asked.tell))
+        called = [call.oracle_case.case for call in seen.calls]
+        kernels = beyond.kernels([*called, *timed, *(sweep.cases if sweep else ())])
+        fault = kernels.fault(seen, partial(self._once, asked.tell))
         if fault:
             return fault, left_out
         correct = seen.correct()
-        far = self._far.fault(built, seed.of("far"), kernels.ran, confirming=asked.confirming)
-        return far or correct, [*left_out, *self._far.left_out]
+        return beyond.far_fault(kernels.ran) or correct, [*left_out, *self._far.left_out]
+
+    def _beyond(self, asked: _Asked, far: Background) -> BeyondOracle:
+        """`far`: far calls of the baseline, on which the candidate's wait."""
+        built, seed, confirming = asked.built, asked.seed, asked.confirming
+
+        def kernels(stop: Stop) -> CheckedKernels:
+            baseline = require_build(self._baseline_build(), f"the baseline of {self._task.name}")
+            runner = replace(self._runner.seeded(seed.of("kernels")), stop=stop)
+            return CheckedKernels(runner, built, baseline, confirming)
+
+        def far_fault(stop: Stop, ran: Sequence[Launching]) -> Wrong | Failure | None:
+            far.wait()
+            return self._far.fault(built, seed.of("far"), ran, confirming=confirming, stop=stop)
+
+        return BeyondOracle(kernels, far_fault, self._runner.stop)
 
     def _forget(self, oracle_cases: Sequence[OracleCase]) -> None:
         """Delete what is known of cases that no other check has."""
@@ -395,20 +470,26 @@ class Checker:
         self, oracle_cases: Sequence[OracleCase], tell: Tell = lambda *_: None
     ) -> list[Failed]:
         """Run the baseline where its own errors are unknown; the cases that it fails."""
+        return self._run_on(oracle_cases, tell, self._runner)()
+
+    def _run_on(
+        self, oracle_cases: Sequence[OracleCase], tell: Tell, runner: Runner
+    ) -> Callable[[], list[Failed]]:
+        """Runs the baseline where its own errors are unknown. Returns what learns from that, and
+        says which cases it fails."""
         missing = [t for t in oracle_cases if not self._knows(t)]
-        if not missing:
-            return []
-        built = self._baseline_build()
+        built = self._baseline_build() if missing else None
         if not isinstance(built, Build):
-            return [Failed(t.case, built) for t in missing]
+            return lambda: [Failed(t.case, built) for t in missing]
         like = self._on_further_seeds([t.case for t in missing])
-        further = self._oracle_cases([again for again, _ in like.values()], tell)
-        learning = Learning(self._runner, built, self.baseline_errors, like, self._unmeasured, tell)
+        further = self._oracle.oracle_cases([again for again, _ in like.values()], runner.stop)
+        learning = Learning(runner, built, self.baseline_errors, like, self._unmeasured, tell)
         try:
-            return learning.learn([*missing, *further])
+            learning.run([*missing, *further])
         finally:
             for oracle_case in further:
                 self._oracle.forget(oracle_case)
+        return learning.learned
 
     def _baseline_build(self) -> Build | BuildFailed | TimedOut:
         return build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]

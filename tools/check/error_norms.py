@@ -18,8 +18,8 @@ seeds, and the scale of their results is the case's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,6 +74,19 @@ MIN_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
 
 
+@dataclass(frozen=True)
+class MeasuredRun:
+    """What one run of the baseline says of its errors."""
+
+    case: Case
+    pieces: Mapping[str, MeasuredPiece]
+    """Results, by argument."""
+    band: Mapping[str, float]
+    """How many times as wide as stated its results need the band, by argument."""
+    norms: Mapping[str, Norm] | None
+    """None where nothing is kept but that the baseline is right there; empty on a further seed."""
+
+
 class BaselineErrors:
     """What the baseline's own errors are, and what they allow a candidate."""
 
@@ -94,27 +107,45 @@ class BaselineErrors:
         is right there; nor of a case whose arguments have families of their own: what rounding does
         to numbers of all magnitudes depends on the order of operations.
         """
-        case = run.oracle_case.case
-        found = {arg.name: piece(self._task, arg, run) for arg in measured_args(self._task, run)}
-        for one in filter(lambda one: has_band(self._task, one), found.values()):
-            kind = one.arg.name, one.arg.dtype_of(case)
-            self._needed[kind] = max(self._needed.get(kind, 0.0), needed(self._task, one))
-        for one in found.values():
-            self.bias.add(one)
+        self.take(self.measured_of(run, of, measured=measured), of)
+
+    def measured_of(self, run: CaseRun, of: Case | None, *, measured: bool) -> MeasuredRun:
+        """What `learn` would learn; nothing is learned yet, so several threads may ask for it."""
+        case, task = run.oracle_case.case, self._task
+        found = {arg.name: piece(task, arg, run) for arg in measured_args(task, run)}
+        band = {name: needed(task, one) for name, one in found.items() if has_band(task, one)}
         if case.families or case.planted or not measured:
+            return MeasuredRun(case, found, band, None)
+        if of is not None:
+            return MeasuredRun(case, found, band, {})
+        flushed, binary = task.flushed(case), case.values == "binary"
+        norms = dict[str, Norm]()
+        for name, (arg, _, got, expected, *_) in found.items():
+            dtype, is_coded = arg.dtype_of(case), coded(arg)
+            norm = Norm.of(got, expected, dtype, binary, coded=is_coded, flushed=flushed)
+            few = (got.copy(), expected.copy()) if len(got) < FEW else None
+            norms[name] = replace(norm, few=few)
+        return MeasuredRun(case, found, band, norms)
+
+    def take(self, run: MeasuredRun, of: Case | None) -> None:
+        """Learn what was measured; `of` as of `learn`."""
+        case = run.case
+        for name, width in run.band.items():
+            kind = name, run.pieces[name].arg.dtype_of(case)
+            self._needed[kind] = max(self._needed.get(kind, 0.0), width)
+        for one in run.pieces.values():
+            self.bias.add(one)
+        if run.norms is None:
             self._own[case.key] = {}
             return
         self._kinds[(of or case).key] = (case.dtype, case.values)
-        known = self._own[of.key] if of else self._own.setdefault(case.key, {})
-        flushed, binary = self._task.flushed(case), case.values == "binary"
-        for arg, _, got, expected, *_ in found.values():
-            dtype, is_coded = arg.dtype_of(case), coded(arg)
-            if of is None:
-                few = (got.copy(), expected.copy()) if len(got) < FEW else None
-                norm = Norm.of(got, expected, dtype, binary, coded=is_coded, flushed=flushed)
-                known[arg.name] = replace(norm, few=few)
-            else:
-                known[arg.name] = known[arg.name].and_(got, expected, dtype, is_coded, flushed)
+        if of is None:
+            self._own.setdefault(case.key, {}).update(run.norms)
+            return
+        known, flushed = self._own[of.key], self._task.flushed(case)
+        for name, (arg, _, got, expected, *_) in run.pieces.items():
+            dtype = arg.dtype_of(case)
+            known[name] = known[name].and_(got, expected, dtype, coded(arg), flushed)
 
     def knows(self, case: Case) -> bool:
         return case.key in self._own

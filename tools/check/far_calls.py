@@ -38,7 +38,7 @@ from astra_chat.tools.run.protocol import (
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import StepTimeout
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Arg, Task
@@ -88,14 +88,22 @@ class FarCalls:
         self._passed(confirming)
 
     def fault(
-        self, built: Build, seed: Seed, checked: Sequence[Launching] = (), *, confirming: bool
+        self,
+        built: Build,
+        seed: Seed,
+        checked: Sequence[Launching] = (),
+        *,
+        confirming: bool,
+        stop: Stop | None = None,
     ) -> Wrong | Failure | None:
         """The first call in which a build leaves its arguments, or what the baseline writes of
         them. `checked`: calls that launch its kernels, which are looked at in a far call, too,
         unless the shared ones launch them. To confirm a winner all shared calls are made and all
-        kernels looked at. Raises Cancelled.
+        kernels looked at. Raises Cancelled, also once `stop` is set.
         """
         runner = self._runner.seeded(seed)
+        if stop is not None:
+            runner = replace(runner, stop=stop)
         if self._of_gpu:
             virtual = build(runner.task, built.source, runner.device, runner.stop)
             if not isinstance(virtual, Build):

@@ -81,18 +81,27 @@ class CheckedKernels:
     """Calls whose plans were looked at."""
     ran: list[Launching] = field(default_factory=list)
     """Calls that were executed and compared."""
+    sought: tuple[Case, ...] = ()
+    """Calls that were sought for kernels that none of those launches."""
     known: dict[str, Case] = field(default_factory=dict)
     """A call that launches each kernel met so far: the shortest of those among which it was met."""
 
-    def fault(
-        self, seen: CheckProgress, compared: Sequence[Case], further: Further
-    ) -> Wrong | Failure | None:
-        """What is wrong on calls of kernels that none of those that were seen launches; to confirm
-        a winner, that some are launched by none: not of those whose device code is the baseline's.
-        `compared`: other calls whose results are."""
-        self._ran([*(call.oracle_case.case for call in seen.calls), *compared])
+    def seek(self, compared: Sequence[Case]) -> None:
+        """Seek calls of the kernels that none of these, which are executed and compared, launches.
+        Raises Cancelled."""
+        self._ran(compared)
         if self.missing:
-            seen.sought = self._sought()
+            self.sought = self._sought()
+
+    def would_have_run(self) -> list[Launching]:
+        """Returns what will have been executed and compared where all that was sought is, too."""
+        return [*self.ran, *self._launching(self.sought)]
+
+    def fault(self, seen: CheckProgress, further: Further) -> Wrong | Failure | None:
+        """What is wrong on the calls that were sought; to confirm a winner, that kernels are
+        launched by none: not those whose device code is the baseline's."""
+        if self.missing:
+            seen.sought = self.sought
             done = len(seen.calls)
             outcome = further(self.runner, self.built, seen.sought, seen)
             if not isinstance(outcome, Correct):
@@ -179,14 +188,23 @@ class CheckedKernels:
     def _look_at(self, cases: Sequence[Case], crashes: list[Case] | None = None) -> list[Launching]:
         """Record these calls' plans. Returns what they launch, which is known then. Crashes of the
         launcher are added."""
-        task, met = self.runner.task, list[Launching]()
         self.calls += len(cases)
+        met = self._launching(cases, crashes)
+        for case, names in met:
+            for name in names:
+                self.known.setdefault(name, case)
+        return met
+
+    def _launching(
+        self, cases: Sequence[Case], crashes: list[Case] | None = None
+    ) -> list[Launching]:
+        """Returns what these calls launch, the shortest first."""
+        task, met = self.runner.task, list[Launching]()
+        self.runner.stop.check()
         plans = zip(cases, self.runner.record(self.built, cases) if cases else (), strict=True)
         for case, plan in sorted(plans, key=lambda pair: _us(task, pair[0])):
             if isinstance(plan, LaunchPlan):
                 met.append((case, plan.kernel_names))
-                for name in plan.kernel_names:
-                    self.known.setdefault(name, case)
             elif isinstance(plan, Crashed) and plan.case == case and crashes is not None:
                 crashes.append(case)
         return met

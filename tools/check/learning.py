@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.error_norms import BaselineErrors, MeasuredRun
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.lost_cases import hopeful, unlaunched
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.looked_at import looked_at
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,
@@ -49,20 +52,20 @@ class Learning:
     """Called with runs done, of how many, and what is being done."""
     failed: list[Failed] = field(default_factory=list)
     passed: list[Case] = field(default_factory=list)
+    _found: list[MeasuredRun | Case] = field(default_factory=list)
+    """Runs to learn from and cases to forget, in their order."""
     _total: int = 0
     """Runs to make, those of failing cases included."""
 
-    def learn(self, oracle_cases: Sequence[OracleCase]) -> list[Failed]:
-        """What was run is learned; the cases that the baseline fails, and those that were not tried
-        because it failed others. A case whose further seeds were not all tried is forgotten: its
-        one result may be right by luck. Raises BadInput where the baseline is refused."""
+    def run(self, oracle_cases: Sequence[OracleCase]) -> None:
+        """Run the baseline; nothing is learned yet. Raises BadInput where it is refused."""
         self.tell(0, len(oracle_cases), RUN)
         missing, ended = self._launched(oracle_cases), list[Case]()
         self._total = len(missing)
         while missing and len(ended) < MOST_FAILURES:
             done, failure = self._until_failure(missing)
             if failure is None:
-                return self.failed
+                return
             if isinstance(failure, Refused):
                 what = failure.findings[0].what
                 raise BadInput(f"the baseline of {self.runner.task.name} is refused: {what}")
@@ -75,6 +78,18 @@ class Learning:
             if len(ended) >= TOO_MANY_FAILURES:
                 missing = self._hopeful(missing, ended)
         self._not_tried([(one, None) for one in missing])
+
+    def learned(self) -> list[Failed]:
+        """What was run is learned; the cases that the baseline fails, and those that were not tried
+        because it failed others. A case whose further seeds were not all tried is forgotten: its
+        one result may be right by luck."""
+        for found in self._found:
+            if isinstance(found, Case):
+                self.errors.forget(found)
+                continue
+            _, of = self.like.get(found.case.key, (None, None))
+            if of is None or self.errors.knows(of):
+                self.errors.take(found, of)
         return self.failed
 
     def _launched(self, oracle_cases: Sequence[OracleCase]) -> list[OracleCase]:
@@ -95,7 +110,7 @@ class Learning:
     def _note(self, failed: Failed) -> None:
         """A case that fails on a further seed is another's: that is not known any more."""
         case = self._stated(failed.case)
-        self.errors.forget(case)
+        self._found.append(case)
         if all(one.case != case for one in self.failed):
             self.failed.append(Failed(case, failed.outcome, failed.near))
 
@@ -107,19 +122,29 @@ class Learning:
         return self.like.get(case.key, (case, case))[1]
 
     def _until_failure(self, oracle_cases: Sequence[OracleCase]) -> tuple[int, Failure | None]:
-        task = self.runner.task
-        for done, run in enumerate(self.runner.run(self.built, oracle_cases, "check")):
-            if not isinstance(run, CaseRun):
-                return done, run
-            self.tell(self._total - len(oracle_cases) + done + 1, self._total, RUN)
-            case = run.oracle_case.case
-            _, of = self.like.get(case.key, (None, None))
-            verdict = compare(task, run)
-            if isinstance(verdict, Wrong):
-                if of is None:
-                    self.failed.append(Failed(case, verdict))
-                continue
-            self.passed.append(case)
-            if of is None or self.errors.knows(of):
-                self.errors.learn(run, of, measured=case.key not in self.unmeasured)
+        calls = [Call(one) for one in oracle_cases]
+        runs = looked_at(
+            self.runner.task, self.runner.kept_runs(self.built, calls, "check"), self._measured
+        )
+        with closing(runs):
+            for done, (run, found) in enumerate(runs):
+                if not isinstance(run, CaseRun):
+                    return done, run
+                assert found is not None, "each run is looked at"
+                self.tell(self._total - len(oracle_cases) + done + 1, self._total, RUN)
+                case = run.oracle_case.case
+                _, of = self.like.get(case.key, (None, None))
+                if isinstance(found, Wrong):
+                    if of is None:
+                        self.failed.append(Failed(case, found))
+                    continue
+                self.passed.append(case)
+                self._found.append(found)
         return len(oracle_cases), None
+
+    def _measured(self, run: CaseRun) -> MeasuredRun | Wrong:
+        verdict, case = compare(self.runner.task, run), run.oracle_case.case
+        if isinstance(verdict, Wrong):
+            return verdict
+        _, of = self.like.get(case.key, (None, None))
+        return self.errors.measured_of(run, of, measured=case.key not in self.unmeasured)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Lock
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.failed import Failed
@@ -50,22 +51,32 @@ class Sweep:
     def __init__(self, runner: Runner, oracle: Oracle, seed: Seed) -> None:
         self._runner, self._oracle, self._seed = runner, oracle, seed.of("swept cases")
         self._cases: list[Case] | None = None
+        self._one = Lock()
         self._made: list[OracleCase] = []
         self.left_out: list[str] = []
         """Cases on which the baseline fails, and how."""
 
     def ready(self) -> list[OracleCase]:
         """Inputs and results of the cases on which the baseline can be run."""
-        if self._cases is None:
-            drawn = draw_swept(self._runner.task, self._seed.random())
-            plans = self._runner.record(self._baseline(), drawn)
-            pairs = list(zip(drawn, plans, strict=True))
-            self._cases = [case for case, plan in pairs if isinstance(plan, LaunchPlan)]
-            self.left_out += [
-                str(Failed(case, plan)) for case, plan in pairs if not isinstance(plan, LaunchPlan)
-            ]
-        self._made = self._oracle.oracle_cases(self._cases, self._runner.stop)
+        self._made = self._oracle.oracle_cases(self.launched(), self._runner.stop)
         return list(self._made)
+
+    def launched(self) -> list[Case]:
+        """The cases on which the baseline can be run; threads that ask at the same time get the
+        same."""
+        with self._one:
+            if self._cases is None:
+                self._cases = self._drawn()
+            return list(self._cases)
+
+    def _drawn(self) -> list[Case]:
+        drawn = draw_swept(self._runner.task, self._seed.random())
+        plans = self._runner.record(self._baseline(), drawn)
+        pairs = list(zip(drawn, plans, strict=True))
+        self.left_out += [
+            str(Failed(case, plan)) for case, plan in pairs if not isinstance(plan, LaunchPlan)
+        ]
+        return [case for case, plan in pairs if isinstance(plan, LaunchPlan)]
 
     @property
     def cases(self) -> list[Case]:
@@ -119,6 +130,10 @@ class RunningSweep:
     @property
     def left_out(self) -> list[str]:
         return self._sweep.left_out
+
+    def launched(self) -> list[Case]:
+        """Those that are compared unless the baseline fails them."""
+        return self._sweep.launched()
 
     @property
     def cases(self) -> list[Case]:

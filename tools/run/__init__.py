@@ -8,6 +8,7 @@ raw_times         what timing on a GPU measured, every replay
 processes         the pool of runner processes that were started early
 band_files        sums of terms and rounded results beside the expected ones
 case_run          outputs of one call, and its report
+looked_at         runs that several threads look at, in their order
 failures          the failures that a runner process reports; names of CUDA errors
 nvidia_tools      calls of a candidate under Nsight Compute or Compute Sanitizer
 oracle            inputs and float64 results of a case, made by the oracle processes

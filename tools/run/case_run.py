@@ -12,6 +12,7 @@ import numpy as np
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, FetchedSet
+from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.task.buffer_layout import (
     Bytes,
     Mask,
@@ -44,6 +45,10 @@ class CaseRun:
     def copies(self) -> int:
         """How many calls' results are in its files, one after the other."""
         return self.report.copies
+
+    def remove(self) -> None:
+        """Delete its files, which can be large."""
+        remove_soon(self.folder)
 
     def is_unchanged(self, arg: Arg) -> bool:
         """Whether the runner says that an argument which may only be read was left as it was. It

@@ -61,10 +61,20 @@ class LaunchPlans:
         for entry in dict.fromkeys(called):
             which = [i for i, name in enumerate(called) if name == entry]
             task = self.task.model_copy(update={"entry": entry})
-            with self._one:
-                recorded = self._recorded(build, task, [cases[i] for i in which], seed.of(entry))
+            recorded = self._known(build, entry, [cases[i] for i in which])
+            if recorded is None:
+                with self._one:
+                    wanted = [cases[i] for i in which]
+                    recorded = self._recorded(build, task, wanted, seed.of(entry))
             found |= zip(which, recorded, strict=True)
         return [self._waiting(build, found[i]) for i in range(len(cases))]
+
+    def _known(self, build: Build, entry: str, cases: Sequence[Case]) -> Sequence[Recorded] | None:
+        """Returns the plans of these cases where all are kept, without waiting for others that are
+        being recorded."""
+        kept = self.kept
+        plans = [kept.get((build.folder, entry, case.key)) for case in cases]
+        return None if any(plan is None for plan in plans) else [p for p in plans if p is not None]
 
     def _waiting(self, build: Build, recorded: Recorded) -> Recorded:
         """Returns what was recorded, or as a fault what a programmatic launch of the plan touches

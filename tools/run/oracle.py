@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from astra_chat.tools.run.oracle_process import MOST, OracleProcess, served_by, shared_out
+from astra_chat.tools.run.oracle_process import OracleProcess, most_processes, served_by, shared_out
 from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Arg, Task
@@ -112,7 +112,8 @@ class Oracle:
         self._removed, self._number = Path(self._root.name) / "removed", itertools.count()
         """Where forgotten cases lie until their folders are gone."""
         self._removed.mkdir()
-        self._processes = [OracleProcess(task, Path(self._root.name)) for _ in range(MOST)]
+        root = Path(self._root.name)
+        self._processes = [OracleProcess(task, root) for _ in range(most_processes())]
         self._one = threading.RLock()
         """Serializes requests to the processes."""
         self._asking, self._quiet = 0, Stop()
@@ -150,6 +151,10 @@ class Oracle:
                 )
         except (Cancelled, AstraError):
             return
+
+    def place_of(self, case: Case) -> OracleCase:
+        """Where a case's inputs and results lie once they are made."""
+        return OracleCase(case, *self._folders(case))
 
     def forget(self, oracle_case: OracleCase) -> None:
         """Delete a case's inputs and results."""
@@ -275,7 +280,8 @@ class Oracle:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
         for oracle_case in missing:
             oracle_case.inputs.mkdir(exist_ok=True)
-        shares = shared_out([self._task.least_bytes(t.case) for t in missing])
+        sizes = [self._task.least_bytes(t.case) for t in missing]
+        shares = shared_out(sizes, len(self._processes))
         items = [
             {
                 "case": t.case.model_dump(),

@@ -11,10 +11,10 @@ from queue import SimpleQueue
 from threading import RLock, Thread
 from typing import Any
 
-from astra_chat.tools.run.processes import server_of
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.cores import cores
+from astra_chat.tools.system.fork_servers import server_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Task
@@ -23,10 +23,13 @@ from astra_vgpu.ground.errors import AstraError, BadInput
 MODULE = "astra_chat.tools.runners.oracle"
 START_S = 600.0
 HALF = "half of this machine's memory"
-MOST = 2
-"""Processes that share many cases: more would each hold the arrays of a large one."""
-SHARED_CASES = 16
-"""Cases from which on they are shared out."""
+MOST, LEAST_MOST = 8, 2
+"""Processes that share many cases at most: on a machine of many cores, or of few with little
+memory."""
+PROCESS_BYTES = 8 * 2**30
+"""Memory of the machine for each of them: it may hold the arrays of a large case."""
+SHARED_CASES, CASES_EACH = 16, 8
+"""Cases from which on they are shared out, and how many each process then makes at least."""
 
 LARGE_BYTES = 2**27
 """Larger cases are all made by the first process, so that it alone may need much memory."""
@@ -102,17 +105,24 @@ class OracleProcess:
                 self._worker = None
 
 
-def shared_out(sizes: Sequence[int]) -> list[list[int]]:
-    """Which of these items, by their places, each process makes: few are made by one. `sizes`: of
-    what each case reads and writes, in bytes."""
-    count = min(MOST, cores()) if len(sizes) >= SHARED_CASES else 1
+def most_processes() -> int:
+    """Processes that this machine's cores and memory allow."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(MOST, cores(), max(LEAST_MOST, memory // PROCESS_BYTES))
+
+
+def shared_out(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Which of these items, by their places, each process makes, of `most` at most: few are made by
+    one, and the largest are shared out first. `sizes`: of what each case reads and writes, in
+    bytes."""
+    count = min(most, len(sizes) // CASES_EACH) if len(sizes) >= SHARED_CASES else 1
     shares: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
-    for place, size in enumerate(sizes):
-        least = 0 if size > LARGE_BYTES else loads.index(min(loads))
+    for place in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
+        least = 0 if sizes[place] > LARGE_BYTES else loads.index(min(loads))
         shares[least].append(place)
-        loads[least] += size
-    return shares
+        loads[least] += sizes[place]
+    return [sorted(share) for share in shares]
 
 
 def served_by(

@@ -13,28 +13,10 @@ from pathlib import Path
 
 from astra_chat.tools.run.protocol import Mode
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.forked import ForkServer
+from astra_chat.tools.system.fork_servers import server_of
 from astra_chat.tools.system.subprocesses import Begun, Worker
 
 LOG = "log"
-VIRTUAL = ForkServer(
-    ("astra_chat.tools.runners.virtual", "astra_chat.tools.runners.virtual_far"),
-)
-"""Starts the processes of the virtual GPU: they need neither torch nor CUDA, and are many."""
-TORCH = ForkServer(
-    (
-        "astra_chat.tools.runners.oracle",
-        "astra_chat.tools.runners.cuda",
-        "astra_chat.tools.runners.cuda_sweep",
-    ),
-)
-"""Starts the processes that need torch, which takes seconds to load. It touches no GPU: a context
-of CUDA's does not survive a fork, so each process makes its own."""
-
-
-def server_of(module: str) -> ForkServer | None:
-    """Returns the server that starts a module of tools/runners/, if one does here."""
-    return next((one for one in (VIRTUAL, TORCH) if one.serves(module)), None)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
@@ -33,7 +32,6 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.run.requests import Batch, Call, Requests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.background import remove_soon
 from astra_chat.tools.system.devices import gpu_uuid, virtual_device
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.gpu_use import GpuClock, clock_of
@@ -160,7 +158,18 @@ class Runner:
     def run_calls(
         self, build: Build, calls: Sequence[Call], mode: Mode, baseline: Build | None = None
     ) -> Iterator[CaseRun | Failure]:
-        """Yield each call's run, or the failure that ended the process.
+        """Yield each call's run as `kept_runs`; its files are gone once the next is asked for."""
+        for run in self.kept_runs(build, calls, mode, baseline):
+            try:
+                yield run
+            finally:
+                _remove(run)
+
+    def kept_runs(
+        self, build: Build, calls: Sequence[Call], mode: Mode, baseline: Build | None = None
+    ) -> Generator[CaseRun | Failure]:
+        """Yield each call's run, whose files the caller removes, or the failure that ended the
+        process.
 
         On the virtual GPU launchers of a library of several have nothing to do with each other, so
         a failure ends its call only, which has a limit of time of its own; what ends the process
@@ -228,7 +237,12 @@ class Runner:
         of a sample: what no block writes would not be seen."""
         for done, run in enumerate(self._in_processes(batch)):
             if self._requests.afford_more(batch.build, run, whole=batch.mode == "check"):
-                yield from islice(self._in_processes(batch), done, None)
+                _remove(run)
+                for place, again in enumerate(self._in_processes(batch)):
+                    if place < done:
+                        _remove(again)
+                    else:
+                        yield again
                 return
             yield run
 
@@ -282,10 +296,9 @@ class Runner:
                 finished += 1
                 run = self._case_run(batch, calls[report.index], report)
                 failure = failure_of(report, run.oracle_case.case) or run.oddity(self.task.args)
-                try:
-                    yield failure or run
-                finally:
-                    remove_soon(run.folder)  # they can be large
+                if failure:
+                    run.remove()
+                yield failure or run
                 if apart:
                     limit_s = requests.limit_s(batch, finished)
                     worker.allow(limit_s, self.stop)
@@ -377,3 +390,8 @@ def _asked_of(calls: Sequence[Call]) -> tuple[list[Case], list[str] | None]:
     """Returns the cases of calls, and their launchers where any is not the task's own."""
     entries = [call.entry for call in calls]
     return [call.oracle_case.case for call in calls], entries if any(entries) else None
+
+
+def _remove(run: CaseRun | Failure) -> None:
+    if isinstance(run, CaseRun):
+        run.remove()

@@ -3,6 +3,7 @@
 reporter      a child's end of the pipe to its judge
 subprocesses  child processes: environment, limits, and a kill that reaches the group
 forked        processes that a server forks, and the server's judge's end
+fork_servers  those servers, and which modules each has loaded
 process_tree  memory and processor time of a process and all below it
 memory_watch  how much memory a child holds, with all that it started
 cores         how many this process may use

@@ -6,15 +6,20 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from astra_chat.tools.system.subprocesses import Cancelled
+from astra_chat.tools.system.cores import cores
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_vgpu.ground.errors import AstraError
 
 MOST_FOLDERS = 32
 """Folders that wait for their removal: they can be large."""
+LEAST_CORES = 4
+"""On a machine of fewer, what is begun ahead would take the cores of what is waited for."""
+T = TypeVar("T")
 _remover, _room = ThreadPoolExecutor(1, "remover"), threading.Semaphore(MOST_FOLDERS)
 
 
@@ -63,3 +68,36 @@ class Background:
     def _quietly(self) -> None:
         with suppress(AstraError, Cancelled, OSError):
             self._work()
+
+
+def begins_ahead() -> bool:
+    """Whether this machine has cores for what nobody waits for yet."""
+    return cores() >= LEAST_CORES
+
+
+class Ahead(Generic[T]):
+    """Work whose result is asked for later. Where the machine has cores for it, it is begun at once
+    in a thread of its own; else whoever asks does it. The result is the same."""
+
+    def __init__(self, work: Callable[[Stop], T], stop: Stop) -> None:
+        """`work` raises Cancelled once the stop that it is given is set, or `stop` is."""
+        self._work, self._stop = work, Stop(beside=stop)
+        self._future: Future[T] | None = None
+        if begins_ahead():
+            self._pool = ThreadPoolExecutor(1, "astra-ahead")
+            self._future = self._pool.submit(work, self._stop)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was begun at once."""
+        return self._future is not None
+
+    def result(self) -> T:
+        """Raises what the work raises."""
+        return self._work(self._stop) if self._future is None else self._future.result()
+
+    def end(self) -> None:
+        """Stop it, where nobody waits for its result any more."""
+        self._stop.set()
+        if self._future is not None:
+            self._pool.shutdown()

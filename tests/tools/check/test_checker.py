@@ -20,7 +20,8 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.requests import Call
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Tolerance, find_task, load_task
@@ -358,15 +359,13 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
     special = single.model_copy(update={"values": "special"})
     ran: list[Case] = []
-    whole = checker._runner.run
+    whole = checker._runner.kept_runs
 
-    def noted(
-        built: Build, oracle_cases: Sequence[OracleCase], *rest: Any
-    ) -> Iterator[CaseRun | Failure]:
-        ran.extend(oracle_case.case for oracle_case in oracle_cases)
-        return whole(built, oracle_cases, *rest)
+    def noted(built: Build, calls: Sequence[Call], *rest: Any) -> Iterator[CaseRun | Failure]:
+        ran.extend(call.oracle_case.case for call in calls)
+        return whole(built, calls, *rest)
 
-    checker._runner.run = noted  # type: ignore[method-assign, assignment]
+    checker._runner.kept_runs = noted  # type: ignore[method-assign, assignment]
     oracle_cases = oracle.oracle_cases([single, several, special], Stop())
     assert not checker.learn(oracle_cases)
     assert [case.dims["rows"] for case in ran] == [1, FEW, 1] + [1] * (FEW - 1)
@@ -400,15 +399,13 @@ def test_a_case_is_not_judged_by_some_of_its_seeds(device: Device) -> None:
     checker = Checker(Runner(ROW_SUM, device), oracle)
     single = Case(dims={"rows": 1, "n": 4097}, dtype="float32", seed=3)
     several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
-    whole = checker._runner.run
+    whole = checker._runner.kept_runs
 
-    def cut(
-        built: Build, oracle_cases: Sequence[OracleCase], *rest: Any
-    ) -> Iterator[CaseRun | Failure]:
-        for number, run in enumerate(whole(built, oracle_cases, *rest)):
+    def cut(built: Build, calls: Sequence[Call], *rest: Any) -> Iterator[CaseRun | Failure]:
+        for number, run in enumerate(whole(built, calls, *rest)):
             yield TimedOut(step="check", limit_s=1.0) if number == 4 else run
 
-    checker._runner.run = cut  # type: ignore[method-assign, assignment]
+    checker._runner.kept_runs = cut  # type: ignore[method-assign, assignment]
     failed = checker.learn(oracle.oracle_cases([several, single], Stop()))
     assert [str(one) for one in failed] == [f"{single.label}: the baseline timed out"]
     assert failed[0].case == single and failed[0].tried, "once, whichever of its seeds it was"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import pytest
 
@@ -68,7 +67,8 @@ def judge(device: Device, oracle: Oracle) -> Judge:
         before = build(TASK, TASK.baseline, device)
         assert isinstance(before, Build)
         kernels = CheckedKernels(runner, built, before, confirming)
-        return kernels.fault(seen, CHECK, partial(further)), seen
+        kernels.seek(CHECK)
+        return kernels.fault(seen, further), seen
 
     return found
 

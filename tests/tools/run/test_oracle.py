@@ -14,9 +14,14 @@ import pytest
 from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.oracle_process import LARGE_BYTES, MOST, SHARED_CASES, shared_out
+from astra_chat.tools.run.oracle_process import (
+    CASES_EACH,
+    LARGE_BYTES,
+    SHARED_CASES,
+    most_processes,
+    shared_out,
+)
 from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
-from astra_chat.tools.system.cores import cores
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.types import Case, ValueFamily
@@ -186,27 +191,34 @@ def test_one_process_serves_until_it_is_closed_and_two_share_many_cases(tmp_path
     shutil.copytree(BUILTIN / "silu_and_mul", folder)
     (folder / "reference.py").write_text(OF_ITS_PROCESS)
     oracle, seeds = Oracle(load_task(folder)), itertools.count()
+    shared = min(most_processes(), SHARED_CASES // CASES_EACH)
     served, counts = set[int](), [1, 2, SHARED_CASES - 1, SHARED_CASES, 1]
     for count in counts:
         cases = [case(seed=next(seeds)) for _ in range(count)]
         made: list[int] = []
         found = [of_process(one) for one in oracle.oracle_cases(cases, Stop(), made.append)]
         assert made == list(range(1, count + 1))
-        assert len(set(found)) == (min(MOST, cores()) if count == SHARED_CASES else 1)
+        assert len(set(found)) == (shared if count == SHARED_CASES else 1)
         served |= set(found)
-    assert len(served) == min(MOST, cores())
+    assert len(served) == shared
     assert all(Path(f"/proc/{pid}").exists() for pid in served)
     oracle.close()
     assert not any(Path(f"/proc/{pid}").exists() for pid in served)
 
 
-def test_large_cases_are_all_made_by_one_process() -> None:
+@pytest.mark.parametrize("most", [1, 2, 8])
+def test_large_cases_are_all_made_by_one_process(most: int) -> None:
     sizes = [2**10, LARGE_BYTES + 1, 2**20] * SHARED_CASES
-    first, *others = shared_out(sizes)
+    first, *others = shared_out(sizes, most)
     assert sorted([*first, *(place for share in others for place in share)]) == [*range(len(sizes))]
     assert all(sizes[place] <= LARGE_BYTES for share in others for place in share)
-    assert len(others) == min(MOST, cores()) - 1 and all(others)
-    assert shared_out(sizes[: SHARED_CASES - 1]) == [[*range(SHARED_CASES - 1)]]
+    assert len(others) == min(most, len(sizes) // CASES_EACH) - 1 and all(others)
+    assert shared_out(sizes[: SHARED_CASES - 1], most) == [[*range(SHARED_CASES - 1)]]
+
+
+def test_the_largest_cases_are_shared_out_first() -> None:
+    sizes = [1] * (3 * SHARED_CASES) + [2**20] * 4
+    assert [sum(sizes[place] > 1 for place in share) for share in shared_out(sizes, 4)] == [1] * 4
 
 
 def test_what_fails_in_one_of_two_processes_ends_both(tmp_path: Path) -> None:
