@@ -13,6 +13,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.precision_seen import PrecisionSeen
+from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.run.case_run import CaseRun, bytes_between
@@ -54,6 +55,8 @@ class CheckProgress:
     repeats: int = 0
     swept: int = 0
     """Further cases whose results were compared with the baseline's on the device."""
+    rows: int = 0
+    """Rows whose bits were compared with those of the same row in another call."""
     same_bits: bool = True
     worst: float = 0.0
     worst_error: ErrorNorm | None = None
@@ -148,6 +151,7 @@ class CheckProgress:
             read_bytes=self.read_bytes,
             repeats=self.repeats,
             swept=self.swept,
+            rows=self.rows,
             uncovered=self.uncovered,
             sought=self.sought,
             never_launched=self.never_launched,
@@ -165,10 +169,12 @@ def check(
     baseline_errors: BaselineErrors | None = None,
     seen: CheckProgress | None = None,
     on_case: Callable[[int], None] = lambda _: None,
+    rows: SameRows | None = None,
 ) -> Correct | Wrong | Failure:
     """Make every call and compare; the first failure ends it. Small cases should come first.
 
-    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes.
+    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes; `rows`
+    compares rows that calls share.
     """
     seen = seen or CheckProgress()
     runs = runner.run_calls(build, calls, "check")
@@ -187,6 +193,8 @@ def check(
         if isinstance(error, Wrong):
             return error
         seen.nearest(error)
+        if rows and (varies := rows.look(run)):
+            return varies
         seen.failed = None
         on_case(len(seen.calls))
     leans = seen.precision.leans(baseline_errors) if baseline_errors else None

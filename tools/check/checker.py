@@ -13,6 +13,7 @@ from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
+from astra_chat.tools.check.drawn_rows import row_cases
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
@@ -31,6 +32,7 @@ from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
 from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
+from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
@@ -46,6 +48,7 @@ from astra_chat.tools.types import (
     BuildFailed,
     Case,
     Correct,
+    How,
     TimedOut,
     Wrong,
 )
@@ -164,6 +167,8 @@ class Checker:
                 lambda done: tell(done, len(calls), "candidate compared with the oracle"),
             )
             if isinstance(outcome, Correct):
+                outcome = self._same_rows(asked, drawn.numbers, seen)
+            if isinstance(outcome, Correct):
                 tell(
                     len(calls),
                     len(calls),
@@ -256,6 +261,27 @@ class Checker:
         correct = seen.correct()
         far = self._far.fault(built, seed.of("far"), kernels.ran, confirming=asked.confirming)
         return far or correct, [*left_out, *self._far.left_out]
+
+    def _same_rows(
+        self, asked: _Asked, numbers: KnownNumbers, seen: CheckProgress
+    ) -> Correct | Wrong | Failure:
+        """Calls on rows of larger calls, whose bits have to be the same, where the contract says
+        so. On a GPU half of them are captured in a graph."""
+        seed, kind = asked.seed.of("rows"), self._device.kind
+        rng = seed.random()
+        cases = row_cases(self._task, kind, rng, numbers.sizes, confirming=asked.confirming)
+        if not cases:
+            return seen.correct()
+        made, rows = self._oracle_cases(cases, asked.tell), SameRows(self._task)
+        hows: tuple[How, ...] = ("fresh", "graph") if kind == "cuda" else ("fresh",)
+        calls = [Call(t, rng.choice(hows), hidden=True, turn=_turn(t)) for t in made]
+        done = len(seen.calls)
+        asked.tell(done, done + len(calls), "bits of rows compared between batches")
+        try:
+            return check(self._runner.seeded(seed), asked.built, calls, seen=seen, rows=rows)
+        finally:
+            seen.rows = rows.compared
+            self._forget(made)
 
     def _forget(self, oracle_cases: Sequence[OracleCase]) -> None:
         """Delete what is known of cases that no other check has."""
