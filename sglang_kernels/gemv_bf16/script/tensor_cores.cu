@@ -1,8 +1,8 @@
 // A linear layer for few rows on tensor cores, y = x w^T. A warp multiplies all rows of x by eight
-// rows of w: w is the operand with eight columns, x the one with sixteen rows, of which those beyond
-// m are zeros. Which of k a thread holds is free, as long as both operands agree: each thread takes
-// eight neighbours, one 16-byte load of w and one of each of its rows of x, for two products. The
-// warps of a block share k, and add their sums in shared memory in a fixed order.
+// rows of w: w is the operand with eight columns, x the one with sixteen rows. Which of k a thread
+// holds is free, as long as both operands agree: each thread takes eight neighbours, one 16-byte
+// load of w and one of each of its rows of x, for two products. The warps of a block share k, and
+// add their sums in shared memory in a fixed order.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -19,7 +19,15 @@ constexpr int kChunk = 32;    // of k that a warp takes at a time: four threads 
 
 __device__ __forceinline__ uint4 load_once(const __nv_bfloat16* address) {
   uint4 bits;
-  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+      : "l"(address));
+  return bits;
+}
+
+__device__ __forceinline__ uint4 load_again(const __nv_bfloat16* address) {
+  uint4 bits;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
       : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
       : "l"(address));
   return bits;
@@ -27,7 +35,7 @@ __device__ __forceinline__ uint4 load_once(const __nv_bfloat16* address) {
 
 __device__ __forceinline__ void multiply_half(float (&sums)[4], uint32_t x0, uint32_t x1,
                                               uint32_t x2, uint32_t x3, uint32_t w0, uint32_t w1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(w0), "r"(w1));
@@ -76,9 +84,11 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(__nv_bfloat16* __restr
     for (int ahead = 0; ahead < kAhead; ++ahead) {
       const int at = from + ahead * kStep;
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) weights[ahead][tile] = load_once(columns[tile] + at);
-      low[ahead] = __ldg(reinterpret_cast<const uint4*>(low_row + at));
-      high[ahead] = kBoth ? __ldg(reinterpret_cast<const uint4*>(high_row + at)) : low[ahead];
+      for (int tile = 0; tile < kTiles; ++tile) {
+        weights[ahead][tile] = load_once(columns[tile] + at);
+      }
+      low[ahead] = load_again(low_row + at);
+      high[ahead] = kBoth ? load_again(high_row + at) : low[ahead];
     }
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) {
