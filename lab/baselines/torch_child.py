@@ -67,7 +67,7 @@ def _expected(at: Tensors, eps: float) -> Tensors:
     """The results in float64, some columns of a product at a time."""
     if "w" in at:
         x = at["x"].double()
-        return {"y": torch.cat([x @ part.double().t() for part in at["w"].split(8192)], dim=1)}
+        return {"y": torch.cat([x @ part.double().t() for part in torch.split(at["w"], 8192)], dim=1)}
     rows = at["input"].double() + at["residual"].double()
     scale = torch.rsqrt(rows.square().mean(dim=-1, keepdim=True) + eps)
     return {"input": rows * scale * at["weight"].double(), "residual": rows}
@@ -127,7 +127,7 @@ def _wrong(task: Task, case: Case, at: Tensors, ours: Callable[[Tensors], None],
 
 def _captured(calls: Sequence[Callable[[], None]]) -> tuple[torch.cuda.CUDAGraph, int]:
     """A graph of at least LEAST_CALLS calls, and their number."""
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):  # libraries choose and load kernels in first calls
         calls[0]()
@@ -136,7 +136,7 @@ def _captured(calls: Sequence[Callable[[], None]]) -> tuple[torch.cuda.CUDAGraph
     times = -(-LEAST_CALLS // len(calls))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for call in calls * times:
+        for call in [*calls] * times:
             call()
     graph.replay()
     torch.cuda.synchronize()
@@ -152,8 +152,12 @@ def _by_turns(graphs: Sequence[torch.cuda.CUDAGraph], counts: Sequence[int]) -> 
     return blocks
 
 
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
 def _replay_us(graph: torch.cuda.CUDAGraph) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start, end = _event(), _event()
     start.record()
     graph.replay()
     end.record()
@@ -165,7 +169,7 @@ def _events(calls: Sequence[Callable[[], None]]) -> float:
     """Median microseconds of a pair of events round single calls."""
     found = []
     for number in range(EVENT_CALLS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = _event(), _event()
         start.record()
         calls[number % len(calls)]()
         end.record()

@@ -35,7 +35,7 @@ def terms(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def _products(x: torch.Tensor, w: torch.Tensor, *, absolute: bool) -> torch.Tensor:
     """x [m, k] times w [n, k], or times its absolute values, some rows of w after the other."""
-    parts = (part.double() for part in w.split(COLUMNS))
+    parts = (part.double() for part in torch.split(w, COLUMNS))
     return torch.cat([x @ (part.abs() if absolute else part).T for part in parts], dim=1)
 
 

@@ -42,7 +42,7 @@ class SameRows:
         whole = larger(case, rule.rows) if case.rows_of else case
         places = np.array(taken(case, rule.rows), np.int64)
         self._calls.append(case)
-        met = np.zeros(len(places), np.bool_)
+        met: Array = np.zeros(len(places), np.bool_)
         for arg in self.task.args:
             if arg.name in rule.outputs and arg.present(case):
                 shape = (len(places), -1)
@@ -53,7 +53,7 @@ class SameRows:
                 known = self._known.setdefault(key, _nothing(whole.dims[rule.rows], content))
                 if wrong := self._differs(arg, places, content, ran.reshape(shape), known):
                     return wrong
-                met |= _added(known, places, content, ran.reshape(shape), len(self._calls) - 1)
+                met = met | _added(known, places, content, ran.reshape(shape), len(self._calls) - 1)
         self.compared += int(met.sum())
         return None
 
@@ -104,11 +104,11 @@ def _nothing(rows: int, content: Array) -> _Known:
 def _added(known: _Known, places: Array, content: Array, ran: Array, number: int) -> Array:
     """Keep what a call is the first to write; which of its rows had been there."""
     by, bits = known.by[places], known.bits[places]
-    met: Array = ((by >= 0) & ran).any(axis=1)
+    met = np.any((by >= 0) & ran, axis=1)
     first = ran & (by < 0)
     bits[first], by[first] = content[first], number
     known.by[places], known.bits[places] = by, bits
-    return met
+    return np.asarray(met)
 
 
 def _numbers(arg: Arg, case: Case, row: Array) -> Array:

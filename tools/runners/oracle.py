@@ -153,8 +153,9 @@ def _taken_rows(task: Task, reference: Any, case: Case, rows: str) -> Tensors:
     """Rows of the inputs of a larger call."""
     inputs, places = _inputs(task, reference, larger(case, rows)), taken(case, rows)
     for arg in task.args:
-        if arg.read and arg.present(case) and has_rows(arg, rows):
-            inputs[arg.name] = inputs[arg.name][places]
+        drawn = inputs.get(arg.name)
+        if drawn is not None and has_rows(arg, rows):
+            inputs[arg.name] = drawn[places]
     return inputs
 
 
