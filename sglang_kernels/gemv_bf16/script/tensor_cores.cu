@@ -2,7 +2,8 @@
 // rows of w: w is the operand with eight columns, x the one with sixteen rows. Which of k a thread
 // holds is free, as long as both operands agree: each thread takes eight neighbours, one 16-byte
 // load of w and one of each of its rows of x, for two products. The warps of a block share k, and
-// add their sums in shared memory in a fixed order.
+// add their sums in shared memory in a fixed order. Sixteen warps take a row of 4096 at once: all
+// loads of a small matrix are under way together.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -11,7 +12,7 @@
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kWarps = 8;
+constexpr int kWarps = 16;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kTile = 8;      // rows of w of one product
 constexpr int kVector = 8;    // of bfloat16 in 16 bytes
@@ -51,13 +52,13 @@ __device__ __forceinline__ uint4 nothing_beyond(bool within, const uint4& bits) 
   return within ? bits : make_uint4(0, 0, 0, 0);
 }
 
-// kTiles: groups of eight rows of w per block; kBoth: whether there are more than eight rows of x.
-template <int kTiles, bool kBoth>
+// kTiles: groups of eight rows of w per block; kBoth: whether there are more than eight rows of x;
+// kAhead: chunks whose loads are under way at once.
+template <int kTiles, bool kBoth, int kAhead>
 __global__ void __launch_bounds__(kThreads) tensor_kernel(__nv_bfloat16* __restrict__ y,
                                                           const __nv_bfloat16* __restrict__ x,
                                                           const __nv_bfloat16* __restrict__ w,
                                                           int m, int n, int k) {
-  constexpr int kAhead = kTiles == 1 ? 8 : 4;  // chunks whose loads are under way at once
   constexpr int kStep = kWarps * kChunk;
   __shared__ float partial[kWarps][kTiles][16][kTile];
   const int lane = threadIdx.x % kWarp;
@@ -132,15 +133,13 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(__nv_bfloat16* __restr
   }
 }
 
-template <int kTiles>
+template <int kTiles, int kAhead>
 cudaError_t launch(__nv_bfloat16* y, const __nv_bfloat16* x, const __nv_bfloat16* w, int m, int n,
                    int k, cudaStream_t stream) {
   const unsigned blocks = static_cast<unsigned>((n + kTiles * kTile - 1) / (kTiles * kTile));
-  if (m > 8) {
-    tensor_kernel<kTiles, true><<<blocks, kThreads, 0, stream>>>(y, x, w, m, n, k);
-  } else {
-    tensor_kernel<kTiles, false><<<blocks, kThreads, 0, stream>>>(y, x, w, m, n, k);
-  }
+  const auto kernel = m > 8 ? tensor_kernel<kTiles, true, kAhead>
+                            : tensor_kernel<kTiles, false, kAhead>;
+  kernel<<<blocks, kThreads, 0, stream>>>(y, x, w, m, n, k);
   return cudaGetLastError();
 }
 
@@ -152,11 +151,13 @@ extern "C" cudaError_t gemv_bf16(void* y, const void* x, const void* w, int64_t 
   __nv_bfloat16* to = static_cast<__nv_bfloat16*>(y);
   const __nv_bfloat16* rows = static_cast<const __nv_bfloat16*>(x);
   const __nv_bfloat16* weights = static_cast<const __nv_bfloat16*>(w);
+  const int count = static_cast<int>(n);
+  const int length = static_cast<int>(k);
+  const int few = static_cast<int>(m);
   // Few columns: small tiles reach more multiprocessors. Many: rows of x serve twice the weights.
   if (n <= 8192) {
-    return launch<1>(to, rows, weights, static_cast<int>(m), static_cast<int>(n),
-                     static_cast<int>(k), stream);
+    if (k % 4096 == 0) return launch<1, 8>(to, rows, weights, few, count, length, stream);
+    return launch<1, 4>(to, rows, weights, few, count, length, stream);
   }
-  return launch<2>(to, rows, weights, static_cast<int>(m), static_cast<int>(n),
-                   static_cast<int>(k), stream);
+  return launch<2, 4>(to, rows, weights, few, count, length, stream);
 }
