@@ -109,7 +109,7 @@ MOST_GEMV_COLUMNS = 65536
 
 
 def _one_row(case: Case) -> bool:
-    """Of the calls of gemv_bf16 those that SGLang gives its own kernel on a Hopper GPU."""
+    """Whether a call of gemv_bf16 is one that SGLang gives its own kernel on a Hopper GPU."""
     m, n, k = (case.dims[name] for name in ("m", "n", "k"))
     few = n < 12288 or 32768 <= n <= MOST_GEMV_COLUMNS
     return m == 1 and few and n % 8 == 0 and k % 512 == 0

@@ -67,7 +67,9 @@ def _expected(at: Tensors, eps: float) -> Tensors:
     """The results in float64, some columns of a product at a time."""
     if "w" in at:
         x = at["x"].double()
-        return {"y": torch.cat([x @ part.double().t() for part in torch.split(at["w"], 8192)], dim=1)}
+        return {
+            "y": torch.cat([x @ part.double().t() for part in torch.split(at["w"], 8192)], dim=1)
+        }
     rows = at["input"].double() + at["residual"].double()
     scale = torch.rsqrt(rows.square().mean(dim=-1, keepdim=True) + eps)
     return {"input": rows * scale * at["weight"].double(), "residual": rows}

@@ -52,8 +52,8 @@ IN_TORCH: Mapping[str, tuple[TorchRival, ...]] = {
         TorchRival("torch-native", "RMSNorm operator by operator, as SGLang's forward_native"),
     ),
 }
-"""By task. SGLang replaces the mean of forward_native by a Triton kernel in batch-invariant mode;
-here it is PyTorch's."""
+"""Operators by task. In batch-invariant mode SGLang replaces the mean of forward_native by a Triton
+kernel; here it is PyTorch's."""
 
 
 def timed_beside_torch(

@@ -29,8 +29,9 @@ FAMILIES: tuple[ValueFamily, ...] = ("normal", "normal", "heavy_tail", "large")
 KNOWN, SERVED = 6, 2
 """Most numbers of rows of a group that the candidate knows by heart, and that are served."""
 LONGEST_OF = 4
-"""Of so many drawn lengths the longest is taken: short rows have but one order."""
+"""Lengths that are drawn, of which the longest is taken: short rows have but one order."""
 MOST_ROWS = 2**13
+"""Most rows of a call."""
 DRAWS = {1: 8, 2: 4}
 """Calls of so many rows, and of all others one."""
 FEWER = 16

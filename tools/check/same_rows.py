@@ -32,7 +32,7 @@ class SameRows:
     """Rows whose bits were compared with those of another call."""
     _calls: list[Case] = field(default_factory=list)
     _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
-    """By the key of the large call and the result."""
+    """Rows by the key of the large call and the name of the result."""
 
     def look(self, run: CaseRun) -> Wrong | None:
         """Returns what is wrong where a row has other bits than in an earlier call."""
