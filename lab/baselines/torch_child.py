@@ -39,23 +39,24 @@ def main() -> None:
     answer.write_text(json.dumps([_beside(task, library, operator, case) for case in cases]))
 
 
-def gemv_mm(at: Tensors, eps: float) -> None:
-    torch.mm(at["x"], at["w"].t(), out=at["y"])
+def gemv_mm(at: Tensors, eps: float) -> Tensors:
+    return {"y": torch.mm(at["x"], at["w"].t(), out=at["y"])}
 
 
-def gemv_linear(at: Tensors, eps: float) -> None:
-    torch.nn.functional.linear(at["x"], at["w"])
+def gemv_linear(at: Tensors, eps: float) -> Tensors:
+    return {"y": torch.nn.functional.linear(at["x"], at["w"])}
 
 
-def norm_native(at: Tensors, eps: float) -> None:
+def norm_native(at: Tensors, eps: float) -> Tensors:
     """RMSNorm's definition, operator by operator, in fp32."""
     rows = at["input"].to(torch.float32) + at["residual"].to(torch.float32)
-    rows.to(at["input"].dtype)
+    residual = rows.to(at["input"].dtype)
     variance = rows.pow(2).mean(dim=-1, keepdim=True)
-    (rows * torch.rsqrt(variance + eps) * at["weight"]).to(at["input"].dtype)
+    normed = rows * torch.rsqrt(variance + eps) * at["weight"]
+    return {"input": normed.to(at["input"].dtype), "residual": residual}
 
 
-Operator = Callable[[Tensors, float], None]
+Operator = Callable[[Tensors, float], Tensors]
 OPERATORS: dict[str, Operator] = {
     "torch-mm": gemv_mm,
     "torch-linear": gemv_linear,
@@ -63,7 +64,7 @@ OPERATORS: dict[str, Operator] = {
 }
 
 
-def _expected(at: Tensors, eps: float) -> Tensors:
+def expected(at: Tensors, eps: float) -> Tensors:
     """The results in float64, some columns of a product at a time."""
     if "w" in at:
         x = at["x"].double()
@@ -114,20 +115,20 @@ def _beside(task: Task, library: ctypes.CDLL, operator: Operator, case: Case) ->
 def _wrong(task: Task, case: Case, at: Tensors, ours: Callable[[Tensors], None], eps: float) -> str:
     """Runs our kernel once on copies; where it differs by more than the task's tolerance, what."""
     copies = {name: tensor.clone() for name, tensor in at.items()}
-    expected = _expected(copies, eps)
+    wanted = expected(copies, eps)
     ours(copies)
     torch.cuda.synchronize()
     for arg in task.args:
         if arg.written:
             tolerance = task.tolerance_of(arg, case)
-            off = (copies[arg.name].double() - expected[arg.name]).abs()
-            allowed = tolerance.atol + tolerance.rtol * expected[arg.name].abs()
+            off = (copies[arg.name].double() - wanted[arg.name]).abs()
+            allowed = tolerance.atol + tolerance.rtol * wanted[arg.name].abs()
             if bad := int((off > allowed).sum()) + int(off.isnan().sum()):
                 return f"{arg.name}: {bad} of {off.numel()} results are off"
     return ""
 
 
-def _captured(calls: Sequence[Callable[[], None]]) -> tuple[torch.cuda.CUDAGraph, int]:
+def _captured(calls: Sequence[Callable[[], object]]) -> tuple[torch.cuda.CUDAGraph, int]:
     """A graph of at least LEAST_CALLS calls, and their number."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
@@ -167,7 +168,7 @@ def _replay_us(graph: torch.cuda.CUDAGraph) -> float:
     return float(start.elapsed_time(end)) * 1e3
 
 
-def _events(calls: Sequence[Callable[[], None]]) -> float:
+def _events(calls: Sequence[Callable[[], object]]) -> float:
     """Median microseconds of a pair of events round single calls."""
     found = []
     for number in range(EVENT_CALLS):
