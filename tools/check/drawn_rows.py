@@ -19,7 +19,7 @@ from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import ITEM_BYTES, Case, DeviceKind, ValueFamily
 
-LARGE_BYTES: dict[DeviceKind, int] = {"virtual": 2**25, "cuda": 2**27}
+LARGE_BYTES: dict[DeviceKind, int] = {"virtual": 2**25, "cuda": 2**26}
 """Most bytes of a large call: rows of a served length beyond the numbers of them at which kernels
 change their way."""
 SMALL_BYTES, ODD_ROW_BYTES = 2**21, 2**12
