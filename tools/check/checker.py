@@ -167,8 +167,6 @@ class Checker:
                 lambda done: tell(done, len(calls), "candidate compared with the oracle"),
             )
             if isinstance(outcome, Correct):
-                outcome = self._same_rows(asked, drawn.numbers, seen)
-            if isinstance(outcome, Correct):
                 tell(
                     len(calls),
                     len(calls),
@@ -241,6 +239,9 @@ class Checker:
         them launches, and far calls. The first that is not correct ends it. With the outcome come,
         as text, the cases that are left out of these."""
         built, seed, left_out = asked.built, asked.seed, list[str]()
+        same = self._same_rows(asked, seen)
+        if not isinstance(same, Correct):
+            return same, left_out
         if sweep:
             done = len(seen.calls)
             asked.tell(done, done, "drawn cases compared with the baseline")
@@ -262,16 +263,14 @@ class Checker:
         far = self._far.fault(built, seed.of("far"), kernels.ran, confirming=asked.confirming)
         return far or correct, [*left_out, *self._far.left_out]
 
-    def _same_rows(
-        self, asked: _Asked, numbers: KnownNumbers, seen: CheckProgress
-    ) -> Correct | Wrong | Failure:
+    def _same_rows(self, asked: _Asked, seen: CheckProgress) -> Correct | Wrong | Failure:
         """Calls on rows of larger calls, whose bits have to be the same, where the contract says
         so. On a GPU half of them are captured in a graph."""
-        seed, kind = asked.seed.of("rows"), self._device.kind
-        rng = seed.random()
-        cases = row_cases(self._task, kind, rng, numbers.sizes, confirming=asked.confirming)
-        if not cases:
+        if self._task.batch_invariant is None:
             return seen.correct()
+        seed, kind = asked.seed.of("rows"), self._device.kind
+        rng, sizes = seed.random(), known_numbers(asked.built).sizes
+        cases = row_cases(self._task, kind, rng, sizes, confirming=asked.confirming)
         made, rows = self._oracle_cases(cases, asked.tell), SameRows(self._task)
         hows: tuple[How, ...] = ("fresh", "graph") if kind == "cuda" else ("fresh",)
         calls = [Call(t, rng.choice(hows), hidden=True, turn=_turn(t)) for t in made]
