@@ -1,4 +1,4 @@
-"""A page for each task of the live runs: its winners, the fastest case by case, how it was found:
+"""A page for each task: of the live runs its winners, the fastest case by case, how it was found:
 `python -m lab.task_pages RUN... --baselines FILE... -o docs/results`.
 
 RUN is what live_runs takes, FILE a file of research.baselines: what launches nothing, what only
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.tools.system.whole_file import write_whole
-from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.text import one_line
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, Timed, candidate_id
@@ -25,6 +25,7 @@ from lab.commands import one_line_errors
 from lab.live_runs import LiveRun, fastest_run, gpus_of, load
 from lab.over_today import fastest_today
 from lab.result_tables import large_cases, table_row
+from lab.rivals import read_registry
 from lab.side_by_side import fastest_rivals
 from lab.winners import fastest, verdict_of
 
@@ -80,6 +81,8 @@ def floors(task: Task, found: Sequence[Comparison], winner: str) -> Floors:
 def page(name: str, runs: Sequence[LiveRun], evidence: Sequence[Evidence]) -> str:
     task = find_task(name)
     own = [run for run in runs if run.summary.task == name]
+    if not own:
+        return "\n".join([*_without_runs(task), ""])
     return "\n".join([*_opening(task, own), *_on_gpus(task, own, evidence), *_how(own), ""])
 
 
@@ -103,6 +106,20 @@ def _opening(task: Task, runs: Sequence[LiveRun]) -> Iterator[str]:
             estimated if best or not estimated else f"{estimated}, a tie",
             *(_said(run, gpu) for gpu in gpus),
         )
+
+
+def _without_runs(task: Task) -> Iterator[str]:
+    """Yields what there is of a task that no live run has optimized yet: what it will be timed on,
+    and beside what."""
+    yield from (f"# {task.name}", "", f"{task.summary}.", "")
+    yield "No live run of this task was measured on a GPU yet. This page is written by"
+    yield "`python -m lab.task_pages`: what is timed, and what engines launch for it today."
+    yield from ("", table_row("case", "weight", "MB"), table_row("---", "---", "---"))
+    for case, weight in task.bench:
+        yield table_row(case.label, f"{weight:g}", f"{task.least_bytes(case) / 1e6:.2f}")
+    yield from ("", table_row("today", "kernel", "for which calls"), table_row("---", "---", "---"))
+    for rival in read_registry().of_task(task.name):
+        yield table_row(rival.package, rival.kernel, rival.calls)
 
 
 def _said(run: LiveRun, gpu: str) -> str:
@@ -195,7 +212,7 @@ def main() -> None:
     given = parser.parse_args()
     runs, evidence = load(given.runs), [read_evidence(path) for path in given.baselines]
     given.out.mkdir(parents=True, exist_ok=True)
-    for name in sorted({run.summary.task for run in runs}):
+    for name in sorted({*task_names(), *(run.summary.task for run in runs)}):
         write_whole(given.out / f"{name}.md", page(name, runs, evidence).encode())
 
 

@@ -29,6 +29,7 @@ CHILD_PROCESSES = (
     "lab/decode_",
     "lab/baselines/cuda_record.py",
     "lab/baselines/cute_child.py",
+    "lab/baselines/torch_child.py",
 )
 """Programs of processes of their own: the only files that may load torch."""
 GROUND = "astra_vgpu.ground"

@@ -115,6 +115,11 @@ class Case(Value):
     packed: Packed = Field(default="", exclude_if=is_empty)
     """How arguments lie to each other; empty: rows, where the strides are those of a packed buffer,
     else apart."""
+    rows_of: int = Field(default=0, ge=0, exclude_if=is_empty)
+    """The rows are some of those of the call with so many rows and this seed, in another order
+    (tools/task/batch_invariance.py); 0: they are the call's own."""
+    rows_draw: int = Field(default=0, ge=0, exclude_if=is_empty)
+    """Which draw of these rows it is."""
     planted: dict[str, tuple[Planted, ...]] = Field(default_factory=dict, exclude_if=is_empty)
     """Numbers that single arguments hold among drawn ones, by name: in whole rows, as first, as
     last and as single elements (runners/planting.py)."""
@@ -144,5 +149,6 @@ class Case(Value):
         words += (f"{name} at {offset}" for name, offset in self.offsets.items())
         words += (f"without {name}" for name in self.absent)
         words += [PACKED_TEXT[self.packed]] if self.packed else []
+        words += [f"some of {self.rows_of} rows"] * bool(self.rows_of)
         words += (f"{name} holds {_some(numbers)}" for name, numbers in self.planted.items())
         return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])

@@ -211,6 +211,7 @@ def _wrong(wrong: Wrong) -> str:
         "precision": "less precise than the baseline",
         "not_accepted": "accept of reference.py refuses it",
         "distribution": "drawn with other probabilities than the oracle's",
+        "batch_variant": "bits of a row depend on the batch that it is in",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     said = f"wrong on {wrong.case.named}: {reasons[wrong.reason]}: {place}"

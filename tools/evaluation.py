@@ -105,6 +105,9 @@ class CheckRecord(Value):
     swept: int = 0
     """Further drawn cases whose results were compared with the baseline's on the device; those that
     differ are among the shared."""
+    rows: int = Field(default=0, exclude_if=is_empty)
+    """Rows whose bits were compared with those of the same row in another call, where the contract
+    is batch-invariant; these calls are among the shared."""
     uncovered: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """Factors of the covering cases (check/covering_cases.py) of which some pairs, or in a
     confirmation triples, were not called, and why: "tokens x d: 18 of 60 combinations ..."."""

@@ -178,6 +178,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         _outside(evaluation, record),
         *_repeats(evaluation, record),
         *_swept(record),
+        *_rows(record),
         *_precision(evaluation, record),
         "before that: zeros, a constant, an unchanged input and the expected output times 1.05 fail"
         " on this task's cases",
@@ -252,6 +253,12 @@ def _swept(record: CheckRecord) -> list[str]:
         f"{record.swept:,} more cases, drawn for all candidates of this judge, were compared with"
         " the baseline's results on the GPU; the oracle judged those that differ"
     ]
+
+
+def _rows(record: CheckRecord) -> list[str]:
+    if not record.rows:
+        return []
+    return [f"{record.rows:,} rows of results: bit for bit as in another batch, in another place"]
 
 
 def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:

@@ -237,6 +237,7 @@ class Wrong(Value):
         "precision",
         "not_accepted",
         "distribution",
+        "batch_variant",
     ]
     index: tuple[int, ...]
     """First bad element."""

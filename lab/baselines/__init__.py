@@ -10,6 +10,8 @@ streaming  a kernel that only moves a task's mix of reads and writes
 triton_kernels  SGLang's Triton kernels as CUDA source
 cute_kernels  FlashInfer's norms in CuTe DSL as CUDA source
 cute_child  the process that compiles them
+torch_rivals  operators of PyTorch as rivals, which no launch plan describes
+torch_child  the process that times one of them beside a kernel of ours
 checked    their results on the virtual GPU
 captured   launch plans of their host code by stream capture, on a GPU
 cuda_record  the process that captures

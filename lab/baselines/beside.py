@@ -31,13 +31,14 @@ from lab.baselines.streaming import (
     streaming_source,
     streams,
 )
+from lab.baselines.torch_rivals import IN_TORCH, TorchRival, timed_beside_torch
 
 Tell = Callable[[str], None]
 Stage = Literal["winner", "foreign", "empty", "streaming"]
 FAILURE_CHARACTERS = 400
 LIKELY = (
     *("triton", "triton-pdl", "cute", "cute-pdl", "jit", "jit-pdl"),
-    *("headers", "headers-pdl", "library"),
+    *("headers", "headers-pdl", "library", "torch-linear", "torch-mm", "torch-native"),
 )
 """Kernels of today, those first that engines launch first."""
 
@@ -56,6 +57,8 @@ class Side:
     are."""
     cubin: Path | None = None
     """Where its kernels are, if its source holds a launcher only."""
+    operator: str = ""
+    """An operator of PyTorch's (torch_child.py), which has no source; always the first."""
 
     def cases_of(self, task: Task) -> list[Case]:
         """The timed cases of the task that it takes."""
@@ -110,6 +113,9 @@ class Beside:
             yield Pair(first, second, task.bench)
             if best is not None:
                 yield Pair(theirs, best, task.bench)
+        for rival in IN_TORCH.get(task.name, ()):
+            for own in filter(None, (ours, best)):
+                yield Pair(torch_side(task, rival), own, task.bench)
         mine = best or ours
         yield Pair(empty_side(task), mine, task.bench, "empty")
         if not streams(task):
@@ -135,6 +141,8 @@ class Beside:
     def make_ready(self, side: Side) -> None:
         """Build a side and record what it launches, which `compare` else does. Threads may call
         this together. Raises BadInput and AstraError."""
+        if side.operator:
+            return
         cases = side.cases_of(self._task)
         if isinstance(built := self._built(side), Build) and cases:
             self._runner.record(built, cases)
@@ -196,10 +204,14 @@ class Beside:
         self, first: Side, second: Side, rows: Sequence[tuple[Case, float]]
     ) -> tuple[MeasuredTime, ...] | str:
         builds = []
-        for side in (first, second):
+        for side in (second,) if first.operator else (first, second):
             if not isinstance(built := self._built(side), Build):
                 return built
             builds.append(built)
+        if first.operator:
+            return timed_beside_torch(
+                self._task, first.operator, builds[0], rows, self._device, self._runner.stop
+            )
         oracle_cases = self._oracle.oracle_cases([case for case, _ in rows], Stop())
         weights = [weight for _, weight in rows]
         pairs = list(zip(oracle_cases, weights, strict=True))
@@ -273,6 +285,13 @@ def foreign_side(foreign: Foreign) -> Side:
         foreign.precise,
         foreign.cubin,
     )
+
+
+def torch_side(task: Task, rival: TorchRival) -> Side:
+    kernel = Kernel(
+        name=rival.name, tier="today", what=rival.what, content=candidate_id(rival.what)
+    )
+    return Side(kernel, "", task, operator=rival.name)
 
 
 def empty_side(task: Task) -> Side:

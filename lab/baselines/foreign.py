@@ -96,6 +96,8 @@ class AtRunTime:
     """Flags of nvcc besides those that it always gives."""
     longest_row: int = 2**62
     """Largest dim h that the kernel takes."""
+    served: Callable[[Case], bool] = lambda _: True
+    """Whether SGLang takes a case."""
     of: tuple[str, ...] = ()
     """Tasks whose kernels it runs in sequence: their launchers stand before its own."""
     precise: bool = True
@@ -103,7 +105,18 @@ class AtRunTime:
     the oracle."""
 
 
+MOST_GEMV_COLUMNS = 65536
+
+
+def _one_row(case: Case) -> bool:
+    """Whether a call of gemv_bf16 is one that SGLang gives its own kernel on a Hopper GPU."""
+    m, n, k = (case.dims[name] for name in ("m", "n", "k"))
+    few = n < 12288 or 32768 <= n <= MOST_GEMV_COLUMNS
+    return m == 1 and few and n % 8 == 0 and k % 512 == 0
+
+
 AT_RUN_TIME = {
+    "gemv_bf16": AtRunTime(("gemm/hopper_bf16_gemv.cuh",), served=_one_row),
     "silu_and_mul": AtRunTime(("elementwise/activation.cuh",), FAST),
     "gelu_tanh_and_mul": AtRunTime(("elementwise/activation.cuh",), FAST),
     "fused_add_rmsnorm": AtRunTime(("elementwise/fused_add_rmsnorm.cuh",), longest_row=8192),
@@ -306,6 +319,7 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
         headers,
         content=_short(content),
         longest_row=compiled.longest_row,
+        served=compiled.served,
         precise=compiled.precise,
     )
     if "kProgrammatic" not in source:

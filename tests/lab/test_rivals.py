@@ -13,6 +13,7 @@ from astra_vgpu.ground.errors import BadInput
 from lab.baselines.beside import LIKELY
 from lab.baselines.cute_kernels import IN_CUTE
 from lab.baselines.foreign import AT_RUN_TIME, HEADERS_TODAY, IN_LIBRARIES, NOT_CALLED_TODAY
+from lab.baselines.torch_rivals import IN_TORCH
 from lab.baselines.triton_kernels import IN_TRITON
 from lab.rivals import Package, Registry, check, listing, main, packages, read_registry, report
 
@@ -174,6 +175,9 @@ def test_the_command_ends_with_1_where_something_is_gone(
 def test_the_registry_names_what_lab_baselines_runs_and_nothing_else() -> None:
     registry = read_registry()
     assert {one.task for one in registry.rival if one.task} == set(task_names())
+    torch = {task: [rival.name for rival in some] for task, some in IN_TORCH.items()}
+    measured = {(one.task, n) for one in registry.rival for n in one.measured if "torch" in n}
+    assert measured == {(task, name) for task, names in torch.items() for name in names}
     headers, jit, triton, cute, library = (
         {one.task for one in registry.rival if name in one.measured}
         for name in ("headers", "jit", "triton", "cute", "library")

@@ -27,6 +27,8 @@ covering_options       levels of scalars, absent arguments and alignment
 beyond                 calls of other kernels and far calls, begun beside the oracle's
 kernels                which kernels the calls launch, and calls for those that none does
 repeats                hidden cases as calls, and some of them again
+same_rows              rows that calls share, bit for bit, where a contract is batch-invariant
+drawn_rows             calls that share rows: a large one, and others on some of its rows
 sweep                  on a GPU a thousand drawn cases, compared with the baseline there
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
 drawn_together         several large dims at once, and extents near those of timed calls

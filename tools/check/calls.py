@@ -15,6 +15,7 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.check.precision_seen import PrecisionSeen
+from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.known import NOTHING_KNOWN, KnownNumbers
 from astra_chat.tools.run.case_run import CaseRun, bytes_between
@@ -57,6 +58,8 @@ class CheckProgress:
     repeats: int = 0
     swept: int = 0
     """Further cases whose results were compared with the baseline's on the device."""
+    rows: int = 0
+    """Rows whose bits were compared with those of the same row in another call."""
     same_bits: bool = True
     worst: float = 0.0
     worst_error: ErrorNorm | None = None
@@ -151,6 +154,7 @@ class CheckProgress:
             read_bytes=self.read_bytes,
             repeats=self.repeats,
             swept=self.swept,
+            rows=self.rows,
             uncovered=self.uncovered,
             sought=self.sought,
             never_launched=self.never_launched,
@@ -170,11 +174,13 @@ def check(
     on_case: Callable[[int], None] = lambda _: None,
     *,
     whole: bool = True,
+    rows: SameRows | None = None,
 ) -> Correct | Wrong | Failure:
     """Make every call and compare; the first failure ends it. Small cases should come first.
 
     `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes. What all
     calls together say is looked at unless more are to come: where they are not the `whole`.
+    `rows` compares rows that calls share.
     """
     seen, task = seen or CheckProgress(), runner.task
     runs = looked_at(
@@ -196,6 +202,8 @@ def check(
             if isinstance(found.error, Wrong):
                 return found.error
             seen.nearest(found.error)
+            if rows and (varies := rows.look(run)):
+                return varies
             seen.failed = None
             on_case(len(seen.calls))
     leans = seen.precision.leans(baseline_errors) if baseline_errors and whole else None

@@ -16,6 +16,7 @@ from astra_chat.tools.case import SEED_BITS, USUAL_SEED_BITS
 from astra_chat.tools.check.beyond import BeyondOracle
 from astra_chat.tools.check.calls import CheckProgress, check
 from astra_chat.tools.check.cases_by_heart import cases_by_heart
+from astra_chat.tools.check.drawn_rows import row_cases
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_calls import FarCalls
@@ -34,6 +35,7 @@ from astra_chat.tools.check.known_numbers import known_numbers
 from astra_chat.tools.check.learning import Learning
 from astra_chat.tools.check.lost_cases import below_floor, instead, is_lost
 from astra_chat.tools.check.repeats import first_of_each_dtype, with_repeats
+from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import require_telling
 from astra_chat.tools.entropy import Entropy, Seed
@@ -50,6 +52,7 @@ from astra_chat.tools.types import (
     BuildFailed,
     Case,
     Correct,
+    How,
     TimedOut,
     Wrong,
 )
@@ -302,6 +305,9 @@ class Checker:
         them launches, and far calls. The first that is not correct ends it. With the outcome come,
         as text, the cases that are left out of these."""
         built, seed, left_out = asked.built, asked.seed, list[str]()
+        same = self._same_rows(asked, seen)
+        if not isinstance(same, Correct):
+            return same, left_out
         if sweep:
             done = len(seen.calls)
             asked.tell(done, done, "comparing drawn cases with the baseline")
@@ -331,6 +337,25 @@ class Checker:
             return self._far.fault(built, seed.of("far"), ran, confirming=confirming, stop=stop)
 
         return BeyondOracle(kernels, far_fault, self._runner.stop)
+
+    def _same_rows(self, asked: _Asked, seen: CheckProgress) -> Correct | Wrong | Failure:
+        """Calls on rows of larger calls, whose bits have to be the same, where the contract says
+        so. On a GPU half of them are captured in a graph."""
+        if self._task.batch_invariant is None:
+            return seen.correct()
+        seed, kind = asked.seed.of("rows"), self._device.kind
+        rng, sizes = seed.random(), known_numbers(asked.built).sizes
+        cases = row_cases(self._task, kind, rng, sizes, confirming=asked.confirming)
+        made, rows = self._oracle_cases(cases, asked.tell), SameRows(self._task)
+        hows: tuple[How, ...] = ("fresh", "graph") if kind == "cuda" else ("fresh",)
+        calls = [Call(t, rng.choice(hows), hidden=True, turn=_turn(t)) for t in made]
+        done = len(seen.calls)
+        asked.tell(done, done + len(calls), "bits of rows compared between batches")
+        try:
+            return check(self._runner.seeded(seed), asked.built, calls, seen=seen, rows=rows)
+        finally:
+            seen.rows = rows.compared
+            self._forget(made)
 
     def _forget(self, oracle_cases: Sequence[OracleCase]) -> None:
         """Delete what is known of cases that no other check has."""

@@ -31,6 +31,7 @@ from astra_chat.tools.runners.value_domains import legal
 from astra_chat.tools.runners.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
+from astra_chat.tools.task.batch_invariance import has_rows, larger, taken
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.freed_memory import keep_freed_memory
@@ -127,6 +128,8 @@ def _write_case(
 
 def _inputs(task: Task, reference: Any, case: Case, given: Path | None = None) -> Tensors:
     """What the launcher reads: drawn, or as it is in this folder."""
+    if case.rows_of and task.batch_invariant and given is None:
+        return _taken_rows(task, reference, case, task.batch_invariant.rows)
     seed = generator_seed(case.seed)
     generator = torch.Generator().manual_seed(seed)
     # For a reference.py that draws without the generator; torch.manual_seed looks for GPUs, too.
@@ -143,6 +146,16 @@ def _inputs(task: Task, reference: Any, case: Case, given: Path | None = None) -
             require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
             if given:
                 inputs[arg.name] = read(given / f"{arg.name}.in", arg, case)
+    return inputs
+
+
+def _taken_rows(task: Task, reference: Any, case: Case, rows: str) -> Tensors:
+    """Rows of the inputs of a larger call."""
+    inputs, places = _inputs(task, reference, larger(case, rows)), taken(case, rows)
+    for arg in task.args:
+        drawn = inputs.get(arg.name)
+        if drawn is not None and has_rows(arg, rows):
+            inputs[arg.name] = drawn[places]
     return inputs
 
 

@@ -113,7 +113,9 @@ def domain_lines(task: Task) -> list[str]:
     """All dims, the relations between them, and how arguments may lie to each other."""
     relations = [f"always {relation}" for relation in task.require]
     dims = (dim_text(name, dim) for name, dim in task.dims.items())
-    return [*dims, *relations, *groups_text(task)]
+    rule = task.batch_invariant
+    invariant = [f"batch-invariant: {rule.text}"] if rule else []
+    return [*dims, *relations, *groups_text(task), *invariant]
 
 
 def groups_text(task: Task) -> Iterator[str]:

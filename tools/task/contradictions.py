@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from astra_chat.tools.task.batch_invariance import invariance_problems
 from astra_chat.tools.task.contract import INTEGERS, Arg, Dim, Judged
 from astra_chat.tools.task.domain import Combination, Domain, Place
 from astra_chat.tools.task.expressions import evaluate, parse, parse_relation
@@ -29,6 +30,7 @@ def problems(domain: Domain, cases: Sequence[Case] = ()) -> list[Problem]:
     found = list(_types(domain))
     found += [*_names(domain), *_arguments(domain)] if not found else []
     found += group_problems(domain.args, domain.packed, domain.same) if not found else []
+    found += invariance_problems(domain.batch_invariant, domain.args, [*domain.dims])
     found += _somewhere(domain, cases) if not found else []
     found += _scales(domain, cases) if not found else []
     return list(dict(reversed(found)).items())[::-1]

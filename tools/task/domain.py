@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, field_validator
 
+from astra_chat.tools.task.batch_invariance import BatchInvariant, rows_flaw
 from astra_chat.tools.task.contract import (
     INTEGERS,
     MEASURED,
@@ -61,6 +62,8 @@ class Domain(Value):
     """The legal combinations of type variables; an empty one where all dtypes are fixed."""
     require: tuple[Relation, ...] = ()
     """Relations between dims: "rot_dim <= head_size"."""
+    batch_invariant: BatchInvariant | None = None
+    """Results of which a row has the same bits in every batch."""
     packed: tuple[Group, ...] = ()
     """Arguments that callers pass as views of one buffer: ["query", "key"]."""
     same: tuple[Group, ...] = ()
@@ -128,7 +131,7 @@ class Domain(Value):
                 raise ValueError(f"{name} = {extent} is {_outside(dim, case.dtype)}")
         if relation := broken(self.require, self.names_in(case)):
             raise ValueError(f"'{relation}' does not hold")
-        if what := placement_flaw(self, case):
+        if what := placement_flaw(self, case) or rows_flaw(self.batch_invariant, case):
             raise ValueError(what)
         self._require_planted(case)
         for place, what in self.flaws(case):

@@ -65,7 +65,7 @@ def test_shipped_scripts_are_a_story(name: str) -> None:
     script = load_script(task)
     kernels = [kernel for one in script.rounds for kernel in (one.coder, *one.fixer)]
     expected = [kernel.expects.measured for kernel in kernels]
-    assert len(script.rounds) >= 4
+    assert len(script.rounds) >= 2
     assert "build_failed" in expected and "wrong" in expected
     assert expected.count("accepted") >= 2
     assert any(one.profiler and one.profiler.next == "unsure" for one in script.rounds)

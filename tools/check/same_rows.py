@@ -1,0 +1,127 @@
+"""Rows of calls that share them, bit for bit: what [batch_invariant] of a contract promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from astra_chat.tools.check.floats import Array, as_float, as_int, ulp
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.task.batch_invariance import larger, taken
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import ITEM_BYTES, Case, Wrong, is_float
+
+
+@dataclass
+class _Known:
+    """Rows of one result of a large call, as earlier calls left them."""
+
+    bits: Array
+    """uint8 [rows of the large call, bytes of a row]."""
+    by: Array
+    """For each of these bytes the number of the call that wrote it first; -1: none did."""
+
+
+@dataclass
+class SameRows:
+    """Compares each row of a call with the same row in the calls before."""
+
+    task: Task
+    compared: int = 0
+    """Rows whose bits were compared with those of another call."""
+    _calls: list[Case] = field(default_factory=list)
+    _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
+    """Rows by the key of the large call and the name of the result."""
+
+    def look(self, run: CaseRun) -> Wrong | None:
+        """Returns what is wrong where a row has other bits than in an earlier call."""
+        rule, case = self.task.batch_invariant, run.oracle_case.case
+        if rule is None:
+            return None
+        whole = larger(case, rule.rows) if case.rows_of else case
+        places = np.array(taken(case, rule.rows), np.int64)
+        self._calls.append(case)
+        met: Array = np.zeros(len(places), np.bool_)
+        for arg in self.task.args:
+            if arg.name in rule.outputs and arg.present(case):
+                shape = (len(places), -1)
+                content = run.after(arg)[0].reshape(shape)
+                covered = run.coverage(arg)
+                ran = np.ones(content.shape, np.bool_) if covered is None else covered
+                key = whole.key, arg.name
+                known = self._known.setdefault(key, _nothing(whole.dims[rule.rows], content))
+                if wrong := self._differs(arg, places, content, ran.reshape(shape), known):
+                    return wrong
+                met = met | _added(known, places, content, ran.reshape(shape), len(self._calls) - 1)
+        self.compared += int(met.sum())
+        return None
+
+    def _differs(
+        self, arg: Arg, places: Array, content: Array, ran: Array, known: _Known
+    ) -> Wrong | None:
+        """The first row that differs, beside the call that left it otherwise."""
+        both = ran & (known.by[places] >= 0)
+        differing = (content != known.bits[places]) & both
+        if not differing.any():
+            return None
+        case = self._calls[-1]
+        row = int(np.flatnonzero(differing.any(axis=1))[0])
+        item = ITEM_BYTES[arg.dtype_of(case)]
+        bad = differing[row].reshape(-1, item).any(axis=1)
+        first = int(np.flatnonzero(bad)[0])
+        earlier = self._calls[int(known.by[places[row], np.flatnonzero(differing[row])[0]])]
+        here, there = (_numbers(arg, case, one) for one in (content[row], known.bits[places[row]]))
+        return Wrong(
+            case=case,
+            argument=arg.name,
+            reason="batch_variant",
+            index=(row, *map(int, np.unravel_index(first, arg.shape_of(case)[1:] or (1,)))),
+            expected=float(there[first]),
+            got=float(here[first]),
+            bad=int(bad.sum()),
+            total=len(bad),
+            note=self._note(arg, row, int(places[row]), earlier, _apart(arg, case, here, there)),
+        )
+
+    def _note(self, arg: Arg, row: int, place: int, earlier: Case, apart: str) -> str:
+        """Which row it is in either call, of how many, and how far apart its bits are."""
+        rule, case = self.task.batch_invariant, self._calls[-1]
+        assert rule is not None
+        before = taken(earlier, rule.rows).index(place)
+        return (
+            f"row {row} of {arg.name} with {rule.rows} = {case.dims[rule.rows]} and row {before}"
+            f" with {rule.rows} = {earlier.dims[rule.rows]} are the same row, and their bits differ"
+            f"{apart}: choose the order of sums by the length of a row, never by {rule.rows}"
+        )
+
+
+def _nothing(rows: int, content: Array) -> _Known:
+    shape = rows, content.shape[1]
+    return _Known(np.zeros(shape, np.uint8), np.full(shape, -1, np.int16))
+
+
+def _added(known: _Known, places: Array, content: Array, ran: Array, number: int) -> Array:
+    """Keep what a call is the first to write; which of its rows had been there."""
+    by, bits = known.by[places], known.bits[places]
+    met = np.any((by >= 0) & ran, axis=1)
+    first = ran & (by < 0)
+    bits[first], by[first] = content[first], number
+    known.by[places], known.bits[places] = by, bits
+    return np.asarray(met)
+
+
+def _numbers(arg: Arg, case: Case, row: Array) -> Array:
+    dtype = arg.dtype_of(case)
+    content = np.ascontiguousarray(row)
+    return as_float(content, dtype) if is_float(dtype) else as_int(content, dtype)
+
+
+def _apart(arg: Arg, case: Case, here: Array, there: Array) -> str:
+    """How far apart two rows are, such as " by up to 2 ulps"."""
+    with np.errstate(invalid="ignore"):
+        larger_one = np.maximum(np.abs(here), np.abs(there))
+        off = np.abs(here - there) / ulp(larger_one, arg.dtype_of(case))
+    finite = off[np.isfinite(off)]
+    most = int(finite.max(initial=0.0))
+    return f" by up to {most} ulp{'s' * (most != 1)}" if most else ""
