@@ -67,7 +67,7 @@ SCREENS = (
     Screen("end", "astra-chat run silu_and_mul"),
     Screen(
         "replay",
-        "astra-chat replay transcripts/examples/silu_and_mul-h200.jsonl --round 2",
+        "astra-chat replay transcripts/examples/silu_and_mul-h200.jsonl.xz --round 2",
         of="beginning",
     ),
     Screen("check", "astra-chat check silu_and_mul wrong.cu --device virtual"),

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "transcripts/examples/silu_and_mul-h200.jsonl"
+from astra_chat.tools.recordings.reading import read_recorded
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "transcripts/examples/silu_and_mul-h200.jsonl.xz"
 Json = dict[str, Any]
 Lines = list[Json]
 Edit = Callable[[Lines, "Place"], None]
@@ -59,7 +61,7 @@ def virtual(lines: Lines) -> None:
 
 def write(place: Place, edit: Edit) -> None:
     """The forged transcript, in a folder of its own."""
-    lines = [json.loads(line) for line in EXAMPLE.read_text().splitlines()]
+    lines = [json.loads(line) for line in read_recorded(EXAMPLE).splitlines()]
     virtual(lines)
     edit(lines, place)
     if not os.path.lexists(place.file):

@@ -79,7 +79,7 @@ def test_the_best_is_the_best(example: Transcript) -> None:
 
 
 def test_a_measured_run_names_its_gpu_and_clocks() -> None:
-    transcript = read(PLAIN / "silu_and_mul-h200.jsonl")
+    transcript = read(PLAIN / "silu_and_mul-h200.jsonl.xz")
     assert transcript.header.device.name == "NVIDIA H200"
     cases = [case for outcome in timed(transcript) for case in outcome.cases]
     assert cases

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = str(ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl")
+EXAMPLE = str(ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl.xz")
 RUN = """
 import sys
 from astra_chat.cli.main import main

@@ -46,6 +46,6 @@ def test_a_task_gets_no_card_of_its_own(tmp_path: Path) -> None:
     cards = {"a": [CARD], "b": [CARD.model_copy(update={"task": "b", "technique": "b's"})]}
     file = memory_without("a", cards, tmp_path / "memory.toml")
     assert [card.task for card in read_memory(file)] == ["b"]
-    example = Path(__file__).parents[2] / "transcripts" / "examples" / "silu_and_mul-h200.jsonl"
+    example = Path(__file__).parents[2] / "transcripts" / "examples" / "silu_and_mul-h200.jsonl.xz"
     with pytest.raises(BadInput, match="1 tasks have a confirmed run among these: 6 are"):
         ablate("scripted", [example], tmp_path / "out")

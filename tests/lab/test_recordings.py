@@ -16,7 +16,7 @@ from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT
 from lab.recordings import main
 from tests.recorded_files import PLAIN
 
-RUN = PLAIN / "silu_and_mul-h200.jsonl"
+RUN = PLAIN / "silu_and_mul-h200.jsonl.xz"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     found = tmp_path / "found"
     (found / "live/more").mkdir(parents=True)
     (found / "live/a.json").write_text('{"us": [1.5, 2]}')
-    (found / "live/more/b.jsonl.gz").write_bytes(gzip.compress(RUN.read_bytes()))
+    (found / "live/more/b.jsonl.gz").write_bytes(gzip.compress(read_recorded(RUN)))
     shutil.copy(BUILTIN / "rmsnorm" / TRANSCRIPT, found / "live/rmsnorm.jsonl.xz")
     return found
 
@@ -51,7 +51,7 @@ def test_a_packed_folder_is_the_same_whenever_it_is_packed(
     assert list(names_in(first)) == ["live/a.json", "live/more/b.jsonl", "live/rmsnorm.jsonl"]
     assert names_in(first)["live/rmsnorm.jsonl"].default_of == "rmsnorm"
     assert told(monkeypatch, "check", first) == 0 and told(monkeypatch, "unpack", first, out) == 0
-    assert (out / "live/more/b.jsonl").read_bytes() == RUN.read_bytes()
+    assert (out / "live/more/b.jsonl").read_bytes() == read_recorded(RUN)
     third = tmp_path / "c.tar.xz"
     assert told(monkeypatch, "pack", out, third) == 0
     assert third.read_bytes() == first.read_bytes()
@@ -66,7 +66,7 @@ def test_a_run_is_added_and_removed(
     archive, new = tmp_path / "a.tar.xz", tmp_path / "transcript.jsonl"
     told(monkeypatch, "pack", folder, archive)
     before = archive.read_bytes()
-    new.write_bytes(RUN.read_bytes().replace(b"rows", b"lines"))
+    new.write_bytes(read_recorded(RUN).replace(b"rows", b"lines"))
     assert told(monkeypatch, "add", archive, new, "live/new.jsonl") == 0
     assert read_recorded(archive / "live/new.jsonl") == new.read_bytes()
     assert told(monkeypatch, "list", archive) == 0

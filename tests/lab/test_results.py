@@ -16,7 +16,7 @@ from astra_vgpu.ground.errors import BadInput
 from lab.results import document, load
 from tests.recorded_files import EXAMPLES, PLAIN, ROOT
 
-EXAMPLE = PLAIN / "silu_and_mul-h200.jsonl"
+EXAMPLE = PLAIN / "silu_and_mul-h200.jsonl.xz"
 
 
 def test_every_case_and_every_candidate_stands_in_it() -> None:

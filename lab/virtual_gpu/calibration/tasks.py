@@ -47,7 +47,7 @@ JUDGED = Path(__file__).parent / "judged.jsonl.xz"
 MAX_ELEMENTS = 2**22
 EXAMPLES = ROOT / "transcripts/recorded.tar.xz/examples"
 RUNS = {
-    "silu_and_mul": ROOT / "transcripts/examples/silu_and_mul-h200.jsonl",
+    "silu_and_mul": ROOT / "transcripts/examples/silu_and_mul-h200.jsonl.xz",
     "fused_add_rmsnorm": EXAMPLES / "h200/fused_add_rmsnorm.jsonl",
     "merge_state_v2": EXAMPLES / "h200/merge_state_v2.jsonl",
 }

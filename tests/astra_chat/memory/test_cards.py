@@ -12,7 +12,7 @@ from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import write_transcript
 
 ROOT = Path(__file__).parents[3]
-MEASURED = ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl"
+MEASURED = ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl.xz"
 
 
 def test_each_plan_on_the_way_to_the_winner_is_a_card() -> None:

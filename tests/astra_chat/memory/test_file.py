@@ -25,7 +25,7 @@ from astra_vgpu.ground.errors import BadInput
 from tests.chat_samples import DEVICE, FixedJudge, run_options
 
 ROOT = Path(__file__).parents[3]
-MEASURED = ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl"
+MEASURED = ROOT / "transcripts" / "examples" / "silu_and_mul-h200.jsonl.xz"
 CARD = MemoryCard(
     technique="Vectors of 'four'\nand \"more\"",
     change="One request \\ for four: ü, \x7f.",

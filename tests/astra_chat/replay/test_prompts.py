@@ -104,7 +104,7 @@ def test_one_turns_prompt(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[3])
-    example = Path("transcripts/examples/silu_and_mul-h200.jsonl")
+    example = Path("transcripts/examples/silu_and_mul-h200.jsonl.xz")
     speakers = [turn.speaker for turn in turns_of(read(example).records)]
     turn = str(speakers.index("planner") + 1)
     words = ["astra-chat", "replay", str(example), "--prompts", "--turn", turn, "--json"]
@@ -123,7 +123,7 @@ def test_one_turns_prompt(
 def test_a_turn_without_a_prompt_is_refused(turn: int, words: str) -> None:
     folder = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
     with pytest.raises(BadInput, match=words):
-        list(prompts(read(folder / "silu_and_mul-h200.jsonl"), turn))
+        list(prompts(read(folder / "silu_and_mul-h200.jsonl.xz"), turn))
 
 
 def long_chat(rounds: int) -> list[Turn]:

@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A report of a measured and an estimated run about one task."""
     page = tmp_path_factory.mktemp("report") / "report.html"
-    paths = EXAMPLES / "silu_and_mul-h200.jsonl", EXAMPLES / "virtual/silu_and_mul.jsonl.xz"
+    paths = EXAMPLES / "silu_and_mul-h200.jsonl.xz", EXAMPLES / "virtual/silu_and_mul.jsonl.xz"
     page.write_text(report([read(path) for path in paths]))
     return page.as_uri()
 
@@ -114,7 +114,7 @@ def test_the_winner_is_copied_as_it_is(browser: Browser, url: str) -> None:
     page.goto(url)
     page.locator("#run1-winner button", has_text="copy").click()
     page.locator("#run1-winner button", has_text="copied").wait_for()
-    transcript = read(EXAMPLES / "silu_and_mul-h200.jsonl")
+    transcript = read(EXAMPLES / "silu_and_mul-h200.jsonl.xz")
     sources = [r.event.text for r in transcript.records if r.event.kind == "blob"]
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.rstrip() in [source.rstrip() for source in sources]

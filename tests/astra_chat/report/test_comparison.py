@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 def test_by_task(tmp_path: Path) -> None:
     examples = ROOT / "transcripts/examples"
     paths = [
-        examples / "silu_and_mul-h200.jsonl",
+        examples / "silu_and_mul-h200.jsonl.xz",
         write_transcript(tmp_path / "t.jsonl"),
         examples / "virtual/silu_and_mul.jsonl.xz",
     ]

@@ -50,7 +50,7 @@ def test_scalars_are_finite() -> None:
 
 def test_the_recorded_tasks_own_cases_unless_trusted() -> None:
     """A task that is not one of Astra's may not time more on the virtual GPU than a tester asks."""
-    transcript = read(EXAMPLES / "silu_and_mul-h200.jsonl")
+    transcript = read(EXAMPLES / "silu_and_mul-h200.jsonl.xz")
     with task_of(transcript, None) as task:
         large = Case(dims={"tokens": 65536, "d": 8192}, dtype="float32")
         other = task.model_copy(update={"demo": ((large, 1.0),), "name": "another"})

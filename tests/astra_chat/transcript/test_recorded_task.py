@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 
 
 def test_the_recorded_files_are_the_task() -> None:
-    transcript = read(EXAMPLES / "silu_and_mul-h200.jsonl")
+    transcript = read(EXAMPLES / "silu_and_mul-h200.jsonl.xz")
     require_hashes(transcript)
     with task_of(transcript, None) as task:
         assert task.entry == find_task("silu_and_mul").entry

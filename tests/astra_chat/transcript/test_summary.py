@@ -118,7 +118,7 @@ def test_the_winner_once_more_stands_apart(tmp_path: Path) -> None:
 
 
 def test_of_a_recorded_run() -> None:
-    found = summarize(read(ROOT / "transcripts/examples/silu_and_mul-h200.jsonl").records)
+    found = summarize(read(ROOT / "transcripts/examples/silu_and_mul-h200.jsonl.xz").records)
     best = [one.best for one in found.rounds if one.best]
     ratios = [one.ratio for one in best]
     assert len(found.rounds) == 5 and ratios == sorted(ratios) and ratios[-1] > 1.3

@@ -59,7 +59,7 @@ def test_every_second_is_counted_once() -> None:
 
 def test_of_a_recorded_run_on_a_gpu() -> None:
     """Its parts add up to the time of its last record, and a GPU worked in some of it."""
-    path = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl"
+    path = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl.xz"
     records = read(path).records
     used = time_use(records)
     assert used.whole_s == pytest.approx(records[-1].t - records[0].t, abs=0.01)

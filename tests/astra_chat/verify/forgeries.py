@@ -16,7 +16,7 @@ from astra_chat.tools.types import Device, MeasuredTime
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 VIRTUAL = EXAMPLES / "virtual" / "silu_and_mul.jsonl.xz"
-H200 = EXAMPLES / "silu_and_mul-h200.jsonl"
+H200 = EXAMPLES / "silu_and_mul-h200.jsonl.xz"
 Json = dict[str, Any]
 Edit = Callable[[list[Json]], None]
 

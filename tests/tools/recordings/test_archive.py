@@ -12,7 +12,7 @@ from astra_chat.tools.recordings.reading import names_in, read_recorded
 from tests.recorded_files import ARCHIVE, EXAMPLES, PLAIN
 
 FILES = {
-    "b/run.jsonl": (PLAIN / "silu_and_mul-h200.jsonl").read_bytes(),
+    "b/run.jsonl": read_recorded(PLAIN / "silu_and_mul-h200.jsonl.xz"),
     "a.json": b'{"schema": "x/1", "us": [1.5, 2.25]}',
     "measured.jsonl": read_recorded(EXAMPLES / "h200/merge_state_v2.jsonl"),
 }

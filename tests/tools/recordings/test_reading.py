@@ -150,5 +150,5 @@ def test_no_other_run_stands_in_for_a_default_run(tmp_path: Path, task: str) -> 
     path = tmp_path / "old.tar.xz"
     path.write_bytes(packed(FILES, {task: FILES["live/a.jsonl"]}))
     assert names_in(path)["live/a.jsonl"].sha256 == sha256(FILES["live/a.jsonl"])
-    with pytest.raises(BadInput, match=r"is a different run now|cannot read"):
+    with pytest.raises(BadInput, match=r"now contains another run|cannot read"):
         read_recorded(path / "live/a.jsonl")

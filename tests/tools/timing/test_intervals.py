@@ -15,7 +15,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import timed
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl"
+EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl.xz"
 
 
 def test_of_measurements() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.recordings.reading import read_recorded
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
@@ -17,14 +18,14 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 
-RECORDED = Path(__file__).parents[4] / "transcripts" / "examples" / "silu_and_mul-h200.jsonl"
+RECORDED = Path(__file__).parents[4] / "transcripts" / "examples" / "silu_and_mul-h200.jsonl.xz"
 KERNELS = 2
 
 
 @pytest.mark.second_tier
 def test_machine_instructions_are_those_that_an_h200_executed() -> None:
     """The baseline, and the first candidate, each on the case that was profiled."""
-    events = [json.loads(line)["event"] for line in RECORDED.read_text().splitlines()]
+    events = [json.loads(line)["event"] for line in read_recorded(RECORDED).splitlines()]
     sources = {e["sha256"]: e["text"] for e in events if e["kind"] == "blob"}
     evaluations = [e["evaluation"] for e in events if e.get("evaluation")]
     profiled = [e for e in evaluations if (e.get("outcome") or {}).get("profile")][:KERNELS]
