@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from astra_vgpu.memory.buffers import StoreWatch
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
+    from astra_vgpu.memory.stored_spans import StoredSpans
     from astra_vgpu.model.constants import FITTED
     from astra_vgpu.model.estimate import Estimate, estimate
     from astra_vgpu.model.launch_price import second_launch_us
@@ -57,6 +58,7 @@ HOMES = {
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.buffers": ("StoreWatch",),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
+    "memory.stored_spans": ("StoredSpans",),
     "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),
     "model.launch_price": ("second_launch_us",),

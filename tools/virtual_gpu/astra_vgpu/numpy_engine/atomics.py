@@ -16,6 +16,7 @@ from astra_vgpu.numpy_engine.address_spaces import (
     Index,
     Site,
     global_regions,
+    mark_stored,
     select,
     spaces_of,
     spread,
@@ -162,7 +163,7 @@ def _touch(f: Frame, site: Site, region: BufferRegion, addresses: Array, lanes: 
         warp_races.synchronise(f, site, addresses, lanes)
     else:
         synchronise(f, site, addresses, lanes)
-    region.buffer.mark_written(site.size, region.index)
+    mark_stored(f, site, region, lanes)
     if f.memory.watch is not None:
         note_store(f, f.memory.watch, site, addresses, lanes)
     if f.counters is not None:

@@ -287,6 +287,9 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     watch = f.memory.watch
     if watch is not None and -span.size < span.address - watch.address < watch.nbytes:
         watch.last = f.place(writes.instruction, span.lane)
+    if f.memory.spans is not None:
+        row = f.blocks[span.row : span.row + 1]
+        f.memory.spans.note(f.launch, buffer, row, np.array([start]), span.size)
     if f.counters is not None:
         f.counters.span(buffer, span.address, span.size, span.lane, writes=True)
     groups = _groups(f)
