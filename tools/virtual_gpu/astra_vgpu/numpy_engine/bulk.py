@@ -35,6 +35,7 @@ from astra_vgpu.numpy_engine.mbarrier_state import (
     target_of,
 )
 from astra_vgpu.numpy_engine.pending_copies import BULK, WORD, queue_of
+from astra_vgpu.numpy_engine.rounding import flush
 from astra_vgpu.ptx.syntax import Immediate, Instruction
 from astra_vgpu.types import WARP_LANES
 
@@ -280,7 +281,11 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     if form.reduction:
         dtype = dtype_of(form.type)
         items: Any = there.view(dtype)
-        _REDUCE[form.reduction](items, data.view(dtype), out=items)
+        more = data.view(dtype)
+        if form.type == "f32":  # as by atomics of global memory
+            items[:] = flush(flush(items) + flush(more))
+        else:
+            _REDUCE[form.reduction](items, more, out=items)
     else:
         there[:] = data
     buffer.mark_span(start, span.size)
