@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from astra_vgpu.runtime.cudart_build import HEADER, LIBRARY, ensure_runtime, header_text
     from astra_vgpu.sass.disassembly import OPTIONS
     from astra_vgpu.sass.functional_units import UNITS
-    from astra_vgpu.types import ENGINES, Counters, Dim3, Engine, Fault, PtxUnsupported
+    from astra_vgpu.types import ENGINES, Counters, Dim3, Engine, Fault, PtxUnsupported, titled
 
 HOMES = {
     "c_engine.build": ("source_folder",),
@@ -74,7 +74,7 @@ HOMES = {
     "runtime.cudart_build": ("HEADER", "LIBRARY", "ensure_runtime", "header_text"),
     "sass.disassembly": ("OPTIONS",),
     "sass.functional_units": ("UNITS",),
-    "types": ("ENGINES", "Counters", "Dim3", "Engine", "Fault", "PtxUnsupported"),
+    "types": ("ENGINES", "Counters", "Dim3", "Engine", "Fault", "PtxUnsupported", "titled"),
 }
 """Modules of astra_vgpu, and what is taken from each: what type checkers read above."""
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
