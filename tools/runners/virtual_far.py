@@ -30,9 +30,10 @@ from astra_chat.tools.task.block_images import allocations
 from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.task.placement import Layout, layout
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import Case, is_float
 from astra_chat.tools.virtual_gpu.adapter import (
     Fault,
+    Parts,
     PtxSyntaxError,
     PtxUnsupported,
     StoredSpans,
@@ -50,7 +51,7 @@ ENDLESS_INSTRUCTIONS = 2**28
 may go through all the elements, and need hours."""
 OF_ADDRESSES = ("out_of_bounds", "misaligned")
 """Kinds of faults that concern an address."""
-MOST_INDEX_BYTES = 2**20
+MOST_INDEX_BYTES = 2**24
 """Most bytes of an index argument that is filled."""
 MOST_BLOCKS = 4096
 """Most blocks of a launch of which it is said where each stored to."""
@@ -102,7 +103,11 @@ def _called(
         for one in allocations(lies, whole=True):
             part = blocks[one.block][one.start : one.stop]
             held.append(gpu.register(part, one.name, weight=one.weight))
-        replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
+        rng, plan = call.seed.of("undefined").random(), call.launches
+        for node in plan.nodes:
+            if not _hands_on_places(task, call.case):
+                gpu.parts = Parts()
+            replayer.replay(plan.model_copy(update={"nodes": (node,)}), addresses, rng)
         stored = tuple(_stored_blocks(gpu, gpu.memory.spans, task, call, lies, addresses))
         if counted and not any(report.sampled for report in gpu.reports()):
             return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses), stored=stored)
@@ -116,6 +121,16 @@ def _called(
         for address in held:
             gpu.unregister(address)
     return CaseReport()
+
+
+def _hands_on_places(task: Task, case: Case) -> bool:
+    """Whether a launch may leave indices to the next one, which needs all its blocks then: in a
+    workspace, or in an argument of integers. Else it needs none of them for its own addresses."""
+    args = [arg for arg in task.args if arg.present(case)]
+    return any(
+        arg.access == "workspace" or (arg.written and not is_float(arg.dtype_of(case)))
+        for arg in args
+    )
 
 
 def _stored_blocks(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from astra_vgpu.c_engine.build import source_folder
     from astra_vgpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
     from astra_vgpu.launch.engines import NOT_COMPILED, c_sources, compile_sources, kernel_of
+    from astra_vgpu.launch.sampled_launches import Parts
     from astra_vgpu.lowering.early_access import EarlyAccesses, LaunchParameters, early_accesses
     from astra_vgpu.lowering.variable_stores import (
         loaded_parameters,
@@ -54,6 +55,7 @@ HOMES = {
     "c_engine.build": ("source_folder",),
     "gpu": ("SAMPLE_INSTRUCTIONS", "VirtualGpu"),
     "launch.engines": ("NOT_COMPILED", "c_sources", "compile_sources", "kernel_of"),
+    "launch.sampled_launches": ("Parts",),
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.buffers": ("StoreWatch",),
