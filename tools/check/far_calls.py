@@ -237,7 +237,7 @@ def _kernels(plan: object) -> frozenset[str]:
 def far_calls(task: Task) -> list[Case]:
     """For each argument: few rows that lie far apart, and dims whose product is so large; of each
     kind the legal call with the shortest rows. Then the same for timed calls, for which a kernel
-    may have paths of its own. Both parts are in the order of their rows' length, but that one of the
+    may have paths of its own. Both parts are in the order of their rows' length, but one of the
     first FEW has many rows."""
     found: list[Case] = []
     for arg in task.args:

@@ -207,8 +207,8 @@ class StoredBlocks(Message):
     kernel: str
     grid: tuple[int, int, int]
     blocks: tuple[tuple[int, int, int], ...]
-    """Of each block that ran, in order: its linear number, the first byte and the end of the last;
-    -1 where it stored nothing there."""
+    """Each block that ran, in order: its linear number, the first byte and the end of the last, -1
+    where it stored nothing there."""
 
 
 class CaseReport(Message):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -95,19 +95,11 @@ def _called(
             for arg, (number, start) in zip(task.args, lies.places, strict=True)
             if arg.present(call.case)
         }
-        for at, arg in enumerate(task.args):
-            if arg.index is not None and arg.present(call.case):
-                part = blocks[lies.places[at][0]][lies.span(at)]
-                if len(part) <= MOST_INDEX_BYTES:
-                    part[:] = _greatest(arg, call.case)
+        _fill_indices(task, lies, blocks)
         for one in allocations(lies, whole=True):
             part = blocks[one.block][one.start : one.stop]
             held.append(gpu.register(part, one.name, weight=one.weight))
-        rng, plan = call.seed.of("undefined").random(), call.launches
-        for node in plan.nodes:
-            if not _hands_on_places(task, call.case):
-                gpu.parts = Parts()
-            replayer.replay(plan.model_copy(update={"nodes": (node,)}), addresses, rng)
+        _replay(gpu, replayer, task, call, addresses)
         stored = tuple(_stored_blocks(gpu, gpu.memory.spans, task, call, lies, addresses))
         if counted and not any(report.sampled for report in gpu.reports()):
             return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses), stored=stored)
@@ -121,6 +113,30 @@ def _called(
         for address in held:
             gpu.unregister(address)
     return CaseReport()
+
+
+def _fill_indices(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> None:
+    for at, arg in enumerate(task.args):
+        if arg.index is not None and arg.present(lies.case):
+            part = blocks[lies.places[at][0]][lies.span(at)]
+            if len(part) <= MOST_INDEX_BYTES:
+                part[:] = _greatest(arg, lies.case)
+
+
+def _replay(
+    gpu: VirtualGpu,
+    replayer: VirtualReplayer,
+    task: Task,
+    call: CallRequest,
+    addresses: Mapping[str, int],
+) -> None:
+    """Runs a sample of each launch; up to the first node that fails."""
+    rng, plan = call.seed.of("undefined").random(), call.launches
+    for node in plan.nodes:
+        if not _hands_on_places(task, call.case):
+            gpu.parts = Parts()
+        if replayer.replay(plan.model_copy(update={"nodes": (node,)}), addresses, rng):
+            return
 
 
 def _hands_on_places(task: Task, case: Case) -> bool:

@@ -139,7 +139,10 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
 
 
 LATE = {
-    "rmsnorm": ("  const int warps = blockDim.y;\n", "  if (int64_t(blockIdx.x) * h >> 28) return;\n"),
+    "rmsnorm": (
+        "  const int warps = blockDim.y;\n",
+        "  if (int64_t(blockIdx.x) * h >> 28) return;\n",
+    ),
     "silu_and_mul": (
         "  const int thread = threadIdx.x;\n",
         "  if (int64_t(gridDim.x) * d >> 29 && token + 1 == gridDim.x) return;\n",

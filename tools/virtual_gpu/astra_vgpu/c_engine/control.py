@@ -68,9 +68,7 @@ def _switch(code: Code, targets: Sequence[int]) -> Sequence[Step]:
     return code.steps
 
 
-def _barrier(
-    code: Code, target: int, block: int, rejoined: frozenset[int]
-) -> Sequence[Step]:
+def _barrier(code: Code, target: int, block: int, rejoined: frozenset[int]) -> Sequence[Step]:
     """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.flag("cta")
     aligned = code.flag("aligned") or code.instruction.family == "bar"

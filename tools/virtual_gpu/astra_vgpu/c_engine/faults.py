@@ -169,10 +169,8 @@ def _message(
             text, file, function = (_string(memory, record.detail[i]) for i in (0, 1, 3))
             line = record.detail[2] & 0xFFFFFFFF
             return f"assertion `{text}` failed in {function}, {file}:{line}"
-        case 8:
-            return other_barrier_message(program.instructions[record.other])
-        case kind if kind == _ROUND:
-            return later_barrier_message(program.instructions[record.other])
+        case kind if kind in _OF_TWO_BARRIERS:
+            return _OF_TWO_BARRIERS[kind](program.instructions[record.other])
         case 10:
             return (
                 f"more than {budget} instructions in a row: an infinite loop, or a wait for "
@@ -184,6 +182,7 @@ def _message(
             return _of_mbarriers(record)
 
 
+_OF_TWO_BARRIERS = {_MIXED: other_barrier_message, _ROUND: later_barrier_message}
 _PLAIN = {
     _TRAP: "the kernel stopped itself",
     _LANES: MASK_MISMATCH,

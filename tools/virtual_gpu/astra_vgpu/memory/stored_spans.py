@@ -21,7 +21,8 @@ class StoredSpans:
     def __init__(self) -> None:
         self._launches: list[Launch] = []
         self._spans: defaultdict[tuple[int, int], dict[int, Span]] = defaultdict(dict)
-        """By number of the launch and address of the buffer; of each block, linear."""
+        """Span of each block that stored something, by number of the launch and address of the
+        buffer."""
 
     def of(self, launch: Launch, buffer: Buffer) -> dict[int, Span]:
         """Returns the bytes from the first to the last that each block stored to, for those that

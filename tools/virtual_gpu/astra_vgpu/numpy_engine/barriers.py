@@ -56,9 +56,7 @@ class Barrier:
     """Not at bar.arrive: lanes there are counted and continue."""
 
 
-def translate_barrier(
-    code: Code, target: int, place: int, rejoined: frozenset[int]
-) -> Barrier:
+def translate_barrier(code: Code, target: int, place: int, rejoined: frozenset[int]) -> Barrier:
     """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.check_place()
     code.flag("cta")
@@ -256,6 +254,6 @@ def _place_of(barrier: Instruction) -> str:
 
 def other_barrier_message(other: Instruction) -> str:
     return (
-        f"other threads of the warp wait at another barrier ({_place_of(other)}): move both out of the branch,"
-        " to where all threads of the block come"
+        f"other threads of the warp wait at another barrier ({_place_of(other)}): move both out of"
+        " the branch, to where all threads of the block come"
     )

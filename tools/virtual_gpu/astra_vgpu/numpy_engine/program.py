@@ -59,7 +59,6 @@ from astra_vgpu.ptx.validation import check
 from astra_vgpu.sass.block_mapping import PtxBlock, ptx_blocks
 from astra_vgpu.types import PtxUnsupported
 
-
 Later = tuple[int, frozenset[int]]
 """The number of a basic block, and of those through which all its lanes come later."""
 
@@ -233,7 +232,11 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)
     facts = zip(
-        blocks, block_costs(blocks), clock_waits(blocks), enumerate(post_dominators(blocks)), strict=True
+        blocks,
+        block_costs(blocks),
+        clock_waits(blocks),
+        enumerate(post_dominators(blocks)),
+        strict=True,
     )
     translated = tuple(_block(unit, twins, *fact) for fact in facts)
     numbers, unset = twins.numbers, twins.unset

@@ -262,7 +262,10 @@ def test_both_sides_are_named() -> None:
     assert "block (0, 0, 0), thread (0, 0, 0), PTX line 8" in within.value.where
     for write, missing in (
         ("[%r3]", "no __syncthreads(), or __syncwarp() if no other warp uses these bytes, lies"),
-        ("[%r3+4]", "warp 1 reads 4 bytes that warp 0 wrote since the last barrier, and no __syncthr"),
+        (
+            "[%r3+4]",
+            "warp 1 reads 4 bytes that warp 0 wrote since the last barrier, and no __syncthr",
+        ),
     ):
         body = f"{NEIGHBOUR}st.shared.u32 {write}, %r0; ld.shared.u32 %r4, [%r5];"
         with pytest.raises(Fault) as among_warps:
