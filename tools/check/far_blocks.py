@@ -186,7 +186,7 @@ class _Part:
         the same but for the grid's last."""
         x, y, z = self.said.grid
         allowed = self._before(self.silent, list(self.wrote)) if self.silent else self._whole
-        if allowed is None or self.places is None or place >= self.end:
+        if allowed is None or self.places is None or place >= self.end or not self.said.dense:
             return False
         lengths = [end - begin for begin, end in self.wrote.values()]
         even = set(lengths) == {self.usual} or self.short == [(x - 1, y - 1, z - 1)]

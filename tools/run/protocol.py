@@ -209,6 +209,8 @@ class StoredBlocks(Message):
     blocks: tuple[tuple[int, int, int], ...]
     """Each block that ran, in order: its linear number, the first byte and the end of the last, -1
     where it stored nothing there."""
+    dense: bool
+    """Whether all bytes between were stored to."""
 
 
 class CaseReport(Message):

@@ -32,10 +32,12 @@ from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.types import Case, is_float
 from astra_chat.tools.virtual_gpu.adapter import (
+    Buffer,
     Fault,
     Parts,
     PtxSyntaxError,
     PtxUnsupported,
+    Span,
     StoredSpans,
     VirtualGpu,
 )
@@ -55,6 +57,8 @@ MOST_INDEX_BYTES = 2**24
 """Most bytes of an index argument that is filled."""
 MOST_BLOCKS = 4096
 """Most blocks of a launch of which it is said where each stored to."""
+MOST_DENSE_BYTES = 2**26
+"""Most bytes of which it is looked up whether a launch stored to all."""
 MOST_COUNTED_BYTES = 2**30
 """Most bytes of the arguments of a call of which it is counted how many were written."""
 
@@ -87,6 +91,8 @@ def _called(
     lies, held = layout(task, call.case), list[int]()
     gpu.reset()
     gpu.memory.spans = StoredSpans()
+    # A candidate must not know which blocks run.
+    gpu.afford(SAMPLE_INSTRUCTIONS, call.seed.of("blocks").bits(64))
     counted = sum(block.bytes for block in lies.blocks) <= MOST_COUNTED_BYTES
     try:
         blocks = [np.zeros(block.bytes + 1, np.uint8)[:-1] for block in lies.blocks]
@@ -173,12 +179,21 @@ def _stored_blocks(
             ran = range(grid.count) if report.ran is None else report.ran
             if noted and len(ran) <= MOST_BLOCKS:
                 rows = ((block, *noted.get(block, (start - 1, start - 1))) for block in ran)
+                spans_of_ran = [noted[block] for block in ran if block in noted]
                 yield StoredBlocks(
                     argument=arg.name,
                     kernel=report.launch.kernel,
                     grid=(grid.x, grid.y, grid.z),
                     blocks=tuple((block, first - start, end - start) for block, first, end in rows),
+                    dense=_is_dense(buffer, spans_of_ran),
                 )
+
+
+def _is_dense(buffer: Buffer, spans: Sequence[Span]) -> bool:
+    """Whether all bytes of these spans were stored to; not where they are too many to look at."""
+    if buffer.written is None or sum(end - first for first, end in spans) > MOST_DENSE_BYTES:
+        return False
+    return all(buffer.written[first:end].all() for first, end in spans)
 
 
 def _written_bytes(

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
         written_variables,
     )
     from astra_vgpu.memory.buffers import StoreWatch
+    from astra_vgpu.memory.buffers import Buffer
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
-    from astra_vgpu.memory.stored_spans import StoredSpans
+    from astra_vgpu.memory.stored_spans import Span, StoredSpans
     from astra_vgpu.model.constants import FITTED
     from astra_vgpu.model.estimate import Estimate, estimate
     from astra_vgpu.model.launch_price import second_launch_us
@@ -59,8 +60,9 @@ HOMES = {
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
     "memory.buffers": ("StoreWatch",),
+    "memory.buffers": ("Buffer",),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
-    "memory.stored_spans": ("StoredSpans",),
+    "memory.stored_spans": ("Span", "StoredSpans"),
     "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),
     "model.launch_price": ("second_launch_us",),

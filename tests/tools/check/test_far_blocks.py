@@ -16,7 +16,7 @@ Where = Callable[[int, int], Span]
 
 
 def stored(
-    where: Where, grid: tuple[int, int] = (ROWS, 1), argument: str = "out"
+    where: Where, grid: tuple[int, int] = (ROWS, 1), argument: str = "out", dense: bool = True
 ) -> list[StoredBlocks]:
     """What one launch stored, of every 63rd block and the last."""
     x, y = grid
@@ -24,7 +24,8 @@ def stored(
     for block in sorted({*range(0, x * y, 63), x * y - 1}):
         first, end = where(block % x, block // x) or (-1, -1)
         rows.append((block, first, end))
-    return [StoredBlocks(argument=argument, kernel="k", grid=(x, y, 1), blocks=tuple(rows))]
+    grid3, blocks = (x, y, 1), tuple(rows)
+    return [StoredBlocks(argument=argument, kernel="k", grid=grid3, blocks=blocks, dense=dense)]
 
 
 def row(x: int, _: int) -> Span:
@@ -113,6 +114,8 @@ def test_only_what_the_baseline_writes_has_to_be_written() -> None:
     # Blocks of the baseline that write another argument lie behind those that write this one.
     both = stored(lambda x, y: row(x, y) if x < ROWS else None, (2 * ROWS, 1))
     assert silent_blocks(some, both) is not None
+    # Of blocks with gaps in what they write, nobody knows whether they write there.
+    assert silent_blocks(some, stored(four_rows, (ROWS // 4, 1), dense=False)) is None
     # Rows that lie apart: nobody writes between them.
     apart = stored(lambda x, _: (2 * x * ROW, (2 * x + 1) * ROW))
     beside = stored(lambda x, y: (x * ROW, x * ROW + ROW) if y == 0 else None, (ROWS, 2))
