@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +26,10 @@ MORE_BLOCKS = 2
 """A rule for the places of blocks holds for at least so many more than it takes to state it."""
 MOST_TRIED = 4096
 """Most coordinates on the two shorter axes of a grid that are tried one after the other."""
+MOST_LACKING = 16
+"""Most blocks of a launch whose places are looked at."""
+SMALL = 1e-9
+"""Share of a length that is rounding."""
 Coordinates = tuple[int, int, int]
 
 
@@ -45,8 +49,8 @@ class SilentBlocks:
     @property
     def note(self) -> str:
         return (
-            f"{self.blocks:,} of the {self.ran:,} blocks that ran left out their part, the first"
-            f" of them block {self.first}: nobody writes at byte {self.place:,}"
+            f"at least {self.blocks:,} of the {self.ran:,} blocks that ran left out their part, the"
+            f" first of them block {self.first}: nobody writes at byte {self.place:,}"
         )
 
 
@@ -56,15 +60,16 @@ class _Places:
 
     origin: int
     steps: Coordinates
-    coordinates: NDArray[np.float64]
-    """Those of the blocks that it was learned from, each less the first's."""
+    basis: NDArray[np.float64]
+    """Directions from the first block to the others that it was learned from, each of length 1."""
+    scale: NDArray[np.float64]
+    """What coordinates are divided by there."""
     base: Coordinates
 
     def of(self, block: Coordinates) -> int | None:
         """Where a block begins; None where the blocks known say nothing of it."""
-        way = np.subtract(block, self.base)
-        more = np.vstack([self.coordinates, way])
-        if _rank(more) > _rank(self.coordinates):
+        way = np.subtract(block, self.base) / self.scale
+        if not np.allclose(way @ self.basis.T @ self.basis, way, atol=1e-9):
             return None
         return self.origin + _product(self.steps, block)
 
@@ -93,11 +98,6 @@ def _is_reached(place: int, step: int, nbytes: int, counts: range) -> bool:
 
 def _product(steps: Coordinates, block: Coordinates) -> int:
     return sum(step * at for step, at in zip(steps, block, strict=True))
-
-
-def _rank(rows: NDArray[np.float64]) -> int:
-    scale = np.maximum(np.abs(rows).max(axis=0, initial=0), 1)
-    return int(np.linalg.matrix_rank(rows / scale, tol=1e-9))
 
 
 class _Part:
@@ -141,27 +141,29 @@ class _Part:
         at = np.array(list(self.wrote), np.float64)
         begins = np.array([begin for begin, _ in self.wrote.values()], np.float64)
         ways, base = at - at[0], next(iter(self.wrote))
-        if len(spans) < _rank(ways) + 1 + MORE_BLOCKS:
-            return None
         scale = np.maximum(np.abs(ways).max(axis=0), 1)
-        found = np.linalg.lstsq(ways / scale, begins - begins[0], rcond=1e-9)[0] / scale
+        lengths, directions = np.linalg.svd(ways / scale, full_matrices=False)[1:]
+        basis = directions[lengths > SMALL * max(lengths)]
+        if len(spans) < len(basis) + 1 + MORE_BLOCKS:
+            return None
+        found = np.linalg.lstsq(ways / scale, begins - begins[0], rcond=SMALL)[0] / scale
         x, y, z = (round(float(step)) for step in found)
         steps = (x, y, z)
         origin = self.wrote[base][0] - _product(steps, base)
         if any(origin + _product(steps, b) != span[0] for b, span in self.wrote.items()):
             return None
-        return _Places(origin, steps, ways, base)
+        return _Places(origin, steps, basis, scale, base)
 
     def lacking(self) -> Iterator[tuple[list[Coordinates], list[range]]]:
         """Yields blocks that wrote nothing, or less than others, where all of them lie beyond the
         others on one axis; and the coordinates of those others."""
         for lacking in (self.silent, self.silent + self.short):
-            others = [block for block in self.wrote if block not in lacking]
+            others = self.wrote.keys() - lacking
             if lacking and others and (allowed := self._before(lacking, others)):
                 yield lacking, allowed
 
     def _before(
-        self, lacking: Sequence[Coordinates], others: Sequence[Coordinates]
+        self, lacking: Sequence[Coordinates], others: Collection[Coordinates]
     ) -> list[range] | None:
         for axis in range(3):
             own = [block[axis] for block in others]
@@ -185,7 +187,7 @@ class _Part:
         """Whether one of its blocks does, as far as is known: those on one side of the grid, and
         the same but for the grid's last."""
         x, y, z = self.said.grid
-        allowed = self._before(self.silent, list(self.wrote)) if self.silent else self._whole
+        allowed = self._before(self.silent, self.wrote) if self.silent else self._whole
         if allowed is None or self.places is None or place >= self.end or not self.said.dense:
             return False
         lengths = [end - begin for begin, end in self.wrote.values()]
@@ -220,7 +222,7 @@ def _left_out(
     if part.places is None:
         return None
     left = list[tuple[Coordinates, int]]()
-    for block in lacking:
+    for block in lacking[:: math.ceil(len(lacking) / MOST_LACKING)]:
         place = part.wrote[block][1] if block in part.wrote else part.places.of(block)
         if place is None or part.places.cover(place, part.usual, allowed):
             continue
