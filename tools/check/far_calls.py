@@ -60,8 +60,8 @@ ROWS = 3
 FEW = 3
 """Calls of an evaluation, of which one has many rows: they take some tenths of a second each."""
 MOST_KERNELS = (4, 64)
-"""Most kernels of a candidate that get far calls of their own: one each in an evaluation, two to
-confirm a winner."""
+"""Most kernels of a candidate that get far calls of their own, in an evaluation and to confirm a
+winner."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class FarCalls:
             plans = zip(far, runner.record(built, far), strict=True)
             own = [case for case, plan in plans if name in _kernels(plan)]
             for apart in (True, False):
-                tries += [case for case in own if bool(case.pads) == apart][: 1 + confirming]
+                tries += [case for case in own if bool(case.pads) == apart][:1]
         tries = unique(tries)
         self._learn(tries)
         return [case for case in tries if self._passes(case)]
