@@ -19,8 +19,7 @@ if TYPE_CHECKING:
         stored_parameters,
         written_variables,
     )
-    from astra_vgpu.memory.buffers import StoreWatch
-    from astra_vgpu.memory.buffers import Buffer
+    from astra_vgpu.memory.buffers import Buffer, StoreWatch
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
     from astra_vgpu.memory.stored_spans import Span, StoredSpans
     from astra_vgpu.model.constants import FITTED
@@ -59,8 +58,7 @@ HOMES = {
     "launch.sampled_launches": ("Parts",),
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
-    "memory.buffers": ("StoreWatch",),
-    "memory.buffers": ("Buffer",),
+    "memory.buffers": ("Buffer", "StoreWatch"),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
     "memory.stored_spans": ("Span", "StoredSpans"),
     "model.constants": ("FITTED",),
