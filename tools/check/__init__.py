@@ -47,6 +47,7 @@ planted_numbers        cases whose arguments hold these numbers
 last_store             which statement stored a wrong result: help for its author
 launch_limits          launches of the largest legal calls, recorded and not run
 far_calls              calls too large for an oracle: their addresses, how much they write
+far_blocks             blocks of a far call that leave out what is theirs
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 large_atol             tolerances whose atol is large beside the results
 winner                 the sanitize step: what a winner on a real GPU has to pass

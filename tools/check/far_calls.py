@@ -3,7 +3,8 @@ lies outside all arguments.
 
 Results are not compared: no oracle makes so many. Where all blocks ran, a candidate must write at
 least half as much of each output as the baseline, and something of each argument that this changes.
-So it is with calls at the contract's end that are too large for an oracle (check/drawn_ends.py).
+Where only some did, each of these must write what is its own (check/far_blocks.py).
+So it is with calls at the contract's end that are too large for an oracle (check/drawn_dims.py).
 Cases on which the baseline leaves its arguments are left out. Beside the calls that all candidates
 share, each kernel of a candidate that none of them launches gets calls of its own. They run on the
 virtual GPU for a real one, too.
@@ -23,6 +24,7 @@ from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, too_large
 from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
+from astra_chat.tools.check.far_blocks import SilentBlocks, silent_blocks
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.check.kernels import Launching
 from astra_chat.tools.entropy import Seed
@@ -32,6 +34,7 @@ from astra_chat.tools.run.protocol import (
     BadReport,
     CallRequest,
     CaseReport,
+    StoredBlocks,
     VirtualRequest,
     parsed,
 )
@@ -54,11 +57,11 @@ ADDRESSES_BYTES = 8 * MOST_BYTES
 """Most bytes of addresses of the process: what checks for races notes of each element has addresses
 too."""
 ROWS = 3
-FEW = 2
-"""Calls of an evaluation: they take some tenths of a second each."""
+FEW = 3
+"""Calls of an evaluation, of which one has many rows: they take some tenths of a second each."""
 MOST_KERNELS = (4, 64)
-"""Most kernels of a candidate that get far calls of their own: one each in an evaluation, two to
-confirm a winner."""
+"""Most kernels of a candidate that get far calls of their own, in an evaluation and to confirm a
+winner."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class _Answer:
     failure: Failure | None = None
     wrote: Mapping[str, int] = field(default_factory=dict)
     """Bytes of each written argument that were stored to, where all blocks ran."""
+    stored: tuple[StoredBlocks, ...] = ()
+    """Where the blocks that ran stored to."""
 
 
 class FarCalls:
@@ -118,8 +123,12 @@ class FarCalls:
         """What is wrong with a candidate's call that the baseline passes. Of an argument that is
         read, too, what is to stay as it was need not be written."""
         baseline = self._answers[answer.case.key]
-        if answer.failure or not answer.wrote or not baseline:
+        if answer.failure or not baseline:
             return answer.failure if isinstance(answer.failure, Unsafe) else None
+        if silent := silent_blocks(answer.stored, baseline.stored):
+            return self._left_out(answer.case, silent)
+        if not answer.wrote:
+            return None
         for arg in self._runner.task.args:
             count, wrote = (one.wrote.get(arg.name, 0) for one in (baseline, answer))
             if count and wrote < (1 if arg.read else MIN_SHARE * count):
@@ -136,6 +145,20 @@ class FarCalls:
                     note=f"it wrote {wrote:,} bytes, but the baseline wrote {count:,}",
                 )
         return None
+
+    def _left_out(self, case: Case, silent: SilentBlocks) -> Wrong:
+        arg = next(arg for arg in self._runner.task.args if arg.name == silent.argument)
+        return Wrong(
+            case=case,
+            argument=arg.name,
+            reason="unwritten",
+            index=(),
+            expected=math.nan,
+            got=math.nan,
+            bad=silent.blocks * silent.nbytes // ITEM_BYTES[arg.dtype_of(case)],
+            total=math.prod(arg.shape_of(case)),
+            note=silent.note,
+        )
 
     def _of_kernels(
         self,
@@ -159,7 +182,9 @@ class FarCalls:
             far = unique([one for one in _beyond_like(task, near[name]) if _is_possible(task, one)])
             far.sort(key=lambda case: _row(task, case))
             plans = zip(far, runner.record(built, far), strict=True)
-            tries += [case for case, plan in plans if name in _kernels(plan)][: 1 + confirming]
+            own = [case for case, plan in plans if name in _kernels(plan)]
+            for apart in (True, False):
+                tries += [case for case in own if bool(case.pads) == apart][:1]
         tries = unique(tries)
         self._learn(tries)
         return [case for case in tries if self._passes(case)]
@@ -220,7 +245,8 @@ def _kernels(plan: object) -> frozenset[str]:
 def far_calls(task: Task) -> list[Case]:
     """For each argument: few rows that lie far apart, and dims whose product is so large; of each
     kind the legal call with the shortest rows. Then the same for timed calls, for which a kernel
-    may have paths of its own. Both parts are in the order of their rows' length."""
+    may have paths of its own. Both parts are in the order of their rows' length, but one of the
+    first FEW has many rows."""
     found: list[Case] = []
     for arg in task.args:
         for cases in (_apart(task, arg), _of_large_dims(task, arg)):
@@ -230,7 +256,9 @@ def far_calls(task: Task) -> list[Case]:
                 found.append(shortest)
     timed = unique([case for case in _beside_timed(task) if _is_possible(task, case)])
     parts = found, [case for case in timed if case not in found]
-    return [case for part in parts for case in sorted(part, key=lambda case: _row(task, case))]
+    ordered = [case for part in parts for case in sorted(part, key=lambda case: _row(task, case))]
+    many = next((case for case in ordered if not case.pads), None)
+    return unique([*ordered[: FEW - 1], *([many] if many else []), *ordered])
 
 
 def _is_possible(task: Task, case: Case) -> bool:
@@ -358,7 +386,9 @@ def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answe
             for report in map(parsed, process.worker.reports()):
                 if isinstance(report, CaseReport):
                     case = calls[report.index].case
-                    found.append(_Answer(case, failure_of(report, case), report.wrote or {}))
+                    found.append(
+                        _Answer(case, failure_of(report, case), report.wrote or {}, report.stored)
+                    )
             process.worker.finish()
         except (StepTimeout, StepMemory, BadReport, IndexError):
             pass

@@ -200,6 +200,19 @@ class FetchedSet(Message):
         return f"{self.mode}-{self.number}"
 
 
+class StoredBlocks(Message):
+    """Which bytes of an argument the blocks of one launch stored to."""
+
+    argument: str
+    kernel: str
+    grid: tuple[int, int, int]
+    blocks: tuple[tuple[int, int, int], ...]
+    """Each block that ran, in order: its linear number, the first byte and the end of the last, -1
+    where it stored nothing there."""
+    dense: bool
+    """Whether all bytes between were stored to."""
+
+
 class CaseReport(Message):
     """How one call ended."""
 
@@ -241,6 +254,8 @@ class CaseReport(Message):
     wrote: dict[str, int] | None = None
     """How many bytes of each written argument a far call stored to; None where not all blocks ran
     or the arguments are too large to count."""
+    stored: tuple[StoredBlocks, ...] = ()
+    """Where the blocks of a far call that ran stored to."""
     on_numpy: dict[str, str] = Field(default_factory=dict)
     """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
     estimate: Estimate | None = None

@@ -9,6 +9,7 @@ from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.task.contract import Arg
 from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.types import ITEM_BYTES, Case
+from astra_chat.tools.virtual_gpu.adapter import titled
 from astra_chat.tools.wording import counted
 
 _OUTSIDE = re.compile(
@@ -39,8 +40,7 @@ def fault_text(kind: str, message: str, items: Mapping[str, int]) -> str:
         name, at = place["name"], int(place["offset"]) // item
         there = _outside(name, at, int(place["bytes"]) // item)
         message = message[: place.start()] + f" at {there}" + message[place.end() :]
-    head, colon, _ = message.partition(": ")
-    return message if colon and head.endswith(kind) else f"{kind}: {message}"
+    return titled(kind, message)
 
 
 def _outside(name: str, at: int, length: int) -> str:

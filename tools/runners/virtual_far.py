@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from astra_chat.tools.plan.model import ArgumentAddress, KernelNode
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
-from astra_chat.tools.run.protocol import CallRequest, CaseReport, VirtualRequest
+from astra_chat.tools.run.protocol import (
+    CallRequest,
+    CaseReport,
+    StoredBlocks,
+    VirtualRequest,
+)
 from astra_chat.tools.runners.arguments import limit_files_and_cores
 from astra_chat.tools.runners.fault_text import item_bytes
 from astra_chat.tools.runners.virtual import fault_report
@@ -24,8 +30,17 @@ from astra_chat.tools.task.block_images import allocations
 from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.task.placement import Layout, layout
-from astra_chat.tools.types import Case
-from astra_chat.tools.virtual_gpu.adapter import Fault, PtxSyntaxError, PtxUnsupported, VirtualGpu
+from astra_chat.tools.types import Case, is_float
+from astra_chat.tools.virtual_gpu.adapter import (
+    Buffer,
+    Fault,
+    Parts,
+    PtxSyntaxError,
+    PtxUnsupported,
+    Span,
+    StoredSpans,
+    VirtualGpu,
+)
 from astra_vgpu.ground.gpu_specs import spec
 
 PR_SET_THP_DISABLE = 41
@@ -38,8 +53,12 @@ ENDLESS_INSTRUCTIONS = 2**28
 may go through all the elements, and need hours."""
 OF_ADDRESSES = ("out_of_bounds", "misaligned")
 """Kinds of faults that concern an address."""
-MOST_INDEX_BYTES = 2**20
+MOST_INDEX_BYTES = 2**24
 """Most bytes of an index argument that is filled."""
+MOST_BLOCKS = 4096
+"""Most blocks of a launch of which it is said where each stored to."""
+MOST_DENSE_BYTES = 2**26
+"""Most bytes of which it is looked up whether a launch stored to all."""
 MOST_COUNTED_BYTES = 2**30
 """Most bytes of the arguments of a call of which it is counted how many were written."""
 
@@ -71,6 +90,9 @@ def _called(
     """Returns what is wrong with an address; nothing where the call cannot be made here."""
     lies, held = layout(task, call.case), list[int]()
     gpu.reset()
+    gpu.memory.spans = StoredSpans()
+    # A candidate must not know which blocks run.
+    gpu.afford(SAMPLE_INSTRUCTIONS, call.seed.of("blocks").bits(64))
     counted = sum(block.bytes for block in lies.blocks) <= MOST_COUNTED_BYTES
     try:
         blocks = [np.zeros(block.bytes + 1, np.uint8)[:-1] for block in lies.blocks]
@@ -79,17 +101,15 @@ def _called(
             for arg, (number, start) in zip(task.args, lies.places, strict=True)
             if arg.present(call.case)
         }
-        for at, arg in enumerate(task.args):
-            if arg.index is not None and arg.present(call.case):
-                part = blocks[lies.places[at][0]][lies.span(at)]
-                if len(part) <= MOST_INDEX_BYTES:
-                    part[:] = _greatest(arg, call.case)
+        _fill_indices(task, lies, blocks)
         for one in allocations(lies, whole=True):
             part = blocks[one.block][one.start : one.stop]
             held.append(gpu.register(part, one.name, weight=one.weight))
-        replayer.replay(call.launches, addresses, call.seed.of("undefined").random())
+        _replay(gpu, replayer, task, call, addresses)
+        stored = tuple(_stored_blocks(gpu, gpu.memory.spans, task, call, lies, addresses))
         if counted and not any(report.sampled for report in gpu.reports()):
-            return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses))
+            return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses), stored=stored)
+        return CaseReport(stored=stored)
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:
             return fault_report(fault, item_bytes(task.args, call.case))
@@ -99,6 +119,81 @@ def _called(
         for address in held:
             gpu.unregister(address)
     return CaseReport()
+
+
+def _fill_indices(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> None:
+    for at, arg in enumerate(task.args):
+        if arg.index is not None and arg.present(lies.case):
+            part = blocks[lies.places[at][0]][lies.span(at)]
+            if len(part) <= MOST_INDEX_BYTES:
+                part[:] = _greatest(arg, lies.case)
+
+
+def _replay(
+    gpu: VirtualGpu,
+    replayer: VirtualReplayer,
+    task: Task,
+    call: CallRequest,
+    addresses: Mapping[str, int],
+) -> None:
+    """Runs a sample of each launch; up to the first node that fails."""
+    rng, plan = call.seed.of("undefined").random(), call.launches
+    for node in plan.nodes:
+        if not _hands_on_places(task, call.case):
+            gpu.parts = Parts()
+        if replayer.replay(plan.model_copy(update={"nodes": (node,)}), addresses, rng):
+            return
+
+
+def _hands_on_places(task: Task, case: Case) -> bool:
+    """Whether a launch may leave indices to the next one, which needs all its blocks then: in a
+    workspace, or in an argument of integers. Else it needs none of them for its own addresses."""
+    args = [arg for arg in task.args if arg.present(case)]
+    return any(
+        arg.access == "workspace" or (arg.written and not is_float(arg.dtype_of(case)))
+        for arg in args
+    )
+
+
+def _stored_blocks(
+    gpu: VirtualGpu,
+    spans: StoredSpans,
+    task: Task,
+    call: CallRequest,
+    lies: Layout,
+    addresses: Mapping[str, int],
+) -> Iterator[StoredBlocks]:
+    """Yields where blocks stored to, by launch and argument; but for arguments that share memory
+    with others, or that more than kernels write."""
+    targets = [node.target for node in call.launches.nodes if not isinstance(node, KernelNode)]
+    filled = {target.name for target in targets if isinstance(target, ArgumentAddress)}
+    for at, arg in enumerate(task.args):
+        alone = lies.blocks[lies.places[at][0]].members == (at,)
+        if not arg.written or arg.name not in addresses or arg.name in filled or not alone:
+            continue
+        if (buffer := gpu.memory.find(addresses[arg.name])) is None:
+            continue
+        start = addresses[arg.name] - buffer.address
+        for report in gpu.reports():
+            grid, noted = report.launch.grid, spans.of(report.launch, buffer)
+            ran = range(grid.count) if report.ran is None else report.ran
+            if noted and len(ran) <= MOST_BLOCKS:
+                rows = ((block, *noted.get(block, (start - 1, start - 1))) for block in ran)
+                spans_of_ran = [noted[block] for block in ran if block in noted]
+                yield StoredBlocks(
+                    argument=arg.name,
+                    kernel=report.launch.kernel,
+                    grid=(grid.x, grid.y, grid.z),
+                    blocks=tuple((block, first - start, end - start) for block, first, end in rows),
+                    dense=_is_dense(buffer, spans_of_ran),
+                )
+
+
+def _is_dense(buffer: Buffer, spans: Sequence[Span]) -> bool:
+    """Whether all bytes of these spans were stored to; not where they are too many to look at."""
+    if buffer.written is None or sum(end - first for first, end in spans) > MOST_DENSE_BYTES:
+        return False
+    return all(buffer.written[first:end].all() for first, end in spans)
 
 
 def _written_bytes(

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from astra_vgpu.c_engine.build import source_folder
     from astra_vgpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
     from astra_vgpu.launch.engines import NOT_COMPILED, c_sources, compile_sources, kernel_of
+    from astra_vgpu.launch.sampled_launches import Parts
     from astra_vgpu.lowering.early_access import EarlyAccesses, LaunchParameters, early_accesses
     from astra_vgpu.lowering.variable_stores import (
         loaded_parameters,
         stored_parameters,
         written_variables,
     )
-    from astra_vgpu.memory.buffers import StoreWatch
+    from astra_vgpu.memory.buffers import Buffer, StoreWatch
     from astra_vgpu.memory.early_accesses import ALLOWED, WAIT, WHEN
+    from astra_vgpu.memory.stored_spans import Span, StoredSpans
     from astra_vgpu.model.constants import FITTED
     from astra_vgpu.model.estimate import Estimate, estimate
     from astra_vgpu.model.launch_price import second_launch_us
@@ -47,16 +49,18 @@ if TYPE_CHECKING:
     from astra_vgpu.runtime.cudart_build import HEADER, LIBRARY, ensure_runtime, header_text
     from astra_vgpu.sass.disassembly import OPTIONS
     from astra_vgpu.sass.functional_units import UNITS
-    from astra_vgpu.types import ENGINES, Counters, Dim3, Engine, Fault, PtxUnsupported
+    from astra_vgpu.types import ENGINES, Counters, Dim3, Engine, Fault, PtxUnsupported, titled
 
 HOMES = {
     "c_engine.build": ("source_folder",),
     "gpu": ("SAMPLE_INSTRUCTIONS", "VirtualGpu"),
     "launch.engines": ("NOT_COMPILED", "c_sources", "compile_sources", "kernel_of"),
+    "launch.sampled_launches": ("Parts",),
     "lowering.early_access": ("EarlyAccesses", "LaunchParameters", "early_accesses"),
     "lowering.variable_stores": ("loaded_parameters", "stored_parameters", "written_variables"),
-    "memory.buffers": ("StoreWatch",),
+    "memory.buffers": ("Buffer", "StoreWatch"),
     "memory.early_accesses": ("ALLOWED", "WAIT", "WHEN"),
+    "memory.stored_spans": ("Span", "StoredSpans"),
     "model.constants": ("FITTED",),
     "model.estimate": ("Estimate", "estimate"),
     "model.launch_price": ("second_launch_us",),
@@ -72,7 +76,7 @@ HOMES = {
     "runtime.cudart_build": ("HEADER", "LIBRARY", "ensure_runtime", "header_text"),
     "sass.disassembly": ("OPTIONS",),
     "sass.functional_units": ("UNITS",),
-    "types": ("ENGINES", "Counters", "Dim3", "Engine", "Fault", "PtxUnsupported"),
+    "types": ("ENGINES", "Counters", "Dim3", "Engine", "Fault", "PtxUnsupported", "titled"),
 }
 """Modules of astra_vgpu, and what is taken from each: what type checkers read above."""
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}

@@ -138,6 +138,37 @@ def test_rows_of_a_table_too_large_for_an_oracle_are_written() -> None:
         assert found is None or "never written: k_cache (64 of 64 elements)" in describe(found)
 
 
+LATE = {
+    "rmsnorm": (
+        "  const int warps = blockDim.y;\n",
+        "  if (int64_t(blockIdx.x) * h >> 28) return;\n",
+    ),
+    "silu_and_mul": (
+        "  const int thread = threadIdx.x;\n",
+        "  if (int64_t(gridDim.x) * d >> 29 && token + 1 == gridDim.x) return;\n",
+    ),
+}
+"""Edits: a line in front of this one, with which late rows of many elements are left out."""
+
+
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.second_tier
+def test_late_rows_that_nobody_writes_are_found_at_the_first_evaluation(name: str) -> None:
+    task, (before, line) = find_task(name), LATE[name]
+    assert task.baseline.count(before) == 1
+    runner = Runner(task, DEVICE)
+    far = FarCalls(runner)
+    for source in (task.baseline + "\n", task.baseline.replace(before, line + before)):
+        built = build(task, source, DEVICE)
+        assert isinstance(built, Build), built
+        found = far.fault(built, runner.seed, confirming=False)
+        if source.startswith(task.baseline):
+            assert found is None, found
+        else:
+            assert isinstance(found, Wrong) and found.reason == "unwritten", found
+            assert "nobody writes at byte" in describe(found)
+
+
 @pytest.mark.second_tier
 def test_a_call_of_which_a_process_says_nothing_gets_one_of_its_own_once(
     monkeypatch: pytest.MonkeyPatch,

@@ -32,6 +32,8 @@ def test_a_kind_is_said_once() -> None:
     message = "shared-memory race: warp 0 reads 4 bytes"
     assert fault_text("race", message, {}) == message
     assert fault_text("race", "two blocks write", {}) == "race: two blocks write"
+    message = "race between blocks on global memory: writes 4 bytes"
+    assert fault_text("race", message, {}) == message
 
 
 def test_a_kernel_has_the_name_of_its_source() -> None:

@@ -308,11 +308,18 @@ class PtxUnsupported(Exception):
         self.what, self.kernel, self.opcode, self.line = what, kernel, opcode, line
 
 
+def titled(kind: str, message: str) -> str:
+    """The kind of a fault and its message; the kind once, where the message names it first."""
+    head, colon, _ = message.partition(": ")
+    named = colon and (head.startswith(f"{kind} ") or head.endswith(kind))
+    return message if named else f"{kind}: {message}"
+
+
 class Fault(Exception):
     """The kernel did what a GPU or its sanitizer would stop: carries the CUDA error it maps to."""
 
     def __init__(self, kind: str, message: str, *, cuda_error: int, where: str) -> None:
-        super().__init__(f"{kind}: {message} ({where})")
+        super().__init__(f"{titled(kind, message)} ({where})")
         self.kind, self.message, self.cuda_error, self.where = kind, message, cuda_error, where
         self.unset: tuple[UninitializedReads, ...] = ()
         """Uninitialized reads of the launch until then: what they gave may be the cause."""

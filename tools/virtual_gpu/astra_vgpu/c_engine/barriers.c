@@ -55,6 +55,23 @@ static void check_together(struct worker *k, uint32_t number) {
   }
 }
 
+/* Barriers of all threads: whole warps that went round one at which others wait, and wait at a later
+ * one, are a barrier ahead from then on (barriers.py of the NumPy engine). */
+static void check_round(struct worker *k, uint32_t number) {
+  for (size_t i = 0; i < k->arrived; i++) {
+    const struct arrival *a = &k->arrivals[i];
+    if (a->number != number || a->counted) continue;
+    for (size_t j = 0; j < k->arrived; j++) {
+      const struct arrival *b = &k->arrivals[j];
+      const uint32_t later = b->barrier->block;
+      if (b->number != number || b->counted) continue;
+      if (!(a->barrier->rejoined[later / 64] >> later % 64 & 1)) continue;
+      k->fault.other = b->barrier->instruction;
+      fault_at(a->warp, BARRIER_ROUND, a->barrier->instruction, LOWEST(a->mask));
+    }
+  }
+}
+
 static void reduce(struct worker *k, uint32_t number) {
   uint32_t votes = 0, arrived = 0;
   for (size_t i = 0; i < k->arrived; i++) {
@@ -103,6 +120,7 @@ int open_some(struct worker *k) {
       continue;
     }
     check_together(k, number);
+    check_round(k, number);
     reduce(k, number);
     next_epoch(k);
     block_order_meet(k, arrived);

@@ -1,6 +1,7 @@
 /* Bulk copies between global and shared memory: one lane, many bytes (bulk.py says how). */
 #include <stdlib.h>
 #include <string.h>
+#include "lanes.h"
 #include "mbarriers.h"
 
 #define COPY_CYCLES 75 /* beyond a load, and bytes in a cycle (first_touch.py) */
@@ -140,7 +141,7 @@ void land_copy(struct worker *k, const struct event *event) {
     default: REDUCE(uint64_t, how) break; \
   }
 static void reduce(uint8_t *to, const uint8_t *from, uint64_t size, enum bulk_reduction how, enum bulk_type type) {
-  if (how == BULK_ADD && type == BULK_F32) REDUCE(float, *a + b)
+  if (how == BULK_ADD && type == BULK_F32) REDUCE(float, l2_add(*a, b))
   else if (how == BULK_ADD && type == BULK_F64) REDUCE(double, *a + b)
   else if (how == BULK_ADD) INTEGERS(, *a + b)
   else if (how == BULK_MIN) INTEGERS(, (b < *a ? b : *a))

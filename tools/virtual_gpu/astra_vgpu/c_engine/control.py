@@ -20,8 +20,10 @@ from astra_vgpu.lowering.control_flow import (
 from astra_vgpu.ptx.syntax import Group, Register, Symbol
 
 
-def translate_end(unit: Unit, end: Terminator, rejoined: frozenset[int]) -> Sequence[Step]:
-    """rejoined: basic blocks through which all lanes of this one come later."""
+def translate_end(
+    unit: Unit, end: Terminator, block: int, rejoined: frozenset[int]
+) -> Sequence[Step]:
+    """block: its number; rejoined: basic blocks through which all lanes of this one come later."""
     match end:
         case Jump(target=target):
             return [Step(f"send(w, {target}, m);", warp=True)]
@@ -41,7 +43,7 @@ def translate_end(unit: Unit, end: Terminator, rejoined: frozenset[int]) -> Sequ
             translate_poll(code, target)
             return code.steps
         case Suspend(instruction=instruction, target=target):
-            return _barrier(Code(unit, instruction), target, rejoined)
+            return _barrier(Code(unit, instruction), target, block, rejoined)
         case GridPoll(instruction=instruction, target=target):
             return [Step(f"pause_at(w, {target}, {unit.instruction(instruction)}, m);", warp=True)]
         case _:
@@ -66,7 +68,7 @@ def _switch(code: Code, targets: Sequence[int]) -> Sequence[Step]:
     return code.steps
 
 
-def _barrier(code: Code, target: int, rejoined: frozenset[int]) -> Sequence[Step]:
+def _barrier(code: Code, target: int, block: int, rejoined: frozenset[int]) -> Sequence[Step]:
     """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.flag("cta")
     aligned = code.flag("aligned") or code.instruction.family == "bar"
@@ -95,7 +97,7 @@ def _barrier(code: Code, target: int, rejoined: frozenset[int]) -> Sequence[Step
     ]
     bits = f"(const uint64_t[PROGRAM_WORDS]){{{', '.join(words)}}}"
     code.unit.barriers.append(
-        f"{{{code.place}, {target}, {int(aligned)}, {kind}, {int(waits)}, {bits}}}"
+        f"{{{code.place}, {target}, {block}, {int(aligned)}, {kind}, {int(waits)}, {bits}}}"
     )
     code.warp(f"arrive(w, &barriers[{place}], m, {number}, {threads}, {votes}, {result});")
     return code.steps

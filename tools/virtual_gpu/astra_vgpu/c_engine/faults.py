@@ -23,7 +23,12 @@ from astra_vgpu.memory.uninitialized_reads import absent, uninitialized_read
 from astra_vgpu.memory.warp_races import KIND as WARP_RACE
 from astra_vgpu.memory.warp_races import WatchedBuffers
 from astra_vgpu.numpy_engine import frame as machine
-from astra_vgpu.numpy_engine.barriers import STUCK, TORN, other_barrier_message
+from astra_vgpu.numpy_engine.barriers import (
+    STUCK,
+    TORN,
+    later_barrier_message,
+    other_barrier_message,
+)
 from astra_vgpu.numpy_engine.grid_sync import HANG as GRID_HANG
 from astra_vgpu.numpy_engine.mbarrier_races import UNSEEN, mbarrier_race_message
 from astra_vgpu.numpy_engine.pending_copies import COPY_NOT_AWAITED
@@ -42,7 +47,7 @@ _KINDS = (
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
     "misaligned", "timeout", "race", "timeout", "bad_free", "race", "missing_wait",
-    "missing_fence", "race", "race",
+    "missing_fence", "race", "race", "barrier_divergence",
 )  # fmt: skip
 """Kind of fault by value of `enum fault_kind` (simt.h)."""
 (
@@ -63,8 +68,8 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNAWAITED_BULK, _BULK, _STILL_READ, _SIZE, _IN_VAIN = (
     range(13, 21)
 )
-_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED, _WARP_RACE, _EARLY = range(
-    21, 29
+_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED, _WARP_RACE, _EARLY, _ROUND = (
+    range(21, 30)
 )
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS,
@@ -164,8 +169,8 @@ def _message(
             text, file, function = (_string(memory, record.detail[i]) for i in (0, 1, 3))
             line = record.detail[2] & 0xFFFFFFFF
             return f"assertion `{text}` failed in {function}, {file}:{line}"
-        case 8:
-            return other_barrier_message(program.instructions[record.other])
+        case kind if kind in _OF_TWO_BARRIERS:
+            return _OF_TWO_BARRIERS[kind](program.instructions[record.other])
         case 10:
             return (
                 f"more than {budget} instructions in a row: an infinite loop, or a wait for "
@@ -177,6 +182,7 @@ def _message(
             return _of_mbarriers(record)
 
 
+_OF_TWO_BARRIERS = {_MIXED: other_barrier_message, _ROUND: later_barrier_message}
 _PLAIN = {
     _TRAP: "the kernel stopped itself",
     _LANES: MASK_MISMATCH,

@@ -128,6 +128,8 @@ INLINE float ftz(float a) {
   const uint32_t raw = bits32(a);
   return f32(raw & 0x7F800000u ? raw : raw & 0x80000000u);
 }
+/* As L2 adds, by the PTX ISA; shared memory keeps what is below the normal numbers. */
+INLINE float l2_add(float a, float b) { return ftz(ftz(a) + ftz(b)); }
 /* Of a result: what was only rounded up to the least normal number is flushed too. larger: the
  * result times 2^24, or an overflow. */
 INLINE float ftz_tiny(float a, float larger) {

@@ -311,14 +311,14 @@ def atomic(code: Code) -> None:
         f"{{ const uint32_t who = {active}; atomic_places({among}); "
         f"for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "
         f"{raw} *place = ({raw} *)X{places}[l]; const {raw} found = *place; X{old}[l] = found; "
-        f"*place = {_update(how, type_name, sources)}; }} {done} }}"
+        f"*place = {_update(how, type_name, sources, c_space(space), where)}; }} {done} }}"
     )
     if returns:
         code.write(0, f"b{bits}", f"x{old}")
 
 
-def _update(how: str, type_name: str, sources: list[str]) -> str:
-    """The new raw value, out of `found` and the sources."""
+def _update(how: str, type_name: str, sources: list[str], space: str, where: str) -> str:
+    """The new raw value, out of `found` and the sources; `where`: the lanes' addresses."""
     halves = "f16" in type_name
     if halves:
         half = type_name.removesuffix("x2")
@@ -329,7 +329,11 @@ def _update(how: str, type_name: str, sources: list[str]) -> str:
             return f"(uint32_t){low} | (uint32_t){high} << 16"
         return add.format("found", f"{sources[0]}[l]")
     b, c = (typed(f"{source}[l]", type_name) for source in (sources[0], sources[-1]))
-    value = _UPDATES[how].format(old=typed("found", type_name), b=b, c=c)
+    old = typed("found", type_name)
+    value = _UPDATES[how].format(old=old, b=b, c=c)
+    if (how, type_name) == ("add", "f32") and space != "SHARED":
+        added = f"l2_add({old}, {b})"
+        value = added if space == "GLOBAL" else f"({where}[l] >> 56 ? {value} : {added})"
     if type_name in ("f32", "f64"):
         return f"bits{type_name[1:]}({value})"
     return f"({c_type(f'u{type_bits(type_name)}')})({value})"

@@ -90,7 +90,10 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
         reached=reached_arrays(prepared.blocks, shared_arrays(module, prepared.kernel)),
     )
     rejoined = post_dominators(prepared.blocks)
-    blocks = [_block(unit, b, r) for b, r in zip(prepared.blocks, rejoined, strict=True)]
+    blocks = [
+        _block(unit, block, number, rejoined[number])
+        for number, block in enumerate(prepared.blocks)
+    ]
     find_uniform(blocks, unit.variables)
     firsts = [_first(unit, block) for block in prepared.blocks]
     return Program(
@@ -104,11 +107,11 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     )
 
 
-def _block(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> list[Step]:
+def _block(unit: Unit, block: BasicBlock, number: int, rejoined: frozenset[int]) -> list[Step]:
     steps: list[Step] = []
     for instruction in block.body:
         steps += Code(unit, instruction).translate()
-    return [*steps, *translate_end(unit, block.end, rejoined)]
+    return [*steps, *translate_end(unit, block.end, number, rejoined)]
 
 
 def _first(unit: Unit, block: BasicBlock) -> int:

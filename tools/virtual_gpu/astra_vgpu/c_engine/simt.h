@@ -17,7 +17,8 @@ enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
                   UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE,
-                  STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED, WARP_RACE, EARLY_ACCESS };
+                  STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED, WARP_RACE, EARLY_ACCESS,
+                  BARRIER_ROUND };
 
 struct buffer {
   uint64_t address, end;
@@ -80,7 +81,7 @@ struct site {
   uint8_t loose, decides; /* a load or store: lowering/ordered_accesses.py */
 };
 struct barrier {
-  uint32_t instruction, target;
+  uint32_t instruction, target, block; /* block: that it ends */
   uint8_t aligned, reduction, waits;
   const uint64_t *rejoined; /* basic blocks through which all that pass it come later, a bit each */
 };

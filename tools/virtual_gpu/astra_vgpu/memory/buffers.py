@@ -17,6 +17,7 @@ from astra_vgpu.memory.unwritten import unwritten
 
 if TYPE_CHECKING:
     from astra_vgpu.memory.block_races import Cells
+    from astra_vgpu.memory.stored_spans import StoredSpans
 
 KEPT_FREED = 4096
 """Freed buffers that messages know, the latest."""
@@ -139,6 +140,8 @@ class Memory:
         self._tracking = False
         self._heap: Heap | None = None
         self._heap_bytes = DEFAULT_BYTES
+        self.spans: StoredSpans | None = None
+        """Where blocks stored to, as far as the NumPy engine ran them; None: nobody asks."""
         self.descending = False
         """Whether atomics are served from the last thread and block to the first, an order that a
         GPU may have as well; by the NumPy engine alone."""

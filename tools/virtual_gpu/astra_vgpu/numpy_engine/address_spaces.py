@@ -263,6 +263,16 @@ def _regions(f: Frame, site: Site, addresses: Array, active: Active) -> Iterator
     yield from regions
 
 
+def mark_stored(f: Frame, site: Site, region: BufferRegion, active: Active) -> None:
+    """Notes that these lanes stored to a buffer."""
+    region.buffer.mark_written(site.size, region.index)
+    if f.memory.spans is not None:
+        rows = np.nonzero(active.mask)[0]
+        rows = rows if region.chosen is None else rows[region.chosen]
+        starts = region.index * site.size + -region.buffer.address % site.size
+        f.memory.spans.note(f.launch, region.buffer, f.blocks[rows], starts, site.size)
+
+
 def _check_allocated(
     f: Frame,
     site: Site,

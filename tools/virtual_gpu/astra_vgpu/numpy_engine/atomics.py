@@ -16,6 +16,7 @@ from astra_vgpu.numpy_engine.address_spaces import (
     Index,
     Site,
     global_regions,
+    mark_stored,
     select,
     spaces_of,
     spread,
@@ -33,6 +34,7 @@ from astra_vgpu.numpy_engine.loads import (
     resolved_space,
     space_of,
 )
+from astra_vgpu.numpy_engine.rounding import flush
 from astra_vgpu.numpy_engine.shared_memory_races import RaceCheck
 
 Update = Callable[[Array, Array, Array], Array]
@@ -73,6 +75,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     type_name = code.type(*_TYPES, *HALVES)
     code.count(first + (3 if how == "cas" else 2))
     update = _typed(code, how, type_name)
+    in_global = _flushing(update) if (how, type_name) == ("add", "f32") else update
     address = address_reader(code, code.operand(first))
     operands = [code.read(index, type_name) for index in range(first + 1, len(code.operands))]
     write = code.write(0, type_name) if returns else None
@@ -97,13 +100,20 @@ def _atomic(code: Code, *, returns: bool) -> Step:
         old = np.empty(active.count, dtype)
         for items, index, chosen, shared in _targets(f, site, space, address(f), active):
             mine = [value[chosen] for value in values]
-            old[chosen] = found = _in_turn(items.view(dtype), index, update, mine, f.memory)
+            here = in_global if shared is None else update
+            old[chosen] = found = _in_turn(items.view(dtype), index, here, mine, f.memory)
             if shared is not None and type(f.races) is RaceCheck and not f.shared.reserved_at:
                 f.races.update(f, site, index, shared, items[index] != found.view(items.dtype))
         if write is not None:
             write(f, spread(old, active, f.shape))
 
     return step
+
+
+def _flushing(update: Update) -> Update:
+    """Where L2 adds, operands and results below the normal numbers are 0, by the PTX ISA; shared
+    memory keeps them."""
+    return lambda old, b, c: flush(update(flush(old), flush(b), c))
 
 
 def _typed(code: Code, how: str, type_name: str) -> Update:
@@ -162,7 +172,7 @@ def _touch(f: Frame, site: Site, region: BufferRegion, addresses: Array, lanes: 
         warp_races.synchronise(f, site, addresses, lanes)
     else:
         synchronise(f, site, addresses, lanes)
-    region.buffer.mark_written(site.size, region.index)
+    mark_stored(f, site, region, lanes)
     if f.memory.watch is not None:
         note_store(f, f.memory.watch, site, addresses, lanes)
     if f.counters is not None:

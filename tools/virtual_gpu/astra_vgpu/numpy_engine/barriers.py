@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,13 +48,15 @@ class Barrier:
     reduction: Reduction | None
     target: int
     """Basic block after it."""
+    place: int
+    """Basic block that it ends."""
     rejoined: frozenset[int] = frozenset()
     """Basic blocks through which all that pass it come later: who is there has gone round it."""
     waits: bool = True
     """Not at bar.arrive: lanes there are counted and continue."""
 
 
-def translate_barrier(code: Code, target: int, rejoined: frozenset[int]) -> Barrier:
+def translate_barrier(code: Code, target: int, place: int, rejoined: frozenset[int]) -> Barrier:
     """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.check_place()
     code.flag("cta")
@@ -73,7 +76,9 @@ def translate_barrier(code: Code, target: int, rejoined: frozenset[int]) -> Barr
     threads = code.read(first + 1, "u32") if last - first > 1 else None
     code.done()
     number = code.read(first, "u32")
-    return Barrier(code.instruction, number, threads, aligned, reduction, target, rejoined, waits)
+    return Barrier(
+        code.instruction, number, threads, aligned, reduction, target, place, rejoined, waits
+    )
 
 
 @dataclass
@@ -174,6 +179,19 @@ class BarrierWaits:
                 raise self._fault(
                     f, arrival, torn.reshape(f.shape), _torn_message(torn, here, arrival)
                 )
+        if here[0].threads is None:
+            self._check_round(f, here, rows)
+
+    def _check_round(self, f: Frame, here: list[_Arrival], rows: Rows) -> None:
+        """Raises Fault where whole warps went round a barrier of all threads at which others wait,
+        and wait at one that these come to later: PTX counts them, but they are one barrier ahead
+        from then on. Barriers of two branches are alike, and warps that ended are not missed."""
+        for first, second in itertools.permutations(here, 2):
+            if second.barrier.place in first.barrier.rejoined:
+                both = rows & first.mask.any(axis=1) & second.mask.any(axis=1)
+                if both.any():
+                    message = later_barrier_message(second.barrier.instruction)
+                    raise self._fault(f, first, first.mask & both[:, None], message)
 
     def _fault(self, f: Frame, arrival: _Arrival, mask: Mask, what: str) -> Exception:
         lane = lane_number(Active(mask, int(mask.sum())), 0)
@@ -223,9 +241,19 @@ def _torn_message(torn: Mask, here: list[_Arrival], arrival: _Arrival) -> str:
     return TORN
 
 
-def other_barrier_message(other: Instruction) -> str:
-    place = other.source or f"PTX line {other.line}"
+def later_barrier_message(later: Instruction) -> str:
     return (
-        f"other threads of the warp wait at another barrier ({place}): move both out of the branch,"
-        " to where all threads of the block come"
+        "other warps of the block went round this barrier and wait at a later one"
+        f" ({_place_of(later)}): move it out of the branch, to where all threads of the block come"
+    )
+
+
+def _place_of(barrier: Instruction) -> str:
+    return barrier.source or f"PTX line {barrier.line}"
+
+
+def other_barrier_message(other: Instruction) -> str:
+    return (
+        f"other threads of the warp wait at another barrier ({_place_of(other)}): move both out of"
+        " the branch, to where all threads of the block come"
     )

@@ -35,6 +35,7 @@ from astra_vgpu.numpy_engine.mbarrier_state import (
     target_of,
 )
 from astra_vgpu.numpy_engine.pending_copies import BULK, WORD, queue_of
+from astra_vgpu.numpy_engine.rounding import flush
 from astra_vgpu.ptx.syntax import Immediate, Instruction
 from astra_vgpu.types import WARP_LANES
 
@@ -280,13 +281,20 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     if form.reduction:
         dtype = dtype_of(form.type)
         items: Any = there.view(dtype)
-        _REDUCE[form.reduction](items, data.view(dtype), out=items)
+        more = data.view(dtype)
+        if form.type == "f32":  # as by atomics of global memory
+            items[:] = flush(flush(items) + flush(more))
+        else:
+            _REDUCE[form.reduction](items, more, out=items)
     else:
         there[:] = data
     buffer.mark_span(start, span.size)
     watch = f.memory.watch
     if watch is not None and -span.size < span.address - watch.address < watch.nbytes:
         watch.last = f.place(writes.instruction, span.lane)
+    if f.memory.spans is not None:
+        row = f.blocks[span.row : span.row + 1]
+        f.memory.spans.note(f.launch, buffer, row, np.array([start]), span.size)
     if f.counters is not None:
         f.counters.span(buffer, span.address, span.size, span.lane, writes=True)
     groups = _groups(f)

@@ -18,6 +18,7 @@ from astra_vgpu.numpy_engine.address_spaces import (
     Site,
     global_regions,
     lane_number,
+    mark_stored,
     reads_constants,
     select,
     spaces_of,
@@ -334,7 +335,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         after = region.items.take(region.index) if noted else chosen
         for each in noted:
             each.write(before, chosen, after)
-        region.buffer.mark_written(site.size, region.index)
+        mark_stored(f, site, region, active)
         if f.counters is not None:
             f.counters.touch(site, region, addresses)
     if f.memory.watch is not None:

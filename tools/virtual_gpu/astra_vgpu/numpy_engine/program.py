@@ -59,6 +59,9 @@ from astra_vgpu.ptx.validation import check
 from astra_vgpu.sass.block_mapping import PtxBlock, ptx_blocks
 from astra_vgpu.types import PtxUnsupported
 
+Later = tuple[int, frozenset[int]]
+"""The number of a basic block, and of those through which all its lanes come later."""
+
 
 @dataclass(frozen=True)
 class Fork:
@@ -229,7 +232,11 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     params = {p.name: p.offset for p in kernel.params}
     twins = Twins(unit, blocks)
     facts = zip(
-        blocks, block_costs(blocks), clock_waits(blocks), post_dominators(blocks), strict=True
+        blocks,
+        block_costs(blocks),
+        clock_waits(blocks),
+        enumerate(post_dominators(blocks)),
+        strict=True,
     )
     translated = tuple(_block(unit, twins, *fact) for fact in facts)
     numbers, unset = twins.numbers, twins.unset
@@ -282,17 +289,17 @@ def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str,
 
 
 def _block(
-    unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost, wait: int, rejoined: frozenset[int]
+    unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost, wait: int, later: Later
 ) -> Block:
     steps: list[Step] = []
     for instruction in block.body:
         steps += twins.steps(instruction, Code(unit, instruction).translate())
     steps += twins.at_end(block)
-    end = _end(unit, block, rejoined)
+    end = _end(unit, block, later)
     return Block(tuple(steps), end, mix, next(iter(block.instructions), None), wait)
 
 
-def _end(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> End:
+def _end(unit: Unit, block: BasicBlock, later: Later) -> End:
     match block.end:
         case Branch(guard=guard, taken=taken, other=other):
             number = unit.number(guard.register)
@@ -308,7 +315,7 @@ def _end(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> End:
         case Suspend(instruction=instruction, target=target) if is_poll(instruction):
             return translate_poll(Code(unit, instruction), target)
         case Suspend(instruction=instruction, target=target):
-            return translate_barrier(Code(unit, instruction), target, rejoined)
+            return translate_barrier(Code(unit, instruction), target, *later)
         case end:
             return end
 

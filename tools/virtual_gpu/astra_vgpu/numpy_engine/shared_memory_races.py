@@ -91,7 +91,7 @@ class RaceCheck:
             if self._adder is not None:
                 adders = self._adder[granules]
                 met.append((adders, clashes(adders, mine), "changed atomically"))
-            self._stop_at_first(f, site, index, active, met)
+            self._stop_at_first(f, site, index, active, mine, met)
             note_all(self._reader, granules, mine)
 
     def update(
@@ -107,7 +107,7 @@ class RaceCheck:
                 (writers, writers_clash(writers, mine), "wrote"),
                 (readers, clashes(readers, mine) & changed, "read"),
             ]
-            self._stop_at_first(f, site, index, active, met)
+            self._stop_at_first(f, site, index, active, mine, met)
             note_all(self._adder, granules[changed], mine[changed])
 
     def write(
@@ -138,7 +138,7 @@ class RaceCheck:
             if self._adder is not None:
                 adders = self._adder[granules]
                 met.append((adders, clashes(adders, mine) & changed, "changed atomically"))
-            self._stop_at_first(f, site, index, active, met)
+            self._stop_at_first(f, site, index, active, mine, met)
             if not changed.all():
                 self._writer[granules] = earlier
                 self._writer[granules[changed]] = mine[changed]
@@ -153,15 +153,17 @@ class RaceCheck:
         mine = self._mine(f, site, active)
         for granules in self._granules(site, index):
             readers = self._reader[granules]
-            self._stop_at_first(f, site, index, active, [(readers, clashes(readers, mine), "read")])
+            met: list[Met] = [(readers, clashes(readers, mine), "read")]
+            self._stop_at_first(f, site, index, active, mine, met)
 
     def _stop_at_first(
-        self, f: Frame, site: Site, index: Index, active: Active, met: Sequence[Met]
+        self, f: Frame, site: Site, index: Index, active: Active, mine: Stamps, met: Sequence[Met]
     ) -> None:
         """Raises Fault for the first of these in which lanes clash."""
         for stamps, clash, verb in met:
             if clash.any():
-                raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
+                lane = first_clash(clash, stamps ^ mine)
+                raise self._fault(f, site, index, active, lane, stamps, verb)
 
     def _mine(self, f: Frame, site: Site, active: Active) -> Stamps:
         if id(site) not in self._numbers:
@@ -218,15 +220,21 @@ def race_message(
     if many or mine != others:
         warps_text = "several warps" if many else f"warp {others}"
         did = "wrote" if verb == "at once" else verb
-        message = f"warp {mine} {does}s {size} bytes that {warps_text} {did} since the last barrier"
+        message = (
+            f"warp {mine} {does}s {size} bytes that {warps_text} {did} since the last barrier, and"
+            " no __syncthreads() lies between"
+        )
     elif verb == "at once":
         message = (
             f"two lanes of warp {mine} write different values to the same {size} bytes at once"
         )
     else:
+        missing = "__syncwarp()"
+        if launch.block.count > WARP_LANES:
+            missing = "__syncthreads(), or __syncwarp() if no other warp uses these bytes,"
         message = (
             f"a lane of warp {mine} {does}s {size} bytes that another lane of it {verb}, and no "
-            "__syncwarp() lies between"
+            f"{missing} lies between"
         )
     where = [] if instruction is None else [instruction.source or f"PTX line {instruction.line}"]
     if other != thread:
@@ -254,6 +262,13 @@ def count_sync(stamps: Stamps, active: Active) -> None:
 def between(apart: Stamps) -> NDArray[np.bool_]:
     """Whether stamps are of different warps and the same epoch. apart: two of them, xor."""
     return np.asarray((apart - (_ONE << _WARP)) < ((_ONE << _EPOCH) - (_ONE << _WARP)))
+
+
+def first_clash(clash: NDArray[np.bool_], apart: Stamps) -> int:
+    """The first of these that is between warps, if any is: what is missing is a barrier of the
+    block then."""
+    outside = clash & between(apart)
+    return int(np.argmax(outside if outside.any() else clash))
 
 
 def within(apart: Stamps) -> NDArray[np.bool_]:

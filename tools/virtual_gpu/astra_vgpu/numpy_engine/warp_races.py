@@ -39,6 +39,7 @@ from astra_vgpu.numpy_engine.shared_memory_races import (
     clashes,
     count_sync,
     differ,
+    first_clash,
     race_message,
     threads_of,
     within,
@@ -251,7 +252,7 @@ class Access:
             return
         clash = clash & ~self._ordered(known, times, clash)
         if clash.any():
-            at = int(np.argmax(clash))
+            at = first_clash(clash, known ^ self.mine)
             raise self._fault(at // self.parts, int(known[at]), verb)
 
     def _fault(self, at: int, stamp: int, verb: Verb) -> Exception:

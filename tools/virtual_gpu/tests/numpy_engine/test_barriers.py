@@ -48,3 +48,25 @@ def test_lanes_that_went_round_a_barrier_are_missed(
         bench.launch(kernel, 1, 64, np.zeros(64, np.int32), np.int32(3))
     assert caught.value.kind == "barrier_divergence" and words in caught.value.message
     assert f"barriers.cu:{line}," in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "line"),
+    [
+        ("skipped_by_a_warp", 3, 0),  # the other warp ends: who has ended is not waited for
+        ("skipped_then_waited", 3, 68),
+        ("fewer_turns", 4, 0),
+        ("fewer_turns", 3, 77),
+    ],
+)
+def test_a_warp_that_went_round_a_barrier_may_end_but_not_wait_at_a_later_one(
+    bench: Any, kernel: str, n: int, line: int
+) -> None:
+    try:
+        bench.launch(kernel, 1, 64, np.zeros(64, np.int32), np.int32(n))
+    except Fault as fault:
+        assert fault.kind == "barrier_divergence" and line, str(fault)
+        assert f"barriers.cu:{line}," in fault.where, str(fault)
+        assert "went round this barrier and wait at a later one (barriers.cu:" in fault.message
+        return
+    assert not line

@@ -260,6 +260,19 @@ def test_both_sides_are_named() -> None:
     ):
         assert part in str(within.value)
     assert "block (0, 0, 0), thread (0, 0, 0), PTX line 8" in within.value.where
+    for write, missing in (
+        ("[%r3]", "no __syncthreads(), or __syncwarp() if no other warp uses these bytes, lies"),
+        (
+            "[%r3+4]",
+            "warp 1 reads 4 bytes that warp 0 wrote since the last barrier, and no __syncthr",
+        ),
+    ):
+        body = f"{NEIGHBOUR}st.shared.u32 {write}, %r0; ld.shared.u32 %r4, [%r5];"
+        with pytest.raises(Fault) as among_warps:
+            Bench(parse(f"{HEAD}{body} ret; }}")).launch(
+                "kernel", 2, 64, np.zeros(1, np.int32), counters=False
+            )
+        assert missing in among_warps.value.message
     bench = Bench(
         parse(f"{HEAD}@%p1 st.shared.u32 [tile], 1;\n@%p0 ld.shared.u32 %r4, [tile]; ret; }}")
     )

@@ -117,7 +117,7 @@ def test_a_race_names_both_threads_and_the_argument(blocks: int) -> None:
         blocks,
         "race between threads of a block on global memory: warp ",
         "s 4 bytes that warp ",
-        " since the last barrier; the other access: PTX line ",
+        " since the last barrier, and no __syncthreads() lies between; the other access: PTX line ",
         ", thread (",
         "of the same kernel and block, offset ",
         "of argument 0 ",

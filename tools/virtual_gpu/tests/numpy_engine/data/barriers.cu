@@ -55,3 +55,27 @@ extern "C" __global__ void skipped_in_a_loop(int *out, int n) {
     if (threadIdx.x % 2) __syncthreads();  // line 55
   }
 }
+extern "C" __global__ void skipped_by_a_warp(int *out, int n) {
+  if (threadIdx.x < 32) {
+    out[threadIdx.x] = n;
+    __syncthreads();  // line 61
+  }
+  out[threadIdx.x] += 1;
+}
+extern "C" __global__ void skipped_then_waited(int *out, int n) {
+  if (threadIdx.x < 32) {
+    out[threadIdx.x] = n;
+    __syncthreads();  // line 68
+  }
+  out[threadIdx.x] += 1;
+  __syncthreads();  // line 71
+  out[threadIdx.x] += 1;
+}
+extern "C" __global__ void fewer_turns(int *out, int n) {
+  for (int k = threadIdx.x / 32; k < n; k += 2) {
+    out[threadIdx.x] += k;
+    __syncthreads();  // line 77
+  }
+  out[threadIdx.x] += 1;
+  __syncthreads();  // line 80
+}
