@@ -71,7 +71,8 @@ def new(
             "--from",
             metavar="FILE",
             help="The kernel: a CUDA file (repeat the option for several), a folder of them, a"
-            " flashinfer-bench Definition (.json), or a Triton kernel (.py).",
+            " flashinfer-bench Definition (.json), a Triton kernel (.py), or a PyTorch module"
+            " (.py) in KernelBench's form.",
             callback=present,
         ),
     ],

@@ -26,6 +26,10 @@ valid_names      names of C++ as contracts have them
 type_variables   dtypes of tensors, and the type variables among them
 host_function    sizes, strides, shapes and dtypes that a framework's host function states
 named_sizes      names for sizes such as x.size(0), so that they can be dims
+module           a PyTorch module in KernelBench's form as a task
+module_task      its task.toml as text
+module_baseline  its baseline.cu: plain kernels and their launcher
+module_kernels   one such kernel, from the module's operators
 draft            the draft of a task, before it is written
 binding          what the user's function is given
 trial            what was written is built and recorded: what that tells

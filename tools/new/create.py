@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
+from astra_chat.tools.new import c_launcher, definition, extension, framework, module, triton_kernel
 from astra_chat.tools.new import written_launcher as written
 from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
@@ -66,6 +66,12 @@ def new_task(
             f"{folder} already exists, and nothing was written: choose another name or remove it"
         )
     triton_file = kernels[0].suffix == ".py"
+    if triton_file and len(kernels) == 1 and module.is_module(kernels[0]):
+        if launch or dtypes:
+            raise BadInput("--grid, --constant and --dtype apply to a Triton kernel only")
+        made = module.module_task(name, kernels[0], function)
+        _write(folder, made.texts)
+        return folder, f"{kernels[0].name}, a PyTorch module", made.notes
     if (launch or dtypes) and not triton_file:
         raise BadInput("--grid, --constant and --dtype apply to a Triton kernel (.py) only")
     if triton_file:
@@ -78,11 +84,14 @@ def new_task(
         _require_task(draft, ())
     done = Tried(draft, project) if triton_file else tried(name, draft, origin, project)
     _require_task(done.draft, done.notes)
-    texts = files(name, done.draft, origin, done.project) | project.headers
+    _write(folder, files(name, done.draft, origin, done.project) | project.headers)
+    return folder, draft.origin, done.notes
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
     for file, text in texts.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
-    return folder, draft.origin, done.notes
 
 
 def _read(

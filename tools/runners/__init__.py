@@ -2,6 +2,9 @@
 
 oracle          inputs and float64 results from a task's reference.py
 references      reference.py, or the function of PyTorch's that task.toml names
+modules         a PyTorch module as a function of its inputs and weights
+module_trace    reads such a module: its contract and its operators
+module_values   values with which it is called, and PyTorch's own errors then
 float64         a function of PyTorch's run in float64
 answers         reference.py's results as the contract says; what accept and canonical say
 bands           the sums of terms that a case's bands rest on

@@ -22,6 +22,7 @@ import torch
 
 from astra_chat.tools.runners.answers import Tensors
 from astra_chat.tools.runners.float64 import in_float64, wide
+from astra_chat.tools.runners.modules import ModuleFunction
 from astra_chat.tools.runners.values import DrawnCase
 from astra_chat.tools.task.contract import INTEGERS, Arg
 from astra_chat.tools.task.expressions import evaluate
@@ -79,8 +80,8 @@ def _load_file(path: Path) -> ModuleType:
 
 @cache
 def _load_function(folder: Path, name: str) -> Callable[..., Any]:
-    """The function of a module in the task's folder, or of one that is installed. Raises
-    ImportError and ValueError."""
+    """The function of a module in the task's folder, or of one that is installed; of a class of
+    torch.nn.Module its forward. Raises ImportError and ValueError."""
     module, _, path = name.partition(":")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -89,6 +90,8 @@ def _load_function(folder: Path, name: str) -> Callable[..., Any]:
         found = getattr(found, part, None)
     if not callable(found):
         raise ValueError(f"{module} has no function {path}")
+    if isinstance(found, type) and issubclass(found, torch.nn.Module):
+        return ModuleFunction(found)
     function: Callable[..., Any] = found
     return function
 

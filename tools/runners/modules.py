@@ -1,0 +1,135 @@
+"""A PyTorch module in KernelBench's form as a function of its inputs and of its weights.
+
+The file defines `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`. Weights are the
+parameters and buffers, in the order of state_dict; each has the name of its path with _ for dots.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+MAKERS = ("get_inputs", "get_init_inputs")
+KEPT_WORDS = frozenset(
+    "auto bool break case char class const continue default delete do double else enum extern false"
+    " float for goto half if in inline int long namespace new operator out private public register"
+    " return scratch short signed sizeof static stream struct switch template this true typedef"
+    " union unsigned using void volatile while larger smaller plus times blocks in_lines".split()
+)
+"""Names that no argument may have: words of C++, and names that plain kernels have."""
+
+
+class BadModule(Exception):
+    """The file is no module in this form; the text says why."""
+
+
+class ModuleFunction:
+    """A module, called with its inputs and weights by the names of their arguments."""
+
+    def __init__(self, kind: type[nn.Module]) -> None:
+        """Builds the module, as its file says. Raises BadModule."""
+        makers = vars(sys.modules[kind.__module__])
+        for name in MAKERS:
+            if not callable(makers.get(name)):
+                raise BadModule(f"it defines no function {name}()")
+        torch.manual_seed(0)
+        self.model = _built(kind, makers["get_init_inputs"])
+        self.values = _inputs(self.model, makers["get_inputs"])
+        paths = self._paths()
+        names = _argument_names([*self.values, *paths])
+        self.inputs = dict(zip(names, self.values, strict=False))
+        """What an argument of forward is called here, and there."""
+        self.weights = dict(zip(names[len(self.values) :], paths, strict=True))
+        """Path of each weight, by the name of its argument."""
+        given = [name for name, own in self.inputs.items() if _is_tensor(self.values[own])]
+        kept = inspect.Parameter.KEYWORD_ONLY
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(n, kept) for n in given]
+            + [inspect.Parameter(n, kept, default=None) for n in self.weights]
+        )
+        self.__wrapped__ = kind.forward
+        self._wide = False
+
+    def _paths(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by path, those of state_dict first and in its order."""
+        found = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        order = [name for name in self.model.state_dict(keep_vars=True) if name in found]
+        return {name: found[name] for name in dict.fromkeys([*order, *found])}
+
+    def weight(self, name: str) -> torch.Tensor:
+        """The weight with which the module begins, by the name of its argument."""
+        return self._paths()[self.weights[name]].detach()
+
+    def called(self, given: Mapping[str, torch.Tensor], weights: Mapping[str, Any]) -> Any:
+        """What forward returns, in the dtypes of what it is given."""
+        values = {own: given.get(name, self.values[own]) for name, own in self.inputs.items()}
+        return functional_call(
+            self.model, {self.weights[name]: value for name, value in weights.items()}, (), values
+        )
+
+    def __call__(self, **values: torch.Tensor) -> list[torch.Tensor]:
+        """Results in float64. An argument of one element stands for a number, too."""
+        if not self._wide:
+            self.model.double()
+            self._wide = True
+        shapes = {n: self.values[own].shape for n, own in self.inputs.items() if n in values}
+        given = {n: values[n].reshape(values[n].shape if s else ()) for n, s in shapes.items()}
+        weights = {
+            n: v.reshape(self.weight(n).shape)
+            for n, v in values.items()
+            if n in self.weights and v is not None
+        }
+        found = outputs(self.called(given, weights))
+        return [one if one.dim() else one.reshape(1) for one in found]
+
+
+def outputs(returned: Any) -> list[torch.Tensor]:
+    """The tensors that forward returns. Raises BadModule where there is anything else."""
+    if isinstance(returned, dict):
+        returned = list(returned.values())
+    found = [returned] if isinstance(returned, torch.Tensor) else returned
+    if not isinstance(found, tuple | list) or not found or not all(map(_is_tensor, found)):
+        raise BadModule("its forward returns something that is no tensor and no tuple of tensors")
+    return list(found)
+
+
+def _built(kind: type[nn.Module], maker: Callable[[], Any]) -> nn.Module:
+    given = maker()
+    return kind(**given) if isinstance(given, dict) else kind(*given)
+
+
+def _inputs(model: nn.Module, maker: Callable[[], Any]) -> dict[str, Any]:
+    """What get_inputs() gives, by the parameters of forward. Raises BadModule."""
+    given = maker()
+    try:
+        signature = inspect.signature(model.forward)
+        bound = signature.bind(**given) if isinstance(given, dict) else signature.bind(*given)
+    except TypeError as error:
+        raise BadModule(f"get_inputs() does not fit forward: {error}") from None
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    for name in bound.arguments:
+        if signature.parameters[name].kind in several:
+            raise BadModule(f"its forward takes any number of arguments (*{name})")
+    return dict(bound.arguments)
+
+
+def _argument_names(paths: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for path in paths:
+        name = re.sub(r"[^a-z0-9_]", "_", path.lower())
+        name = f"p{name}" if name[:1].isdigit() else name
+        while name in KEPT_WORDS or name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
