@@ -27,13 +27,13 @@ EXTENTS = (1, 2, 3, 7, 16, 33)
 
 def measured(function: ModuleFunction, contract: Mapping[str, Any]) -> dict[str, Any]:
     """Ranges of the arguments, dims as far as the module runs with them, and tolerances."""
-    run = _Run(function, contract)
+    run = _ModuleCalls(function, contract)
     ranges = run.ranges()
     sizes = run.sizes(ranges)
     return {"ranges": ranges, "sizes": sizes, "tolerance": run.tolerance(ranges, sizes)}
 
 
-class _Run:
+class _ModuleCalls:
     """Calls of the module at several sizes."""
 
     def __init__(self, function: ModuleFunction, contract: Mapping[str, Any]) -> None:

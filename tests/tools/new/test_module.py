@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.evaluation import Correct, Wrong
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.new.create import new_task
 from astra_chat.tools.new.module import is_module
 from astra_chat.tools.new.unfinished import launcher_problem, marks
+from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import load_task
+from astra_chat.tools.types import Correct, Wrong
 from astra_vgpu.ground.errors import BadInput
 from tests.tools.new.module_samples import HEAD, MODULES, REFUSED
 
@@ -30,18 +31,19 @@ def test_its_plain_kernels_give_what_the_module_gives(name: str, tmp_path: Path)
     folder = _new(name, MODULES[name], tmp_path)
     task = load_task(folder)
     assert not marks(folder) and launcher_problem(task) is None
-    with Judge(task, "virtual") as judge:
-        assert isinstance(judge.check(task.baseline).result, Correct)
+    with Judge(task, pick_device("virtual")) as judge:
+        assert isinstance(judge.check(task.baseline).outcome, Correct)
 
 
+@pytest.mark.second_tier
 def test_a_kernel_that_takes_the_weights_of_init_is_wrong(tmp_path: Path) -> None:
     task = load_task(_new("rms_norm", MODULES["rms_norm"], tmp_path))
     assert [arg.name for arg in task.args if arg.weight] == ["weight"]
     source = task.baseline
     read = next(line for line in source.splitlines() if "= weight[" in line)
     lazy = source.replace(read, read.partition("=")[0] + "= 1.0f;")
-    with Judge(task, "virtual") as judge:
-        assert isinstance(judge.check(lazy).result, Wrong)
+    with Judge(task, pick_device("virtual")) as judge:
+        assert isinstance(judge.check(lazy).outcome, Wrong)
 
 
 def test_an_operator_without_a_plain_kernel_is_left_to_the_user(tmp_path: Path) -> None:
