@@ -170,7 +170,7 @@ def take_pages(names: set[str], out: Path) -> Iterator[Path]:
     subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     yield page
     for name in (name for name in PAGES if name in names):
-        yield _photographed(page, out / f"{name}.png", *PAGES[name])
+        yield _photographed(page, out / f"{name}.webp", *PAGES[name])
 
 
 def _photographed(
@@ -207,7 +207,7 @@ def _small(image: bytes) -> bytes:
     out = io.BytesIO()
     whole = Image.open(io.BytesIO(image)).convert("RGB")
     few = whole.quantize(64, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(out, "PNG", optimize=True)
+    few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=6)
     return out.getvalue()
 
 

@@ -29,8 +29,8 @@ def test_the_report_is_linked_with_its_pictures() -> None:
     assert "(report.html)" in PAGE and REPORT in PAGE
     page = (FOLDER / "report.html").read_text()
     assert "default-src 'none'" in page
-    pictures = set(re.findall(r"\(([\w-]+\.png)\)", PAGE))
-    assert pictures == {f"{name}.png" for name in PAGES}
+    pictures = set(re.findall(r"\(([\w-]+\.webp)\)", PAGE))
+    assert pictures == {f"{name}.webp" for name in PAGES}
     assert all((FOLDER / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
 
 
