@@ -138,13 +138,18 @@ def test_the_float32_pass_is_that_of_the_model() -> None:
 
 
 STEPS = """
-import torch
+import torch, weakref
 CALLS = []
 
 def make(requests):
     def step():
         CALLS.append(requests)
         return torch.ones(requests, 5, dtype=torch.bfloat16)
+    return step
+
+def owner(requests):
+    step = make(requests)
+    weakref.finalize(step, print, "freed before its graphs").atexit = False
     return step
 
 def nothing(requests):
@@ -159,6 +164,7 @@ def number(requests):
     ("name", "said"),
     [
         ("steps:make", "(8, 5) torch.float32"),
+        ("steps:owner", "(8, 5) torch.float32"),
         ("steps:nothing", ""),
         ("steps:number", "steps:number(1) returned no function: int"),
         ("steps:none", "--call steps:none: module 'steps' has no attribute 'none'"),

@@ -25,27 +25,27 @@ class CalledStep:
         self._make = _function(name)
         self._name, self._batches = name, batches
 
-    def capture(self, finished: Callable[[int], None]) -> dict[int, tuple[Any, Any]]:
-        """A graph of a step for each number of requests, with the winners of now; `finished` gets
-        each number."""
+    def capture(self, finished: Callable[[int], None]) -> dict[int, tuple[Any, Any, Any]]:
+        """A graph of a step for each number of requests, with the winners of now, its logits, and
+        the step, which owns tensors that the graph reads; `finished` gets each number."""
         found = {}
         for batch in self._batches:
             step = self._make(batch)
             if not callable(step):
                 raise NoStep(f"{self._name}({batch}) returned no function: {type(step).__name__}")
-            found[batch] = _captured(step)
+            found[batch] = *_captured(step), step
             finished(batch)
         return found
 
-    def run(self, captured: dict[int, tuple[Any, Any]], batch: int) -> Iterator[Any]:
+    def run(self, captured: dict[int, tuple[Any, Any, Any]], batch: int) -> Iterator[Any]:
         """Logits of the step, if it returns any."""
-        graph, result = captured[batch]
+        graph, result, _ = captured[batch]
         graph.replay()
         torch.cuda.synchronize()
         if result is not None:
             yield result.float()
 
-    def graph(self, captured: dict[int, tuple[Any, Any]], batch: int) -> Any:
+    def graph(self, captured: dict[int, tuple[Any, Any, Any]], batch: int) -> Any:
         return captured[batch][0]
 
     def reference(self, batch: int) -> str:
