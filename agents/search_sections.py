@@ -62,7 +62,7 @@ def second_parent(context: ChatContext, state: RunState) -> Section | None:
     if other is None:
         return None
     return Section(
-        f"The second parent, {name}: take over from it what the plan names",
+        f"The second parent, {name}: adopt from it what the plan names",
         difference(parent_source(context, state), other),
         1,
     )

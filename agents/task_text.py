@@ -59,8 +59,9 @@ def launcher_text(task: Task) -> str:
     )
     if task.binding.launcher:
         return (
-            f"{kept} `{task.binding.launcher}` follows the file; keep what that calls, with the"
-            f" same parameters, and define nothing of it:\n{fenced(task.launcher_file)}\n"
+            f"{kept} `{task.binding.launcher}` is compiled after the file: keep the functions that"
+            " it calls, with the same parameters, and define nothing that it"
+            f" defines:\n{fenced(task.launcher_file)}\n"
             f"The launcher is made from it; do not define it:\n{text}"
         )
     kind = "operator" if task.binding.operator else "function"

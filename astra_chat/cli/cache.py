@@ -51,7 +51,7 @@ def clear(
         typer.Option(
             "--to",
             metavar="SIZE",
-            help="Keep this much: delete files, those not used for longest first.",
+            help="Delete the least recently used files until at most this much is left.",
         ),
     ] = "0",
     as_json: JsonOption = False,

@@ -52,7 +52,7 @@ def work(
 ) -> None:
     """Judge all open jobs of the runs in DIR, and write the results next to them.
 
-    --json prints one document at the end, so it goes with --once. Exit code with --once: 2 if a
+    --json prints one document at the end, so it requires --once. Exit code with --once: 2 if a
     job was refused, 3 if a result could not be written.
     """
     from astra_chat.detached.worker import Worker, work_on

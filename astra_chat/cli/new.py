@@ -32,7 +32,11 @@ FolderOption = Annotated[
     list[Path] | None, typer.Option("-I", metavar="DIR", help="Header folder, as for nvcc.")
 ]
 RootOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder in which to search for headers.")
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Search this folder and its subfolders for headers that are not found otherwise.",
+    ),
 ]
 DefineOption = Annotated[
     list[str] | None,

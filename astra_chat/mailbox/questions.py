@@ -150,10 +150,11 @@ def questions(box: Path) -> list[Question]:
     """
     try:
         names = sorted(path.name for path in box.iterdir())
+    except FileNotFoundError:
+        words = f"mailbox {box} does not exist: a run creates it with --models mailbox:{box}"
+        raise BadInput(words) from None
     except OSError as error:
-        raise BadInput(
-            f"mailbox {box}: {error.strerror}: a run creates it with --models mailbox:{box}"
-        ) from None
+        raise BadInput(f"cannot read mailbox {box}: {error.strerror}") from None
     found = [question for name in names if (question := _read(box / name)) is not None]
     return sorted(found, key=lambda question: (question.meta.asked, question.id))
 

@@ -106,8 +106,8 @@ def package(
 ) -> None:
     """Package the fastest winner of each task among the given RUNs.
 
-    A plugin contains only operators whose kernels were seen in the CUDA graphs of that engine on a
-    GPU (--prove, then --proof).
+    A plugin contains only operators whose kernels were seen in the engine's CUDA graphs on a GPU:
+    record this with --prove, then pass the file with --proof.
     """
     from contextlib import ExitStack
 

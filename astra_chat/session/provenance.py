@@ -97,6 +97,6 @@ def _driver() -> str:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
         raise MissingDependency(
-            f"the NVIDIA driver does not say its version ({error}): use --device virtual, or see"
+            f"the NVIDIA driver does not report its version ({error}): use --device virtual, or see"
             " astra-chat doctor"
         ) from None

@@ -132,7 +132,7 @@ def _require_more(past: Past, limits: Limits) -> None:
         "rounds": f"--rounds {limits.rounds + 1}",
         "evaluations": f"--budget evaluations={(limits.evaluations or 0) + 1}",
     }
-    way = f"{ways[step.reason]} continues, " if step.reason in ways else ""
+    way = f"{ways[step.reason]} continues it; " if step.reason in ways else ""
     raise BadInput(
         f"{past.transcript.path} is finished: {STOP_TEXTS[step.reason]};"
         f" {way}--branch FILE --from ROUND continues from an earlier round"

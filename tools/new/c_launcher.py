@@ -310,7 +310,7 @@ def _tensor(
         dtypes = (dtype_named(word) for word in alike.elements)
         dtype = next((d for d in dtypes if d), "T")
     access, doubt = _access(parameter, alike)
-    doubts = [doubt, "" if dtype else f"{kind} is not a dtype of a contract: it is passed as bytes"]
+    doubts = [doubt, "" if dtype else f"contracts do not support {kind}: it is passed as bytes"]
     name, told = tensor_name(parameter.name), tuple(one for one in doubts if one)
     return Tensor(name, access, dtype or "uint8", doubts=told)
 

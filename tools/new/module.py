@@ -93,7 +93,7 @@ def _traced(path: Path, kind: str) -> dict[str, Any]:
                 command, timeout_s=TIMEOUT_S, cwd=folder, stop=Stop(), sandbox=sandbox
             )
         except StepTimeout:
-            raise BadInput(f"{path.name}: to trace it took more than {TIMEOUT_S:.0f} s") from None
+            raise BadInput(f"{path.name}: tracing it took more than {TIMEOUT_S:.0f} s") from None
         if not answer.is_file():
             last = end.output.strip().rpartition("\n")[2] or f"exit status {end.returncode}"
             raise BadInput(f"{path.name}: its process ended early: {last}")

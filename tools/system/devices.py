@@ -85,7 +85,9 @@ def gpu_uuid(index: int) -> str:
     try:
         return str(pynvml.nvmlDeviceGetUUID(gpu_handles()[index]))
     except (pynvml.NVMLError, IndexError) as error:
-        raise MissingDependency(f"the driver does not name CUDA device {index}: {error}") from None
+        raise MissingDependency(
+            f"the driver reports no UUID of CUDA device {index}: {error}"
+        ) from None
 
 
 def gpu_handles() -> list[Any]:

@@ -116,5 +116,5 @@ def _touched(run: CaseRun, argument: str) -> Wrong:
         got=float("nan"),
         bad=1,
         total=max(1, run.report.compared),
-        note="bytes next to the argument, or in a read-only one, changed while timed",
+        note="bytes next to the argument, or in a read-only argument, changed during timing",
     )

@@ -56,7 +56,7 @@ def test_without_a_driver_a_recording_plays_and_nothing_else_does(
     real = DEVICE.model_copy(update={"kind": "cuda"})
     options = header().options
     assert provenance.header(task, real, options, judged_with={}).versions == {}
-    with pytest.raises(MissingDependency, match=r"does not say its version.*--device virtual"):
+    with pytest.raises(MissingDependency, match=r"does not report its version.*--device virtual"):
         provenance.header(task, real, options)
 
 
