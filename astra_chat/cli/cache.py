@@ -51,7 +51,7 @@ def clear(
         typer.Option(
             "--to",
             metavar="SIZE",
-            help="Delete the least recently used files until at most this much is left.",
+            help="Delete the files that were not used for longest until at most this much is left.",
         ),
     ] = "0",
     as_json: JsonOption = False,
