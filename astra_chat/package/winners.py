@@ -63,7 +63,8 @@ class Winner:
         gpus = ", ".join(f"{one.ratio:.3f}x on {gpu}" for gpu, one in sorted(self.measured.items()))
         confirmed = "confirmed" if self.confirmed else "not confirmed"
         figure = gpus or f"estimated {self.best.ratio:.3f}x"
-        return f"{self.best.candidate} of run {self.summary.run}, {figure}, {confirmed}"
+        over = f"over the {self.summary.options.tier} baseline"
+        return f"{self.best.candidate} of run {self.summary.run}, {figure} {over}, {confirmed}"
 
 
 def winners(paths: Sequence[Path], stack: ExitStack) -> list[Winner]:

@@ -31,7 +31,9 @@ def error_pattern(got: Array, expected: Array, flat: Array, width: int) -> str:
     if kept.sum() < LEAST:
         return ""
     order = np.argsort(flat[kept], kind="stable")
-    ratios, (rows, columns) = (got[kept] / expected[kept])[order], divmod(flat[kept][order], width)
+    with np.errstate(over="ignore"):  # beside an expected denormal number
+        ratios = (got[kept] / expected[kept])[order]
+    rows, columns = divmod(flat[kept][order], width)
     said = [_of_values(ratios, rows), _of_columns(columns)]
     return "; ".join(filter(None, said))
 

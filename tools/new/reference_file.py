@@ -5,9 +5,11 @@ from __future__ import annotations
 import keyword
 
 from astra_chat.tools.new.draft import MARK, Draft, Tensor
-from astra_chat.tools.new.guesses import scalar_value, scale_of
+from astra_chat.tools.new.guesses import scale_of
 from astra_chat.tools.types import is_float
 
+PYTHON_TYPES = {"float": "float", "bool": "bool"}
+"""Types in Python of scalars; of others int."""
 CEIL_DIV = "def ceil_div(a: int, b: int) -> int:\n    return -(-a // b)\n\n\n"
 
 
@@ -19,8 +21,7 @@ def reference_py(name: str, draft: Draft) -> str:
     results = [f'        "{t.name}": ...,  # {_words(draft, t)}' for t in written]
     given = [f'    {_local(t.name)} = inputs["{t.name}"]{wide(draft, t)}' for t in read]
     scalars = [
-        f"    {s.name} = {scalar_value(s).capitalize() if s.type == 'bool' else scalar_value(s)}"
-        "  # as in task.toml"
+        f'    {s.name} = {PYTHON_TYPES.get(s.type, "int")}(inputs["{s.name}"])'
         for s in draft.scalars
     ]
     helpers = CEIL_DIV if any("ceil_div" in e for t in drawn for e in draft.shape_of(t)) else ""

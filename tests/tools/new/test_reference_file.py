@@ -13,7 +13,9 @@ def test_index_arguments_are_left_to_the_judge() -> None:
     made = text[: text.index("def reference")]
     assert '"positions"' not in made and '"query": case.draw(' in made
     assert 'positions = inputs["positions"].long()' in text
-    assert 'query = inputs["query"].double()' in text and "is_neox = True" in text
+    assert (
+        'query = inputs["query"].double()' in text and 'is_neox = bool(inputs["is_neox"])' in text
+    )
     assert '"query": ...,  # float64, [num_tokens, head_size*num_heads]' in text
 
 
