@@ -118,6 +118,7 @@ def new(
     from astra_chat.tools.new.trial import tried_again
     from astra_chat.tools.new.triton_launch import dtypes_of, launch_of
     from astra_chat.tools.new.unfinished import marks
+    from astra_chat.tools.task.shipped import task_names
     from astra_vgpu.ground.errors import BadInput
 
     function_of_pytorch = reference_function(reference)
@@ -128,24 +129,25 @@ def new(
     )
     if function_of_pytorch:
         function_of_pytorch.put_into(made)
-    print(f"created {made}/ from {origin}")
+    shown = f"./{made}" if str(made) in task_names() else made  # else it means Astra's task
+    print(f"created {shown}/ from {origin}")
     if calls:
         try:
             with_calls(made, calls, calls_of, map_ or (), domain_too=True)
         except BadInput as error:
-            again = f"astra-chat tasks update {made} --calls {calls} --domain"
+            again = f"astra-chat tasks update {shown} --calls {calls} --domain"
             raise BadInput(
-                f"{error}; {made}/ was created without them; to add them: {again}"
+                f"{error}; {shown}/ was created without them; to add them: {again}"
             ) from None
     if calls:
         notes = tried_again(made, notes)
     if left := marks(made):
         print("Complete these places, in this order:")
     for place in left:
-        print(f"  {made}/{place}")
+        print(f"  {shown}/{place}")
     for note in notes:
         print(f"tried: {note}")
-    print(f"then: astra-chat tasks check {made}")
+    print(f"then: astra-chat tasks check {shown}")
 
 
 def reference_function(text: str | None) -> ReferenceFunction | None:
@@ -177,10 +179,11 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     from astra_chat.tools.evaluation import Built
     from astra_chat.tools.judge import Judge
     from astra_chat.tools.new.unfinished import launcher_problem
-    from astra_chat.tools.task.folder import BUILTIN, find_task, task_names
+    from astra_chat.tools.task.folder import find_task
+    from astra_chat.tools.task.shipped import task_folder
     from astra_vgpu.ground.errors import BadInput
 
-    folder = BUILTIN / name if name in task_names() else Path(name)
+    folder = task_folder(name)
     require_complete(folder, name)
     task = find_task(name)
     if problem := launcher_problem(task):

@@ -42,9 +42,9 @@ def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
 def list_tasks(as_json: JsonOption = False) -> None:
     """List the tasks that ship with Astra."""
     from astra_chat.display.tables import print_rows
-    from astra_chat.tools.task.folder import find_task, task_names
+    from astra_chat.tools.task.folder import BUILTIN, load_task, task_names
 
-    found = [find_task(name) for name in task_names()]
+    found = [load_task(BUILTIN / name) for name in task_names()]
     if as_json:
         documents = [
             {"name": task.name, "summary": task.summary, "dtypes": task.dtypes} for task in found

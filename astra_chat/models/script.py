@@ -20,7 +20,7 @@ from astra_chat.agents.turns import (
     TestCase,
     TestSuite,
 )
-from astra_chat.tools.task.folder import Task, find_task, task_names
+from astra_chat.tools.task.folder import BUILTIN, Task, task_names
 from astra_chat.tools.types import Basis, Value
 from astra_chat.tools.wording import invalid
 from astra_vgpu.ground.errors import BadInput
@@ -183,7 +183,7 @@ class Script(Value):
 
 def scripted_names() -> list[str]:
     """Returns the names of the shipped tasks that have a scripted run."""
-    return [n for n in task_names() if (find_task(n).folder / SCRIPT).is_file()]
+    return [n for n in task_names() if (BUILTIN / n / SCRIPT).is_file()]
 
 
 def load_script(task: Task) -> Script:

@@ -14,7 +14,14 @@ from astra_chat.display.notes import note
 from astra_chat.package.engine_file import EngineFile, read_engine_file, require_arguments
 from astra_chat.tools.evaluation import EVALUATION_SCHEMA, Evaluation
 from astra_chat.tools.recordings.reading import expanded, read_recorded
-from astra_chat.tools.task.folder import ENGINE_FILE, Task, find_task, task_names
+from astra_chat.tools.task.folder import (
+    BUILTIN,
+    ENGINE_FILE,
+    Task,
+    find_task,
+    load_task,
+    task_names,
+)
 from astra_chat.tools.types import Timed, candidate_id
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_task import task_of
@@ -43,7 +50,7 @@ class Winner:
         """Where engines call the operator; None, with a note, where no engine.toml says it. Raises
         BadInput."""
         name = self.task.name
-        task = self.engine_task or (find_task(name) if name in task_names() else None)
+        task = self.engine_task or (load_task(BUILTIN / name) if name in task_names() else None)
         if task is None:
             note(f"{name} is left out: --task DIR names its folder, with an {ENGINE_FILE}")
             return None

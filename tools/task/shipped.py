@@ -17,10 +17,14 @@ def task_names() -> list[str]:
 
 def task_folder(name_or_folder: str) -> Path:
     """The folder of a shipped task, or of any task by its path. Raises BadInput."""
-    names = task_names()
+    names, folder = task_names(), Path(name_or_folder)
     if name_or_folder in names:
+        if (folder / "task.toml").is_file() and not folder.samefile(BUILTIN / folder):
+            raise BadInput(
+                f"{folder} is a task of Astra and a folder here: write ./{folder} for the folder;"
+                " in another folder the name stands for Astra's task"
+            )
         return BUILTIN / name_or_folder
-    folder = Path(name_or_folder)
     if folder.is_dir():
         return folder
     if folder.is_file():

@@ -159,3 +159,16 @@ def test_a_header_is_a_file_of_the_folder_itself(folder: Path, name: str) -> Non
     edit(folder, "flags = [", f'headers = ["{name}"]\nflags = [')
     with pytest.raises(BadInput, match="headers"):
         load_task(folder)
+
+
+def test_a_folder_with_the_name_of_a_shipped_task_is_never_mistaken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(BUILTIN / "silu_and_mul", tmp_path / "topk_softmax")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match=r"write \./topk_softmax for the folder"):
+        find_task("topk_softmax")
+    assert find_task("./topk_softmax").name == "silu_and_mul"
+    assert find_task("silu_and_mul").folder == (BUILTIN / "silu_and_mul").resolve()
+    monkeypatch.chdir(BUILTIN)
+    assert find_task("topk_softmax").name == "topk_softmax"
