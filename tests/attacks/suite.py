@@ -184,7 +184,7 @@ def _row(attack: Attack, on: list[str], known: dict[str, Any]) -> str:
         if found and not words:
             words = next(iter(found.values()))["words"]
     shown, gates = words.replace("|", "\\|"), dict.fromkeys((*attack.gates, *attack.cuda_gates))
-    shown = shown.replace("\n", " ")[:80]
+    shown = shown.replace("\n", " ")[:70]
     return f"| {' | '.join((attack.id, attack.name, ', '.join(gates), *marks, shown))} |"
 
 

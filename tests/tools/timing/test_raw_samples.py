@@ -56,7 +56,7 @@ def test_all_samples_come_back_with_all_their_bits() -> None:
     ],
 )
 def test_what_is_damaged_is_named(text: str) -> None:
-    with pytest.raises(BadInput, match=r"^raw samples"):
+    with pytest.raises(BadInput, match="raw samples"):
         unpack(text)
 
 
