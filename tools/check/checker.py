@@ -231,7 +231,7 @@ class Checker:
         self, cases: Sequence[Case], tell: Tell, stop: Stop
     ) -> tuple[list[OracleCase], Callable[[], list[Failed]]]:
         """Inputs and results of hidden cases, and what learns from the baseline's runs on them.
-        Nothing is told of it beside calls that are told of."""
+        Its progress is not shown while calls of the candidate show theirs."""
         tell = (lambda *_: None) if begins_ahead() else tell
         made = self._oracle.oracle_cases(cases, stop, lambda n: tell(n, len(cases), ORACLE))
         return made, self._run_on(made, tell, replace(self._runner, stop=stop))

@@ -245,9 +245,13 @@ class _Module:
             launch = f"<<<blocks({threads}), {THREADS}, 0, stream>>>"
             text = f"{_kernel_name(name)}{launch}({', '.join(self._used[name])});"
             lines += textwrap.wrap(
-                text, COLUMNS, initial_indent="  ", subsequent_indent=" " * 6,
-                break_long_words=False, break_on_hyphens=False,
-            )  # fmt: skip
+                text,
+                COLUMNS,
+                initial_indent="  ",
+                subsequent_indent=" " * 6,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
         for result, name in self._copies:
             lines += [
                 f"  cudaMemcpyAsync({result}, {self._memory[name]}, {self._bytes(name)},",

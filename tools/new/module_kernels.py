@@ -160,9 +160,15 @@ class Body:
     def inner(self) -> Body:
         """Lines of a block in it."""
         return Body(
-            self.nodes, self.memory, self.used, self.numbers, self.indent + "  ", [],
-            dict(self.known), dict(self.numbered),
-        )  # fmt: skip
+            self.nodes,
+            self.memory,
+            self.used,
+            self.numbers,
+            self.indent + "  ",
+            [],
+            dict(self.known),
+            dict(self.numbered),
+        )
 
     def add(self, line: str) -> None:
         self.lines.append(self.indent + line)
@@ -504,9 +510,15 @@ def _spread(places: Sequence[str], kept: Sequence[int], rank: int) -> list[str]:
 
 
 def _pass(
-    body: Body, source: Node, at: Sequence[str], taken: Sequence[int], name: str, begin: str,
-    join: str, mean: str,
-) -> str:  # fmt: skip
+    body: Body,
+    source: Node,
+    at: Sequence[str],
+    taken: Sequence[int],
+    name: str,
+    begin: str,
+    join: str,
+    mean: str,
+) -> str:
     """One pass over what is reduced: numbers, or squares of their distance from the mean."""
     count = c_text(product([source.shape[axis] for axis in taken]))
     body.add(f"float {name} = {begin};")

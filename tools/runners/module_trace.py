@@ -349,14 +349,22 @@ class _Traced:
         for node in self._graph.nodes:
             value = node.meta.get("val")
             if node.op == "placeholder":
-                yield {"name": node.name, "op": "argument", "args": [self._places[node.name]],
-                       **self.argument(value)}  # fmt: skip
+                yield {
+                    "name": node.name,
+                    "op": "argument",
+                    "args": [self._places[node.name]],
+                    **self.argument(value),
+                }
             elif node.op == "call_function" and not isinstance(value, SIZES):
                 whole = node.target is not operator.getitem
                 op = str(node.target).removeprefix("aten.") if whole else "getitem"
                 shaped = self.argument(value) if isinstance(value, torch.Tensor) else {}
-                yield {"name": node.name, "op": op, **shaped,
-                       "args": [self._given(one) for one in _all_arguments(node)]}  # fmt: skip
+                yield {
+                    "name": node.name,
+                    "op": op,
+                    **shaped,
+                    "args": [self._given(one) for one in _all_arguments(node)],
+                }
 
     def _given(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
