@@ -237,7 +237,8 @@ def measured(given: argparse.Namespace) -> list[GatePair]:
     done = Counter(one.task for one in found)
     with given.out.open("a") as file:
         for name in given.tasks:
-            for one in pairs(name, given, given.count - done[name]):
+            left = given.count - done[name]
+            for one in pairs(name, given, left) if time.monotonic() < last else ():
                 print(one.model_dump_json(), file=file, flush=True)
                 found.append(one)
                 if time.monotonic() > last:

@@ -32,6 +32,37 @@ def test_topk_softmax(
     torch.testing.assert_close(weights, expected, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("pad", [True, False])
+@pytest.mark.parametrize("block", [16, 64, 128])
+@pytest.mark.parametrize("experts", [64, 128, 160, 257, 512])
+@pytest.mark.parametrize("topk", [1, 2, 8])
+@pytest.mark.parametrize("tokens", [1, 4, 16, 64, 256, 1024, 4096, 9000])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_align(
+    tokens: int, topk: int, experts: int, block: int, pad: bool, dtype: torch.dtype
+) -> None:
+    """With whole rows of ids and room for every block, as SGLang's layers call it."""
+    from sglang.kernels.ops import moe
+
+    ids = torch.rand(tokens, experts, device="cuda").topk(topk).indices.to(dtype).contiguous()
+    count = ids.numel()
+    most = min(count * block, count + (experts + 1) * (block - 1))
+    kind = {"dtype": torch.int32, "device": "cuda"}
+    places = torch.full((most,), count, **kind)
+    owners, total = torch.full((-(-most // block),), -7, **kind), torch.empty(1, **kind)
+    room = torch.empty(experts + 2, **kind)
+    moe.moe_align_block_size(ids, experts + 1, block, places, owners, total, room, pad)
+    each = torch.bincount(ids.flatten().long(), minlength=experts)
+    blocks = (each + block - 1) // block
+    assert total.item() == blocks.sum().item() * block
+    expected = torch.repeat_interleave(torch.arange(experts, device="cuda"), blocks)
+    assert torch.equal(owners[: len(expected)].long(), expected)
+    some = places[: total.item()].long()
+    real = some < count
+    assert torch.equal(some[real].sort().values, torch.arange(count, device="cuda"))
+    assert torch.equal(ids.flatten()[some[real]].long(), expected.repeat_interleave(block)[real])
+
+
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("topk", [2, 4, 8, 9])
 @pytest.mark.parametrize("hidden", [128, 2048, 7168])
