@@ -11,6 +11,7 @@ import ast
 import builtins
 import tomllib
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -97,6 +98,30 @@ class Upstream(Value):
         return self.op.partition(".")[0]
 
 
+class Today(Value):
+    """What one candidate was measured to gain over the kernels that engines launch today."""
+
+    candidate: str
+    gpu: str
+    date: date
+    over: float = Field(gt=0)
+    """Speed over the fastest of them on each timed case: the weighted mean, and its interval."""
+    low: float = Field(gt=0)
+    high: float = Field(gt=0)
+    lowest: float = Field(gt=0)
+    """The same of the case with the lowest ratio."""
+    rivals: str
+    """The kernels that were fastest on a case."""
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.over:.2f}x ({self.low:.2f} to {self.high:.2f}) over the fastest kernels that"
+            f" engines launched on {self.date} ({self.rivals}) on {self.gpu}; slowest case"
+            f" {self.lowest:.2f}x"
+        )
+
+
 class EngineFile(Value):
     """What engine.toml says."""
 
@@ -104,6 +129,7 @@ class EngineFile(Value):
     hooks: tuple[EngineHook, ...] = ()
     unserved: tuple[Unserved, ...] = ()
     upstream: Upstream | None = None
+    today: Today | None = None
     none: str = ""
     """Why no engine has a place for it."""
 

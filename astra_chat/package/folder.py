@@ -65,7 +65,13 @@ def write_files(winners: Sequence[Winner], arch: str, out: Path) -> None:
     """Each winner as files: TASK/ with the source, the module, torch_op.py and an example."""
     for winner in winners:
         folder = out / winner.task.name
-        export_best(winner.task, winner.source, folder, arch=arch, origin=winner.words)
+        export_best(
+            winner.task,
+            winner.source,
+            folder,
+            arch=arch,
+            origin=f"{winner.words}. {winner.over_today}",
+        )
 
 
 def write_plugin(contents: Contents, out: Path) -> Path:
@@ -85,7 +91,7 @@ def write_plugin(contents: Contents, out: Path) -> Path:
         )
     )
     (out / "setup.cfg").write_text(_SETUP)
-    rows = "\n".join(f"| {n} | {w.words} |" for n, w in contents.winners.items())
+    rows = "\n".join(f"| {n} | {w.words} | {w.over_today} |" for n, w in contents.winners.items())
     (out / "README.md").write_text(_README.format(engine=contents.engine, rows=rows, name=NAME))
     return build_wheel(out)
 
@@ -204,8 +210,8 @@ plat_name = linux_x86_64
 _README = """\
 # Faster kernels for {engine}
 
-| operator | winner |
-|---|---|
+| operator | winner | today |
+|---|---|---|
 {rows}
 
     pip install dist/*.whl                  # {engine} loads it at its next start
@@ -217,5 +223,6 @@ _README = """\
   and why the original ran. `python -m astra_winners counters NAME.*` sums the files up.
 
 The original runs where a call is outside the contract, and where the winner was not faster on the
-timed case that is nearest to the call. Modules, sources and contracts: `astra_winners/modules/`.
+timed case that is nearest to the call. Figures are of single kernels: `astra-chat step` says what a
+server's step gains. Modules, sources and contracts: `astra_winners/modules/`.
 """

@@ -261,7 +261,7 @@ def _words(winner: Winner, upstream: Upstream) -> str:
         f"# {task.name}\n\n{task.summary}\n\n"
         f"- Candidate {winner.best.candidate} of run {summary.run}; models: {models}; judge: Astra"
         " (transcript, seeds and evidence: `astra-chat verify TRANSCRIPT`).\n"
-        f"{measured or '- Not measured on a GPU.' + chr(10)}"
+        f"{measured or '- Not measured on a GPU.' + chr(10)}- {winner.over_today}\n"
         "- Licence: that of the task's texts; say here under which the kernel is given.\n\n"
         "To do by hand:\n\n"
         f"- Add `add/{KERNELS}/ops/{upstream.group}/__init__.py` to the file of that name. Norms\n"

@@ -49,8 +49,7 @@ class Winner:
     def engine_file(self) -> EngineFile | None:
         """Where engines call the operator; None, with a note, where no engine.toml says it. Raises
         BadInput."""
-        name = self.task.name
-        task = self.engine_task or (load_task(BUILTIN / name) if name in task_names() else None)
+        name, task = self.task.name, self._with_engine_file()
         if task is None:
             note(f"{name} is left out: --task DIR names its folder, with an {ENGINE_FILE}")
             return None
@@ -59,6 +58,20 @@ class Winner:
         else:
             note(f"{name} is left out: the task has no {ENGINE_FILE}")
         return file
+
+    def _with_engine_file(self) -> Task | None:
+        name = self.task.name
+        return self.engine_task or (load_task(BUILTIN / name) if name in task_names() else None)
+
+    @property
+    def over_today(self) -> str:
+        """What it gains over what engines launch today, where its engine.toml says it. Raises
+        BadInput."""
+        task = self._with_engine_file()
+        file = read_engine_file(task) if task else None
+        if file is None or file.today is None or file.today.candidate != self.best.candidate:
+            return "not compared with what engines launch today"
+        return file.today.words
 
     @property
     def ratio(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -91,3 +92,17 @@ def test_the_page_shows_a_file_that_is_read() -> None:
     own = read_engine_file(TASKS["rmsnorm"])
     assert own and shown.upstream == own.upstream
     assert shown.hooks[0].arguments == own.hooks[0].arguments
+
+
+def test_figures_over_today_are_those_of_the_page() -> None:
+    """docs/research/over-today.md is written by a command; engine.toml repeats its rows."""
+    page = (ROOT / "docs/research/over-today.md").read_text()
+    found = {name: file.today for name, task in TASKS.items() if (file := read_engine_file(task))}
+    some = {name: today for name, today in found.items() if today is not None}
+    assert len(some) == 14
+    for name, today in some.items():
+        row = next(one for one in page.splitlines() if re.match(rf"\| {name} \| [\d.]+ \(", one))
+        assert f"| {today.over:.2f} ({today.low:.2f} to {today.high:.2f}) |" in row
+        assert f"| {today.lowest:.2f} (" in row
+        assert f"On {today.gpu}, side by side, {today.date}" in page
+        assert today.candidate in (ROOT / f"docs/results/{name}.md").read_text()
