@@ -10,14 +10,13 @@ from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
 from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Correct, Timed
-from astra_chat.verify.claims import Claim, claim, differences, unchecked
+from astra_chat.verify.claims import OLD, Claim, claim, differences, unchecked
 from astra_chat.verify.recorded import Run, about
 from astra_vgpu.ground.errors import BadInput
 
 SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed"
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"
 PLANS, BESIDE = "each timed case has its plan", "one baseline for all"
-OLD = "recorded before evaluations had seeds and evidence"
 BUILT_ANEW = "built again in another session or elsewhere: nvcc names kernels after its folder"
 
 

@@ -9,7 +9,7 @@ from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import AnyTime, Correct, MeasuredTime, Timed
-from astra_chat.verify.claims import Claim, claim, differences, unchecked
+from astra_chat.verify.claims import NO_SAMPLES, Claim, claim, differences, unchecked
 from astra_chat.verify.recorded import Run, about
 from astra_vgpu.ground.errors import BadInput
 
@@ -124,7 +124,7 @@ def _limit(run: Run, evaluation: Evaluation, time: AnyTime, where: str) -> Claim
 
 def _samples(time: MeasuredTime, where: str) -> Claim:
     if not time.raw:
-        return unchecked(SAMPLES, where, "recorded before samples were kept")
+        return unchecked(SAMPLES, where, NO_SAMPLES)
     try:
         found = time_of(unpack(time.raw), time.case, time.weight, time.limit_us)
     except (BadInput, ArithmeticError, ValueError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import BuildDone, Proposed
-from astra_chat.verify.claims import Claim, claim, unchecked
+from astra_chat.verify.claims import NO_HASH, Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
 
 TEXTS, TASK, NAMES = "texts have their hashes", "the task has its id", "candidates have their names"
@@ -69,7 +69,7 @@ def _harness(run: Run) -> Iterator[Claim]:
         for turn, evaluation, known in evidence:
             where = about(turn, evaluation)
             if known is None:
-                yield unchecked(HARNESS, where, "no hash of the judge is recorded")
+                yield unchecked(HARNESS, where, NO_HASH)
             else:
                 why = f"by judge {known.judge_sha256[:12]}, others by {first[:12]}"
                 yield claim(HARNESS, where, known.judge_sha256 == first, why)

@@ -87,9 +87,9 @@ def test_the_same_plan_of_another_run_is_reproduced() -> None:
 
 
 def test_a_bottleneck_that_no_counter_showed_is_none() -> None:
-    assert f", limited by {CARD.bottleneck}, " in CARD.text
+    assert f", bottleneck {CARD.bottleneck}, " in CARD.text
     unknown = CARD.model_copy(update={"bottleneck": NOT_PROFILED})
-    assert ", not profiled, " in unknown.text and "limited by" not in unknown.text
+    assert ", not profiled, " in unknown.text and "bottleneck" not in unknown.text
 
 
 def test_signature_first_and_never_a_filter() -> None:
