@@ -182,7 +182,7 @@ def pack(
     transcript = read(run)
     target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")
     if target.exists():
-        raise BadInput(f"{target} already exists and is not overwritten: name another with -o")
+        raise BadInput(f"{target} already exists and is not overwritten: choose another with -o")
     manifest = packed(
         transcript, target, key=sign, license=license, build=build, trust=trust, tell=note
     )

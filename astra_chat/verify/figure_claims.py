@@ -15,7 +15,8 @@ from astra_vgpu.ground.errors import BadInput
 
 SAMPLES, RATIOS = "figures follow from the samples", "ratios fit their times"
 LIMITS, VERDICT = "limits follow from the contract", "the verdict follows from the cases"
-ERRORS, STEPS, BASIS = "errors are within tolerance", "all steps ran", "measured or estimated"
+ERRORS, STEPS, BASIS = "errors are within tolerance", "all required steps ran", "measured or"
+" estimated"
 LATER = {"profiled_us", "baseline_profiled_us", "launches", "baseline_launches", "raw", "note"}
 """Fields that are added after the samples; `note` may grow."""
 
@@ -84,7 +85,7 @@ def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
         return claim(VERDICT, where, False, wrong)
     wrong = differences([("verdict", timed.verdict, verdict), ("reason", timed.why, why)])
     if wrong and evaluation.evidence is None:
-        return unchecked(VERDICT, where, f"by an older rule: {wrong}")
+        return unchecked(VERDICT, where, f"follows an older rule: {wrong}")
     return claim(VERDICT, where, not wrong, wrong)
 
 

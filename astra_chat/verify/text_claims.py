@@ -10,8 +10,9 @@ from astra_chat.transcript.events import BuildDone, Proposed
 from astra_chat.verify.claims import NO_HASH, Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
 
-TEXTS, TASK, NAMES = "texts have their hashes", "the task has its id", "candidates have their names"
-HARNESS, BASELINE = "one harness judged all", "the baseline is the task's"
+TEXTS, TASK, NAMES = "texts match their hashes", "the task matches its id", "candidates match"
+" their names"
+HARNESS, BASELINE = "one version of the judge throughout", "the baseline is the task's"
 
 
 def text_claims(run: Run) -> Iterator[Claim]:
@@ -44,10 +45,10 @@ def _names(run: Run) -> Iterator[Claim]:
             case BuildDone(report=report):
                 where = f"turn {record.turn}, {report.candidate}"
                 known = report.candidate in proposed
-                yield claim(NAMES, where, known, "nobody proposed what was built")
+                yield claim(NAMES, where, known, "the built source was never proposed")
     for turn, evaluation in run.evaluations:
         known = evaluation.candidate in proposed
-        yield claim(NAMES, about(turn, evaluation), known, "nobody proposed what was judged")
+        yield claim(NAMES, about(turn, evaluation), known, "the judged source was never proposed")
 
 
 def _baseline(run: Run) -> Iterator[Claim]:

@@ -166,7 +166,7 @@ def test_the_command(
     assert astra("show", 4, "--memory", file)[0] == 2
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert "name the file" in astra("list")[2]
+    assert "give the file" in astra("list")[2]
     (tmp_path / "astra").mkdir()
     (tmp_path / "astra" / "astra.toml").write_text('memory = "../memory.toml"\n')
     assert len(astra("list")[1].splitlines()) == 3
