@@ -32,6 +32,7 @@ from astra_chat.tools.types import (
     How,
     Wrong,
 )
+from astra_chat.tools.wording import counted
 
 HOW_TEXT: dict[How, str] = {
     "fresh": "in fresh buffers",
@@ -200,7 +201,7 @@ def check(
             for one in found.pieces:
                 seen.precision.add(task, one)
             if isinstance(found.error, Wrong):
-                return found.error
+                return _noted(found.error, [passed(seen.calls[:-1])])
             seen.nearest(found.error)
             if rows and (varies := rows.look(run)):
                 return varies
@@ -235,10 +236,29 @@ def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wr
     if call.how != "fresh":
         words.append(f"called {HOW_TEXT[call.how]}")
     if isinstance(outcome, Wrong):
-        return outcome.model_copy(update={"note": "; ".join(filter(None, [outcome.note, *words]))})
+        return _noted(outcome, [*words, passed(seen.calls)])
     if isinstance(outcome, Crashed):
         return outcome.model_copy(update={"message": "; ".join([outcome.message, *words])})
     return outcome
+
+
+def passed(calls: Sequence[Call]) -> str:
+    """Returns which kinds of cases passed before a wrong one: "31 cases passed before (20 normal, 6
+    special; 4 with padded rows)"; "" if there were none."""
+    cases = {call.oracle_case.folder: call.oracle_case.case for call in calls}.values()
+    if not cases:
+        return ""
+    families = Counter(case.values for case in cases).most_common()
+    kinds = [", ".join(f"{count} {family}" for family, count in families)]
+    if padded := sum(bool(case.pad or case.pads) for case in cases):
+        kinds.append(f"{padded} with padded rows")
+    if shifted := sum(bool(case.offset or case.offsets) for case in cases):
+        kinds.append(f"{shifted} off a 256-byte boundary")
+    return f"{counted(len(cases), 'case')} passed before ({'; '.join(kinds)})"
+
+
+def _noted(wrong: Wrong, words: Sequence[str]) -> Wrong:
+    return wrong.model_copy(update={"note": "; ".join(filter(None, [wrong.note, *words]))})
 
 
 def _share(error: ErrorNorm) -> float:

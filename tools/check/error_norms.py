@@ -216,7 +216,7 @@ class BaselineErrors:
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
             inexact = np.flatnonzero(exact & (got != expected))
             if len(inexact):
-                note = "with inputs of zeros and ones it must be exact, as the baseline's result is"
+                note = "with inputs of zeros and ones it must be exact, like the baseline's result"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
         floor = own.floor if own else 0.0
         flushed = self._task.flushed(case)

@@ -311,7 +311,7 @@ class Runner:
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:
-            message = f"its process sent a report that no runner sends: {error}"
+            message = f"its process sent a report that is not a runner's: {error}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         if finished < len(calls):
