@@ -87,6 +87,14 @@ SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 """syscall, sysenter, int 0x80."""
 PTX_BYTES = 2**24
 """A candidate that unrolls to more is nobody's, unless its baseline has half as much."""
+ANY_ORDER = (
+    "adds floats in the order in which threads come, which differs from call to call, but the"
+    " contract says that a row has the same bits in every batch: add in an order that is fixed"
+)
+TRIED_ONCE = (
+    "may return before the phase has ended, and whether it has is never looked at: try again in a"
+    " loop until it has"
+)
 MOST_SAID = 100
 """Each is looked up in the source."""
 
@@ -243,6 +251,10 @@ def _special_registers(build: Build, ptx: str) -> list[Finding]:
 def _device_code(ptx: str, task: Task) -> Said:
     if not task.tensor_float32:
         yield from _low_precision(ptx, task)
+    if task.batch_invariant and (instruction := ptx_audit.float_sum_by_atomics(ptx)):
+        yield instruction, ANY_ORDER
+    if instruction := register_flow.ignored_wait(ptx):
+        yield instruction, TRIED_ONCE
     if instruction := ptx_audit.kept_in_l2(ptx):
         yield instruction, "asks the L2 cache to keep data for later calls"
     for name in written_variables(ptx):

@@ -13,6 +13,7 @@ from astra_chat.tools.build import disassembly
 from astra_chat.tools.build.nvcc import Build, build, build_all
 from astra_chat.tools.policy.binary_audit import TEXTS, audit, device_calls
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.batch_invariance import BatchInvariant
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Finding
 from astra_vgpu.ground.elf import Elf
@@ -188,6 +189,14 @@ def test_hidden_things_are_found(name: str) -> None:
     findings = found(source)
     assert any(what in finding.what for finding in findings), findings
     assert all(1 <= finding.line <= source.count("\n") + 1 for finding in findings)
+
+
+def test_sums_of_a_batch_invariant_task_have_an_order() -> None:
+    source = kernel("__global__ void k(float* o) { atomicAdd(o, o[threadIdx.x + 1]); }", RUN)
+    rule = BatchInvariant(rows="tokens", outputs=("out",))
+    assert found(source) == ()
+    (finding,) = found(source, batch_invariant=rule)
+    assert "adds floats in the order in which threads come" in finding.what
 
 
 def test_the_line_is_the_one_that_names_it() -> None:
