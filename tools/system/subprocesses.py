@@ -219,13 +219,33 @@ class Worker:
         """
         self._only_work = only_work
         self.allow(timeout_s, stop)
-        envelope = {"fd": self._report, "nonce": self._nonce, "request": request}
         assert self._child.stdin is not None
-        try:
-            self._child.stdin.write(json.dumps(envelope).encode())
+        with suppress(BrokenPipeError):  # it died at start: its exit status says why
+            self._send({"request": request})
             self._child.stdin.close()
-        except BrokenPipeError:
-            pass  # it died at start: its exit status says why
+
+    def open_gpu(self, index: int, timeout_s: float, stop: Stop) -> str:
+        """Let it open a GPU before it is asked for anything; returns why it could not, or "".
+
+        Raises as `reports`.
+        """
+        self.allow(timeout_s, stop)
+        with suppress(BrokenPipeError):
+            self._send({"gpu": index})
+        found = next((one for one in self.reports() if one["kind"] == "opened"), None)
+        return str(found["why"]) if found else f"it was {signal_name(self._child.wait())}"
+
+    def _send(self, content: Mapping[str, Any]) -> None:
+        """One line of JSON."""
+        assert self._child.stdin is not None
+        envelope = {"fd": self._report, "nonce": self._nonce, **content}
+        self._child.stdin.write(json.dumps(envelope).encode() + b"\n")
+        self._child.stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.pid
 
     def __enter__(self) -> Worker:
         return self
