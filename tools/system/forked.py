@@ -39,6 +39,11 @@ class Forked:
         found = self._status.read(NUMBER.size) or b""
         return int(NUMBER.unpack(found)[0]) if len(found) == NUMBER.size else KILLED
 
+    @property
+    def end(self) -> int:
+        """A file that can be read once the process has ended, until that is known here."""
+        return self._status.fileno()
+
     def poll(self) -> int | None:
         """Returns its exit code, as subprocess does, or None while it runs."""
         with self._lock:

@@ -406,7 +406,21 @@ def _wait(child: Child, timeout_s: float, stop: Stop) -> None:
         except (Cancelled, StepMemory, StepTimeout):
             _kill(child)
             raise
+        _wait_a_little(child)
+
+
+def _wait_a_little(child: Child) -> None:
+    """Until a child ends, POLL_S at most."""
+    try:
+        end = child.end if isinstance(child, Forked) else os.pidfd_open(child.pid)
+    except (OSError, ValueError):  # an old kernel; or it has just ended
         time.sleep(POLL_S)
+        return
+    try:
+        select.select([end], [], [], POLL_S)
+    finally:
+        if not isinstance(child, Forked):
+            os.close(end)
 
 
 def _kill(child: Child) -> None:
