@@ -79,13 +79,17 @@ class ForkServer:
         return module in self._modules and isolation() == "landlock"
 
     def start(
-        self, module: str, sandbox: SandboxPolicy, environment: Mapping[str, str], report: int
+        self,
+        module: str,
+        sandbox: SandboxPolicy | None,
+        environment: Mapping[str, str],
+        report: int,
     ) -> Forked:
-        """Start one, in its sandbox; `report` is the writing end of its pipe to the judge, which
-        it has as fork_server.REPORT. Raises AstraError where no server can be had."""
+        """Start one, in its sandbox, if it has one; `report` is the writing end of its pipe to the
+        judge, which it has as fork_server.REPORT. Raises AstraError where no server can be had."""
         asked = {
             "module": module,
-            "order": json.loads(sandbox.order()),
+            "order": json.loads(sandbox.order()) if sandbox else None,
             "environment": dict(environment),
             "folder": str(Path.cwd()),
         }

@@ -191,8 +191,8 @@ class Worker:
         reader, writer = os.pipe()
         self._child: Child
         try:
-            if server and sandbox and server.serves(module):
-                environment = child_environment(sandbox.environment())
+            if server and server.serves(module):
+                environment = child_environment((sandbox or SandboxPolicy()).environment())
                 self._child = server.start(module, sandbox, environment, writer)
                 self._report = REPORT
             else:
