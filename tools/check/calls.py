@@ -13,7 +13,6 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
@@ -198,8 +197,7 @@ def check(
                 return _in_context(found.verdict, call, seen)
             seen.add(task, call, run)
             seen.worst = max(seen.worst, found.verdict)
-            for one in found.pieces:
-                seen.precision.add(task, one)
+            seen.precision.merge(found.precision)
             if isinstance(found.error, Wrong):
                 return _noted(found.error, [passed(seen.calls[:-1])])
             seen.nearest(found.error)
@@ -217,15 +215,15 @@ class _LookedAt:
 
     verdict: float | Wrong
     error: ErrorNorm | Wrong | None = None
-    pieces: Sequence[MeasuredPiece] = ()
+    precision: PrecisionSeen = field(default_factory=PrecisionSeen)
 
 
 def _looked(task: Task, baseline_errors: BaselineErrors | None, run: CaseRun) -> _LookedAt:
-    verdict, pieces = compare(task, run), list[MeasuredPiece]()
+    verdict, precision = compare(task, run), PrecisionSeen()
     if isinstance(verdict, Wrong) or baseline_errors is None:
         return _LookedAt(verdict)
-    error = baseline_errors.judge(run, pieces.append)
-    return _LookedAt(verdict, error, pieces)
+    error = baseline_errors.judge(run, partial(precision.add, task))
+    return _LookedAt(verdict, error, precision)
 
 
 def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:

@@ -216,14 +216,22 @@ class Checker:
         called = [call.oracle_case.case for call in calls]
         runner.record(asked.built, called)
 
+        def begin_sweep() -> list[Case]:
+            if sweep is None:
+                return []
+            sweep.begin()
+            return sweep.launched()
+
         def cases() -> list[Case]:
             places = [self._oracle.place_of(case) for case in drawn.cases]
             more = with_repeats(self._task, places, drawn.pairs, self._device.kind, rng, 0)
             hidden = [call.oracle_case.case for call in more]
             runner.record(asked.built, hidden)
-            return [*called, *hidden, *timed, *(sweep.launched() if sweep else ())]
+            return [*called, *hidden, *timed, *begin_sweep()]
 
         beyond.begin(cases)
+        if sweep and not begins_ahead():
+            sweep.begin()
 
     def _baseline_on(
         self, cases: Sequence[Case], tell: Tell, stop: Stop

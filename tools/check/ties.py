@@ -70,6 +70,13 @@ class Ties:
                 total=len(got),
             )
 
+    def merge(self, later: Ties) -> None:
+        """Count what was counted elsewhere, of later results."""
+        self.total.update(later.total)
+        self.odd.update(later.odd)
+        self.away.update(later.away)
+        self._last |= later._last
+
     def beside(self, baseline: Ties) -> Wrong | None:
         """An argument whose ties are broken otherwise than the baseline's."""
         for kind, odd in self.odd.items():
