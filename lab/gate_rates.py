@@ -1,12 +1,14 @@
 """How often is `astra-chat gate` wrong on a GPU?
 
-    python -m lab.gate_rates TASK... -o RATES.jsonl            measures, on a GPU
+    python -m lab.gate_rates TASK... -o RATES.jsonl [--device cuda:0 --device cuda:1]   on GPUs
     python -m lab.gate_rates --recorded RUN|EVALUATION...      from recorded measurements, anywhere
 
-Measures each task's baseline beside itself, twice as a gate does after an alarm: an alarm of both
-is false. The same two measurements with every time of the new kernel `--loss` longer have a loss
-that the rule should find. Each pair is appended to the file at once, so a command that was stopped
-resumes. At the end are both rates with the upper end of their one-sided 95 % interval.
+Measures each task's baseline beside itself, on its smallest demo cases and without a check, and
+again on fresh inputs after an alarm, as a gate does: an alarm of both is false. Two measurements in
+a row with every time of the new kernel `--loss` longer have a loss that the rule should find. Some
+measurements share a process, and each GPU has its own, of which nothing else runs there. Each
+measurement is appended to the file at once, so a command that was stopped resumes. At the end are
+both rates with the upper end of their one-sided 95 % interval.
 
 Every recorded measurement on a GPU contains one of the baseline beside itself: each block replays a
 second recording of it. These are the first and the second measurement of a pair, and the noise that
@@ -19,13 +21,17 @@ import argparse
 import math
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from astra_chat.judging.opening import open_judge
 from astra_chat.package.winners import read_evaluation
+from astra_chat.tools.check.hidden_cases import reseeded
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.recordings.reading import expanded
@@ -34,7 +40,7 @@ from astra_chat.tools.timing.gpu_samples import interval, steady
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.timing.regression import losses
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import MeasuredTime, Timed, Value
+from astra_chat.tools.types import AnyTime, Device, MeasuredTime, Timed, Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import evaluations_of
 from astra_vgpu.ground.errors import BadInput
@@ -46,14 +52,14 @@ FEWEST = 3
 
 
 class GatePair(Value):
-    """Two measurements of a kernel beside itself, and what the rule says of them."""
+    """A measurement of a kernel beside itself, and what the rule says of it and of a second one."""
 
     task: str
     gpu: str
-    ratios: tuple[float, float]
+    ratios: tuple[float, ...]
     false_alarm: bool
-    found: bool
-    """Whether it finds the loss that was put into both."""
+    found: bool | None
+    """Whether it finds the loss that was put into two measurements; None: it was put into one."""
 
 
 def slowed(evaluation: Evaluation, loss: float) -> Evaluation:
@@ -80,32 +86,70 @@ def slowed(evaluation: Evaluation, loss: float) -> Evaluation:
 def pair(task: str, first: Evaluation, second: Evaluation, loss: float) -> GatePair:
     """What the gate's rule says of two measurements, as they are and with a loss."""
     slow_first, slow_second = slowed(first, loss), slowed(second, loss)
-    outcomes = [one.outcome for one in (first, second)]
-    a, b = (one.ratio for one in outcomes if isinstance(one, Timed))
     return GatePair(
         task=task,
         gpu=first.device.name,
-        ratios=(a, b),
+        ratios=(_ratio(first), _ratio(second)),
         false_alarm=bool(losses(first, lambda: second)),
         found=bool(losses(slow_first, lambda: slow_second)),
     )
 
 
-def pairs(name: str, device: str, loss: float, count: int) -> Iterator[GatePair]:
-    """Pairs of one task. Raises BadInput on a device that measures nothing."""
+def pairs(name: str, given: argparse.Namespace, count: int) -> Iterator[GatePair]:
+    """Measurements of one task. Raises BadInput on a device that measures nothing."""
     source = find_task(name).baseline + "\n// beside itself\n"
-    with open_judge(name, device=device) as judge:
+    with open_judge(name, device=given.device[0], cases="demo") as judge:
         if judge.device.kind != "cuda":
             raise BadInput("estimates have no noise: --device cuda")
-        for _ in range(count):
-            yield pair(name, _timed(judge, source, False), _timed(judge, source, True), loss)
+        size = judge.task.least_bytes
+        smallest = sorted(judge.weighted, key=lambda one: size(one[0]))[: given.cases]
+        judge.weighted = tuple(smallest)
+        before: Evaluation | None = None
+        for first in _times(judge, source, count, given.together):
+            again = partial(_again, judge, source)
+            found = None
+            if before is not None:
+                found = bool(losses(slowed(before, given.loss), partial(slowed, first, given.loss)))
+            before = first if before is None else None
+            yield GatePair(
+                task=name,
+                gpu=judge.device.name,
+                ratios=(_ratio(first),),
+                false_alarm=bool(losses(first, again)),
+                found=found,
+            )
 
 
-def _timed(judge: Judge, source: str, fresh: bool) -> Evaluation:
-    found = judge.evaluate(source, fresh_seeds=fresh)
-    if not isinstance(found.outcome, Timed):
-        raise BadInput(f"{judge.task.name}: the baseline was not timed: {found.outcome.kind}")
-    return found
+def _times(judge: Judge, source: str, count: int, together: int) -> Iterator[Evaluation]:
+    """So many measurements of a kernel, several in one process, each on its own inputs."""
+    each = len(judge.weighted)
+    for begun in range(0, count, together):
+        number = min(together, count - begun)
+        seeds = [judge.entropy.timing(f"{begun} {turn}") for turn in range(number)]
+        weighted = [one for seed in seeds for one in reseeded(judge.weighted, seed)]
+        found = judge.time(source, weighted)
+        if not isinstance(found, list):
+            raise BadInput(f"{judge.task.name}: the baseline was not timed: {found.kind}")
+        for turn in range(number):
+            yield evaluation_of(judge.device, found[turn * each : (turn + 1) * each])
+
+
+def _again(judge: Judge, source: str) -> Evaluation:
+    return next(_times(judge, source, 1, 1))
+
+
+def evaluation_of(device: Device, cases: Sequence[AnyTime]) -> Evaluation:
+    """What the rule reads of an evaluation; nothing was checked or profiled for it."""
+    ratio, verdict, why = judge_times(cases)
+    timed = Timed.model_construct(
+        kind="timed", cases=tuple(cases), ratio=ratio, verdict=verdict, why=why
+    )
+    return Evaluation.model_construct(candidate="", device=device, outcome=timed)
+
+
+def _ratio(evaluation: Evaluation) -> float:
+    assert isinstance(evaluation.outcome, Timed)
+    return evaluation.outcome.ratio
 
 
 def recorded_pairs(paths: Sequence[Path], loss: float, count: int) -> list[GatePair]:
@@ -177,11 +221,49 @@ def _beside_itself(case: MeasuredTime, noise: float) -> MeasuredTime:
 
 def summary(found: Sequence[GatePair]) -> Iterator[str]:
     """Both rates, over all tasks."""
-    for words, bad in (
-        ("false alarms", sum(one.false_alarm for one in found)),
-        ("losses missed", sum(not one.found for one in found)),
+    lost = [one for one in found if one.found is not None]
+    for words, bad, of in (
+        ("false alarms", sum(one.false_alarm for one in found), len(found)),
+        ("losses missed", sum(not one.found for one in lost), len(lost)),
     ):
-        yield f"{words}: {bad} of {len(found)}, at most {100 * upper_bound(bad, len(found)):.2f} %"
+        if of:
+            yield f"{words}: {bad} of {of}, at most {100 * upper_bound(bad, of):.2f} %"
+
+
+def measured(given: argparse.Namespace) -> list[GatePair]:
+    """Measure on one GPU, and append each measurement to the file."""
+    last = time.monotonic() + given.limit
+    found = read_pairs(given.out)
+    done = Counter(one.task for one in found)
+    with given.out.open("a") as file:
+        for name in given.tasks:
+            left = given.count - done[name]
+            for one in pairs(name, given, left) if time.monotonic() < last else ():
+                print(one.model_dump_json(), file=file, flush=True)
+                found.append(one)
+                if time.monotonic() > last:
+                    break
+    return found
+
+
+def side_by_side(given: argparse.Namespace) -> list[GatePair]:
+    """Measure on several GPUs, a process and a file for each. Raises BadInput where one fails."""
+    count = -(-given.count // len(given.device))
+    same = [f"--{name}={getattr(given, name)}" for name in ("loss", "limit", "together", "cases")]
+    files = [given.out.with_suffix(f".{number}.jsonl") for number in range(len(given.device))]
+    command = [sys.executable, "-m", "lab.gate_rates", *given.tasks, *same, f"--count={count}"]
+    running = [
+        subprocess.Popen([*command, "-o", str(file), "--device", device], stdout=subprocess.DEVNULL)
+        for file, device in zip(files, given.device, strict=True)
+    ]
+    if any([one.wait() for one in running]):
+        raise BadInput("a GPU was not measured: the message is above")
+    return [one for file in files for one in read_pairs(file)]
+
+
+def read_pairs(path: Path) -> list[GatePair]:
+    text = path.read_text() if path.exists() else ""
+    return [GatePair.model_validate_json(line) for line in text.splitlines()]
 
 
 @one_line_errors()
@@ -192,29 +274,21 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", metavar="TASK")
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--recorded", nargs="+", type=Path, metavar="RUN|EVALUATION")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--count", type=int, default=400, help="pairs of each task")
+    parser.add_argument("--device", action="append")
+    parser.add_argument("--count", type=int, default=400, help="measurements of each task")
     parser.add_argument("--loss", type=float, default=0.03, help="share of the time that is lost")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds, for all tasks")
+    parser.add_argument("--together", type=int, default=8, help="measurements of one process")
+    parser.add_argument("--cases", type=int, default=3, help="timed cases of a measurement")
     given = parser.parse_args()
+    given.device = given.device or ["cuda"]
     if given.recorded:
-        print("\n".join(summary(recorded_pairs(given.recorded, given.loss, given.count))))
-        return
-    if given.out is None or not given.tasks:
+        found = recorded_pairs(given.recorded, given.loss, given.count)
+    elif given.out is None or not given.tasks:
         raise BadInput("give TASK... and -o RATES.jsonl, or --recorded")
-    last = time.monotonic() + given.limit
-    text = given.out.read_text() if given.out.exists() else ""
-    found = [GatePair.model_validate_json(line) for line in text.splitlines()]
-    done = Counter(one.task for one in found)
-    with given.out.open("a") as file:
-        for name in given.tasks:
-            for one in pairs(name, given.device, given.loss, given.count - done[name]):
-                print(one.model_dump_json(), file=file, flush=True)
-                found.append(one)
-                if time.monotonic() > last:
-                    break
-    for line in summary(found):
-        print(line)
+    else:
+        found = side_by_side(given) if len(given.device) > 1 else measured(given)
+    print("\n".join(summary(found)))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ CHILD_PROCESSES = (
     "lab/baselines/cuda_record.py",
     "lab/baselines/cute_child.py",
     "lab/baselines/torch_child.py",
+    "lab/engine_tests/inside/",
 )
 """Programs of processes of their own: the only files that may load torch."""
 GROUND = "astra_vgpu.ground"

@@ -3,6 +3,7 @@ operator whether a package should contain it."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,9 @@ class StepTimes(Value):
     """Time of all kernels in one profiled replay."""
     kernels_speedup: float
     """What these times promise: the profile without winners over this one."""
+    share: float | None = None
+    """Part of the promised gain that the step has; None: the promise is no larger than what two
+    captures of one step, or their profiles, differ by."""
     launches: int
     seen: dict[str, int]
     """Launches of each winner's kernels in the graph."""
@@ -102,6 +106,8 @@ class OperatorResult(Value):
     """Whether a package should contain it."""
     steps: tuple[StepRow, ...] = ()
     """Where it gains in part: the steps by which a package chooses its calls."""
+    share: float | None = None
+    """Part of the gain that kernel times promise, over all steps with this winner alone."""
 
 
 class StepReport(Value):
@@ -112,6 +118,8 @@ class StepReport(Value):
     schema_name: Literal["astra-chat/step/1"] = Field(SCHEMA, alias="schema")
     models: tuple[ModelResult, ...]
     operators: dict[str, OperatorResult]
+    share: float | None = None
+    """Part of the gain that kernel times promise, over all steps with all winners."""
     proof: Proof
     """Which kernels the captured graphs contain, as `astra-chat package --proof` takes it."""
 
@@ -123,7 +131,9 @@ def judged(some: Sequence[Samples]) -> StepReport:
     operators = {
         name: _operator(name, made.candidate, some, models) for name, made in packaged.items()
     }
-    return StepReport(models=models, operators=operators, proof=_proof(some, operators))
+    every = [t for model in models for v in model.variants if v.name == ALL for t in v.times]
+    proof = _proof(some, operators)
+    return StepReport(models=models, operators=operators, share=_share(every), proof=proof)
 
 
 def _model(samples: Samples) -> ModelResult:
@@ -163,19 +173,27 @@ def _times(
 ) -> StepTimes:
     plain = samples.variants[WITHOUT].batches[str(requests)]
     speedup = _speedup(plain, one)
-    kernels_us = sum(us for _, us in one.kernels.values())
+    kernels_us, promised = _kernels_us(one), _promised(plain, one)
     return StepTimes(
         requests=requests,
         median_us=statistics.median(one.blocks_us),
         speedup=speedup,
         verdict=_verdict(speedup, _noise(samples)),
         kernels_us=kernels_us,
-        kernels_speedup=sum(us for _, us in plain.kernels.values()) / max(kernels_us, 1e-3),
+        kernels_speedup=promised,
+        share=(speedup.ratio - 1) / (promised - 1) if promised > _least_promise(samples) else None,
         launches=sum(count for count, _ in one.kernels.values()),
         seen={name: _seen(samples, name, one.kernels) for name in variant.winners},
         calls=variant.calls.get(str(requests), {}),
         parity=_parity(plain, one, requests),
     )
+
+
+def _share(some: Sequence[StepTimes]) -> float | None:
+    """Part of what the kernel times of these steps promise together."""
+    sure = [one for one in some if one.share is not None]
+    promised = sum(math.log(one.kernels_speedup) for one in sure)
+    return sum(math.log(one.speedup.ratio) for one in sure) / promised if sure else None
 
 
 def _speedup(plain: BatchSamples, one: BatchSamples) -> Interval:
@@ -192,6 +210,24 @@ def _noise(samples: Samples) -> float:
         for batch, own in (again.batches if again else {}).items()
     ]
     return max((max(one.high, 1 / one.low) for one in found), default=1.0)
+
+
+def _kernels_us(one: BatchSamples) -> float:
+    return sum(us for _, us in one.kernels.values())
+
+
+def _promised(plain: BatchSamples, one: BatchSamples) -> float:
+    return _kernels_us(plain) / max(_kernels_us(one), 1e-3)
+
+
+def _least_promise(samples: Samples) -> float:
+    """The speedup by which profiles, too, of the same step captured twice differ."""
+    plain, again = samples.variants[WITHOUT], samples.variants.get(AGAIN)
+    found = [
+        _promised(plain.batches[batch], one)
+        for batch, one in (again.batches if again else {}).items()
+    ]
+    return max([_noise(samples), *(max(one, 1 / max(one, 1e-3)) for one in found)])
 
 
 def _verdict(speedup: Interval, noise: float) -> Verdict:
@@ -231,7 +267,14 @@ def _operator(
         finding = "gains in part"
         why += "; it gains: " + _words([s for s in engaged if s[1].verdict == "gains"])
     ships = finding in ("gains", "gains in part", "no difference")
-    return OperatorResult(candidate=candidate, finding=finding, why=why, ships=ships, steps=steps)
+    return OperatorResult(
+        candidate=candidate,
+        finding=finding,
+        why=why,
+        ships=ships,
+        steps=steps,
+        share=_share([times for _, times in engaged]),
+    )
 
 
 def _engaged(name: str, models: Sequence[ModelResult]) -> list[tuple[str, StepTimes]]:

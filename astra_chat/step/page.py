@@ -32,7 +32,9 @@ def words(report: StepReport) -> Iterator[str]:
         if model.no_reference:
             yield f"  no parity: {model.no_reference}"
     for name, one in report.operators.items():
-        yield f"{name}: {one.finding}: {one.why}"
+        yield f"{name}: {one.finding}: {one.why}{_of_promise(one.share)}"
+    if report.share is not None:
+        yield f"all winners: {percent(report.share)} of the gain that kernel times promise"
 
 
 def named(variant: str) -> str:
@@ -42,12 +44,21 @@ def named(variant: str) -> str:
     return MEANING.get(variant, variant)
 
 
+def percent(share: float | None) -> str:
+    """A share as readers write it; nothing where none is known."""
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def _of_promise(share: float | None) -> str:
+    return "" if share is None else f"; {percent(share)} of what kernel times promise"
+
+
 def _line(times: StepTimes) -> str:
     over = times.parity.over_without
     parity = f", error {over.ratio:.3f}x" if over else ""
     return (
         f"{times.requests:5} requests {times.median_us:9.1f} us  {times.speedup.words}"
-        f"  {times.verdict}{parity}"
+        f"  {times.verdict}{_of_promise(times.share)}{parity}"
     )
 
 
@@ -55,7 +66,7 @@ def page(report: StepReport) -> str:
     """One self-contained page, without scripts."""
     rows = {model.model: _rows(model) for model in report.models}
     template = templates(TEMPLATES).get_template("step.html")
-    return template.render(report=report, rows=rows, style=style_sheet())
+    return template.render(report=report, rows=rows, style=style_sheet(), percent=percent)
 
 
 def _rows(model: ModelResult) -> list[dict[str, object]]:

@@ -15,6 +15,7 @@ from astra_chat.package.kernel_names import canonical
 from astra_chat.package.proof import read_proof
 from astra_chat.step.intervals import error_ratio, median_interval
 from astra_chat.step.judged import StepReport, judged
+from astra_chat.step.page import page, words
 from astra_chat.step.samples import samples_of
 from astra_vgpu.ground.errors import AstraError, BadInput
 
@@ -136,7 +137,25 @@ def test_kernel_times_promise_a_speedup(report: StepReport) -> None:
     (model,) = report.models
     times = next(v for v in model.variants if v.name == "only faster").times[0]
     assert times.launches == 18 and times.seen == {"faster": 6}
-    assert times.kernels_speedup == pytest.approx(900 / 909)
+    assert times.kernels_speedup == pytest.approx(900 / 909) and times.share is None
+
+
+def test_a_step_gains_a_share_of_what_kernel_times_promise() -> None:
+    """The profiles without winners differ by 1 %: no smaller promise counts."""
+    made = samples()
+    for variant, us in (("without", 1000.0), ("again", 990.0), ("only faster", 900.0)):
+        for one in made["variants"][variant]["batches"].values():
+            one["kernels"]["gemm"] = (12, us)
+    found = judged([samples_of(made, "made")])
+    shares = {v.name: [t.share for t in v.times] for v in found.models[0].variants}
+    assert shares["again"] == shares["without"] == [None, None]
+    assert shares["only faster"] == pytest.approx([0.05 / (1000 / 909 - 1)] * 2, rel=0.02)
+    assert found.operators["faster"].share == pytest.approx(0.51, abs=0.02)
+    text = list(words(found))
+    assert any(line.endswith("51 % of what kernel times promise") for line in text)
+    assert found.share == pytest.approx(0.59, abs=0.02)
+    assert text[-1] == "all winners: 59 % of the gain that kernel times promise"
+    assert "<td>51 %</td>" in page(found)
 
 
 def test_the_report_is_a_proof_of_what_the_graphs_contain(

@@ -1,0 +1,151 @@
+"""Do SGLang's own tests of operators pass with a package's winners as they do without?
+
+    python -m lab.engine_tests PACKAGE --tests WHEEL|DIR -o DIR    runs them, on a GPU with SGLang
+    python -m lab.engine_tests RESULTS.jsonl...                    says again what was found
+
+SGLang's wheels up to 0.5.12 contain its tests (sglang/jit_kernel/tests); further_tests.py has tests
+of operators without one. Only tests that reach a hooked function are run. Each runs twice in one
+process, on equal random numbers: with winners, also where they are not faster, and without. The
+processes share the tests, by turns on the GPUs, and a command that was stopped resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from astra_chat.package.checking import unpacked
+from astra_vgpu.ground.errors import BadInput
+from lab.commands import one_line_errors
+from lab.engine_tests.results import read_results, summary
+
+INSIDE = Path(__file__).resolve().parent / "inside"
+IN_WHEEL = "sglang/jit_kernel/tests/"
+TESTS = {
+    "test_activation.py": "",
+    "test_fused_add_rmsnorm.py": "",
+    "test_rmsnorm.py": "::test_rmsnorm",
+    "test_rope.py": "::test_fused_rope_store",
+    "test_pos_enc.py": "::test_correctness",
+    "test_moe_align_block_size.py": "",
+}
+"""Files, and the one function of them that reaches a hooked one; empty: all do."""
+POISONED = 77
+"""Exit code of a process after a fault of the GPU: the tests that are left need another."""
+ENDED = (0, 1, 2, 5)
+"""Those of pytest: all passed, some failed, stopped for want of time, no test in this share."""
+GRACE_S = 20
+
+
+def copied_tests(given: Path, folder: Path, only: Sequence[str] = ()) -> list[str]:
+    """The tests to run, copied from a wheel or a folder. Raises BadInput."""
+    folder.mkdir()
+    further = INSIDE / "further_tests.py"
+    chosen = [name for name in (*TESTS, further.name) if name in only or not only]
+    for name in chosen:
+        if name == further.name:
+            (folder / name).write_bytes(further.read_bytes())
+            continue
+        try:
+            if given.is_dir():
+                content = (given / name).read_bytes()
+            else:
+                with zipfile.ZipFile(given) as wheel:
+                    content = wheel.read(IN_WHEEL + name)
+        except (OSError, KeyError, zipfile.BadZipFile):
+            raise BadInput(f"{given} has no {name}: SGLang 0.5.12's wheel has it") from None
+        (folder / name).write_bytes(content)
+    return [f"{name}{TESTS.get(name, '')}" for name in chosen]
+
+
+def run_shards(
+    site: Path, folder: Path, tests: Sequence[str], given: argparse.Namespace
+) -> list[Path]:
+    """Run all tests; the files of results. A process that a fault of the GPU ended is followed by
+    one with the tests that are left."""
+    last = time.time() + given.limit
+    given.out.mkdir(parents=True, exist_ok=True)
+    results = [given.out / f"{number}.jsonl" for number in range(given.workers)]
+
+    def start(number: int) -> subprocess.Popen[bytes]:
+        paths = [str(site), str(INSIDE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "CUDA_VISIBLE_DEVICES": str(number % given.gpus),
+            "ASTRA_WINNERS_TRIAL": "1",
+            "ASTRA_TESTS_SHARD": f"{number}/{given.workers}",
+            "ASTRA_TESTS_RESULTS": str(results[number].absolute()),
+            "ASTRA_TESTS_UNTIL": str(last),
+            "ASTRA_TESTS_MEMORY": str(round(0.9 * given.gpus / given.workers, 3)),
+        }
+        command = [str(given.python), "-m", "pytest", "-q", "-p", "engine_tests_plugin"]
+        options = [
+            "--tb=line",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            str(folder),
+        ]
+        with (given.out / f"{number}.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, *options, *tests], cwd=folder, env=env, stdout=log, stderr=log
+            )
+
+    running = {number: start(number) for number in range(given.workers)}
+    while running and time.time() < last + GRACE_S:
+        for number, process in list(running.items()):
+            if process.poll() is not None:
+                del running[number]
+                if process.returncode == POISONED and time.time() < last:
+                    running[number] = start(number)
+                elif process.returncode not in ENDED:
+                    print(
+                        f"process {number} ended with exit code {process.returncode}: see its log"
+                    )
+        time.sleep(0.2)
+    for number, process in running.items():
+        process.kill()
+        print(f"process {number} did not end in time")
+    return [path for path in results if path.exists()]
+
+
+@one_line_errors()
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("given", nargs="+", type=Path, metavar="PACKAGE|RESULTS")
+    parser.add_argument("--tests", type=Path, metavar="WHEEL|DIR")
+    parser.add_argument("-o", "--out", type=Path, metavar="DIR")
+    parser.add_argument("--only", nargs="+", default=(), metavar="FILE")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds")
+    given = parser.parse_args()
+    if all(path.suffix == ".jsonl" for path in given.given):
+        files = given.given
+    elif given.tests is None or given.out is None or len(given.given) != 1:
+        raise BadInput("give one PACKAGE with --tests and -o, or files of results")
+    else:
+        with (
+            unpacked(given.given[0]) as site,
+            tempfile.TemporaryDirectory(prefix="astra-tests-") as name,
+        ):
+            folder = Path(name).resolve() / "tests"
+            files = run_shards(site, folder, copied_tests(given.tests, folder, given.only), given)
+    print("\n".join(summary(read_results(files))))
+
+
+if __name__ == "__main__":
+    main()
