@@ -93,6 +93,6 @@ def describe_approval(approval: Approval) -> str:
         case "approve":
             return f"approves {approval.candidate}"
         case "approve_all":
-            return f"approves {approval.candidate} and all that follow"
+            return f"approves {approval.candidate} and all later candidates"
         case "reject":
             return f"rejects {approval.candidate}: {approval.reason or 'no reason given'}"

@@ -71,7 +71,7 @@ def _of_second_parent(name: str, parent: Evaluation | None, state: RunState) -> 
     if named(state.tried, name) is None:
         return [_unknown_parent(name, state)]
     if parent is not None and parent.candidate == name:
-        return [f"second_parent {_shown(name)} is the parent itself: name another or none"]
+        return [f"second_parent {_shown(name)} is the parent itself: give another or none"]
     return []
 
 
@@ -111,7 +111,7 @@ def _of_analysis(analysis: Analysis, evaluation: Evaluation | None) -> list[str]
     profile, reasons = profile_of(evaluation), []
     if analysis.bottleneck not in BOTTLENECKS:
         known = ", ".join(BOTTLENECKS)
-        reasons.append(f"'{_shown(analysis.bottleneck)}' is not a bottleneck: name one of {known}")
+        reasons.append(f"'{_shown(analysis.bottleneck)}' is not a bottleneck: use one of {known}")
     if profile is None or not profile.metrics:
         return reasons
     names = {metric.name for one in profiles_of(evaluation) for metric in one.metrics}

@@ -70,7 +70,7 @@ class MemoryCard(Value):
         failed = f"failed: {why}; " if self.outcome == "failed" else ""
         times = len(self.runs) - 1
         again = f", reproduced {counted(times, 'time')}" if times else ""
-        limited = "" if self.bottleneck == NOT_PROFILED else "limited by "
+        limited = "" if self.bottleneck == NOT_PROFILED else "bottleneck "
         return (
             f"{one_line(about)[:MOST_CHARACTERS]} [{failed}over its parent {gain}, predicted"
             f" {self.predicted:.2f}x; {one_line(self.task)}, {self.task_class},"

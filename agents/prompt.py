@@ -185,7 +185,7 @@ def _state(context: ChatContext, state: RunState, where: str) -> Section:
     if state.best is None:
         lines.append("no candidate is accepted as faster than the baseline so far")
     else:
-        lines.append(f"best so far, kept: {state.best[0].candidate}, {speed(state.best[1])}")
+        lines.append(f"best so far: {state.best[0].candidate}, {speed(state.best[1])}")
     return Section("State of the run", _bullets(lines))
 
 

@@ -122,7 +122,7 @@ class RoleAgent(AssistantAgent):
         if plans:
             raise MissingDependency(
                 f"the {self._role}'s model gave no usable reply in {STARTS * TRIES} tries"
-                f" (the last: {reason}); check the model, or name another in --models"
+                f" (the last: {reason}); check the model, or choose another in --models"
             )
         passed = Pass(words=f"no usable reply in {TRIES} tries; the last: {reason}")
         yield self._response(_Answer(passed, None))

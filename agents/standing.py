@@ -37,13 +37,15 @@ class Standing:
             parts.append(f"{_with(self.over_parent)} its parent")
         if self.over_best == "tie":
             kept = (
-                "kept instead of it: higher ratio" if self.kept else "which is kept: higher ratio"
+                "which it replaces because of its higher ratio"
+                if self.kept
+                else "which stays the best because of its higher ratio"
             )
-            parts.append(f"tie with the best, {kept}")
+            parts.append(f"tie with the best so far, {kept}")
         elif self.kept:
             parts.append("new best, kept")
         elif self.over_best is not None:
-            parts.append("slower than the best, not kept")
+            parts.append("slower than the best so far, discarded")
         return "; ".join(parts)
 
     @property

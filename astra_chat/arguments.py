@@ -27,7 +27,7 @@ def present(given: P) -> P:
 def require_folder(folder: Path) -> Path:
     """A callback, too. Raises BadInput unless there is a folder in which runs may lie."""
     if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder: name a folder of runs")
+        raise BadInput(f"{folder} is not a folder: give a folder that contains runs")
     return folder
 
 

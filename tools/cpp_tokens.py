@@ -65,7 +65,7 @@ _TEXT_DIRECTIVES = ("error", "warning")
 _HEADER_DIRECTIVES = ("include", "include_next", "import", "embed")
 _FORBIDDEN_TEXT = (
     (re.compile(r"\?\?/"), "the trigraph for a backslash, which compilers treat differently"),
-    (re.compile(r"\r(?!\n)"), "a carriage return within a line"),
+    (re.compile(r"\r(?!\n)"), "a carriage return in the middle of a line"),
     (re.compile("\0"), "a NUL character"),
     (
         re.compile("^\ufeff"),
@@ -209,7 +209,9 @@ class Lexer:
     def _behind_literal(self, literal: Token) -> Iterator[Token]:
         """What is wrong with a literal that is closed."""
         if suffix := _SUFFIX.match(self.text, self.at):
-            what = f"{suffix[0]} touches the end of a literal: a suffix of the user's own"
+            what = (
+                f"{suffix[0]} touches the end of a literal: user-defined suffixes are not allowed"
+            )
             yield Token("bad", what, self._line(), self.directive)
         if control := _CONTROL.search(literal.text):
             what = f"the control character U+{ord(control[0]):04X} in a literal"

@@ -33,9 +33,9 @@ MOST_KERNELS = 8
 TIMES = 10
 """A result that is off by a larger factor is so many times too large, not by so many per cent."""
 NEVER_LAUNCHED = (
-    "launched by no call of the check, so nothing of it was judged: {}; if no call of the"
-    " confirmation launches it either, the confirmation refuses the candidate: remove it, or"
-    " instantiate only what a valid call can choose"
+    "no call of the check launched {}, so nothing of it was judged; if no call of the"
+    " confirmation launches it either, the candidate will be refused: remove it, or instantiate"
+    " only what a valid call can choose"
 )
 NEAR = 0.05
 """A predicted ratio that is nearer to 1 is shown with three decimals if it has them."""
@@ -151,7 +151,7 @@ def never_launched(record: CheckRecord | None) -> list[str]:
 def left_as_is(record: CheckRecord | None) -> list[str]:
     """What is said of kernels that no call launched and whose device code is the baseline's."""
     names = record.left_as_is if record else ()
-    what = "unchanged from the baseline, launched by no call, not judged"
+    what = "unchanged from the baseline, but not judged, since no call launches them"
     return [f"{what}: {kernels_text(names)}"] if names else []
 
 
@@ -210,8 +210,8 @@ def _wrong(wrong: Wrong) -> str:
         "write_outside": "memory outside the argument was written",
         "precision": "less precise than the baseline",
         "not_accepted": "accept of reference.py refuses it",
-        "distribution": "drawn with other probabilities than the oracle's",
-        "batch_variant": "bits of a row depend on the batch that it is in",
+        "distribution": "drawn with probabilities that differ from the oracle's",
+        "batch_variant": "the bits of a row depend on its batch",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     said = f"wrong on {wrong.case.named}: {reasons[wrong.reason]}: {place}"

@@ -34,38 +34,42 @@ ORDER: tuple[StepName, ...] = (
     "profile",
 )
 PURPOSE: dict[StepName, str] = {
-    "guard": "read the source as C++ tokens: its includes, calls and inline assembly",
+    "guard": "scanned the source as C++ tokens: includes, calls and inline assembly",
     "build": "compiled it with the task's flags, the same as the baseline's",
-    "audit": "read the built object: definitions, imports, code run at load, state between calls",
-    "plan": "recorded what its launcher launches, in a process of its own that has no GPU, several"
-    " times with other addresses; only these launches are run from here on",
+    "audit": "inspected the object file for definitions, imports, code that runs when it is"
+    " loaded, and state kept between calls",
+    "plan": "recorded the launches of its launcher, several times with different addresses, in a"
+    " separate process without a GPU; only these launches are run from here on",
     "check": "ran it and compared its outputs with a float64 reference",
     "sanitize": "ran it under memory, race, initialization and barrier checkers, compared its"
     " outputs there, and checked for races between blocks on the virtual GPU",
-    "time": "timed it beside the baseline",
+    "time": "timed it alternately with the baseline",
     "profile": "found the bottleneck",
 }
 
 
 ALSO_COMPARED = (
-    "outputs of timed launches were compared with the reference and with the baseline's own errors"
+    "the outputs of timed launches were compared with the reference, and their errors with the"
+    " baseline's"
 )
 VERIFIED = (
-    "every buffer set had inputs of its own; after the last replay all of their results were"
-    " compared on the GPU with the baseline's, and those that differed, with a drawn 5 %, with the"
-    " reference; the L2-cold times decide, the others are information"
+    "each set of buffers had its own inputs; after the last replay, all results were compared"
+    " with the baseline's on the GPU, and those that differed, plus a random 5 %, with the"
+    " reference; the verdict depends on the L2-cold times only"
 )
 
 
 OWN_SANITIZER = (
-    "the virtual GPU checks as it runs: bounds, alignment, races within and between blocks,"
-    " divergent barriers; a finding ends the check as 'unsafe'"
+    "the virtual GPU checks every access while it runs the kernel: bounds, alignment, races"
+    " within and between blocks, divergent barriers; a finding ends the check with the outcome"
+    " 'unsafe'"
 )
-ESTIMATED = "estimated its time and the baseline's, from counters and a model of the GPU"
+ESTIMATED = "estimated its time and the baseline's from counters and a model of the GPU"
 RULE = (
-    f"accepted where the 95 % interval of the weighted mean begins above {MIN_GAIN:g} and no case's"
-    f" below {NO_REGRESSION:g}; no interval is narrower than what the baseline seemed to gain over"
-    " itself (A/A); a time below the physical limit, or far below the host's clock, is refused"
+    f"a candidate is accepted if the 95 % interval of the weighted mean begins above {MIN_GAIN:g}"
+    f" and no case's interval begins below {NO_REGRESSION:g}; each interval is at least as wide"
+    " as the apparent gain of the baseline over itself (A/A); a time below the physical limit, or"
+    " far below what the host's clock shows, is refused"
 )
 
 
@@ -109,7 +113,7 @@ def _saw(gate: StepName, evaluation: Evaluation, task: Task) -> Iterator[str]:
     estimated = gate == "time" and evaluation.device.kind == "virtual"
     yield ESTIMATED if estimated else PURPOSE[gate]
     if gate == "guard":
-        yield f"the launcher that the task asks for: {task.entry}"
+        yield f"required launcher: {task.entry}"
     if gate == "build":
         yield f"flags: {' '.join(task.flags)}"
     if gate == "plan" and evaluation.evidence:
@@ -127,7 +131,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         return ()
     sentences = [
         "an error in the contract or in reference.py: everything is judged by these",
-        f"errors that look like rounding errors: within the tolerance, and at most"
+        f"errors that look like rounding: within the tolerance, and at most"
         f" {task.oracle_ratio:g} times the baseline's own",
     ]
     record = evaluation.check
@@ -135,7 +139,7 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
         tried = record.cases
         sentences.append(
             f"a fault at extents that were not tried: {tried:,} cases out of"
-            f" {_domain(task):,} valid shapes, times all contents"
+            f" {_domain(task):,} valid shapes, each with any contents"
         )
     if evaluation.device.kind == "virtual":
         sentences += [
@@ -152,10 +156,10 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
             )
     if isinstance(evaluation.outcome, Timed):
         sentences.append(
-            "clocks, temperatures and load other than those during the measurement, and differences"
-            " between processes: the interval is over the blocks of one process"
+            "other clocks, temperatures or loads than during the measurement, and differences"
+            " between processes: the interval covers the blocks of one process only"
             if evaluation.outcome.basis == "measured"
-            else "that it is slower on a GPU: nothing was measured, and an estimate can be wrong"
+            else "that it is slower on a GPU: nothing was measured, and estimates can be wrong"
         )
     else:
         sentences.append("anything about its speed: nothing was timed")
@@ -165,25 +169,28 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
 def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]:
     sentences = [
         f"{counted(record.calls, 'call')} on {counted(record.cases, 'case')},"
-        f" {counted(record.elements, 'element')} compared one"
-        " by one, NaN and infinity first; shapes and dtypes are the buffers' own",
-        f"known in advance: {counted(len(record.visible), 'case')}, the tester's, and the task's"
+        f" {counted(record.elements, 'element')} compared one by one, NaN and infinity first;"
+        " shapes and dtypes come from the buffers",
+        f"known before the build: {counted(len(record.visible), 'case')}, the tester's, and the"
+        " task's"
         f" with numbers that the judge drew (seed {_seed(record)})",
         f"drawn from the whole valid domain before the build: {counted(record.shared, 'case')},"
         " for all candidates of this judge",
-        f"drawn after the build: {counted(len(record.hidden), 'case')}, {_hidden(record)}",
-        "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"
-        " each time: unwritten elements show",
-        f"{record.read_bytes:,} bytes of read-only arguments: compared with their content before",
+        f"drawn at random after the build: {counted(len(record.hidden), 'case')},"
+        f" {_hidden(record)}",
+        "outputs were filled before each call, mostly with NaNs and in every third call with"
+        " ordinary numbers, so that unwritten elements show",
+        f"{record.read_bytes:,} bytes of read-only arguments compared with their contents before"
+        " the call",
         _outside(evaluation, record),
         *_repeats(evaluation, record),
         *_swept(record),
         *_rows(record),
         *_precision(evaluation, record),
-        "before that: zeros, a constant, an unchanged input and the expected output times 1.05 fail"
-        " on this task's cases",
+        "trivial outputs (zeros, a constant, an unchanged input, the expected output times 1.05)"
+        " were shown to fail on this task's cases",
     ]
-    sentences += [f"drawn, but not used: {text}" for text in record.left_out]
+    sentences += [f"drawn but not used: {text}" for text in record.left_out]
     sentences += [f"not combined in any call: {text}" for text in record.uncovered]
     sentences += [
         f"drawn for kernels that no other case launches: {c.label}" for c in record.sought
@@ -192,7 +199,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
     if isinstance(evaluation.outcome, Correct | Timed):
         outcome = evaluation.outcome
         correct = outcome.correct if isinstance(outcome, Timed) else outcome
-        sentences += [f"only a sample of blocks ran: {text}" for text in correct.sampled]
+        sentences += [f"only a sample of the blocks ran: {text}" for text in correct.sampled]
     return sentences
 
 
@@ -219,8 +226,9 @@ def _measured(timed: Timed) -> list[str]:
     blocks = [case.blocks for case in cases]
     weights = ", ".join(f"{case.case.label} {case.weight:g}" for case in cases)
     return [
-        f"{min(blocks)} to {max(blocks)} blocks a case of baseline and candidate in turn, in"
-        " random order, both built with the same flags, in one process; L2 cold; A/A at most"
+        f"{min(blocks)} to {max(blocks)} blocks per case, in which baseline and candidate take"
+        " turns in random order, built with the same flags, in one process with a cold L2; A/A at"
+        " most"
         f" {max(case.noise for case in cases):.2%}",
         f"weights in the mean: {weights}",
     ]
@@ -243,7 +251,8 @@ def _outside(evaluation: Evaluation, record: CheckRecord) -> str:
         return "every access was checked against the exact bounds of its argument" + (
             between if record.guard_bytes else ""
         )
-    return f"{record.guard_bytes:,} bytes before, after and between the rows of arguments unchanged"
+    around = f"{record.guard_bytes:,} bytes before, after and between the rows of arguments"
+    return f"{around} were unchanged"
 
 
 def _swept(record: CheckRecord) -> list[str]:
@@ -258,18 +267,18 @@ def _swept(record: CheckRecord) -> list[str]:
 def _rows(record: CheckRecord) -> list[str]:
     if not record.rows:
         return []
-    return [f"{record.rows:,} rows of results: bit for bit as in another batch, in another place"]
+    return [f"{record.rows:,} rows of results had the same bits in another batch, at another place"]
 
 
 def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
     sentences = []
     if used := record.how.get("same_buffers"):
         sentences.append(
-            f"{counted(used, 'call')} on other numbers at the same addresses: no stale results"
+            f"{counted(used, 'call')} with other inputs at the same addresses: no stale results"
         )
     if replayed := record.how.get("graph"):
         sentences.append(
-            f"{counted(replayed, 'call')} captured as a CUDA graph, then replayed on new inputs"
+            f"{counted(replayed, 'call')} captured as a CUDA graph and replayed on new inputs"
         )
     if paired := record.how.get("overlapped"):
         sentences.append(
@@ -281,8 +290,8 @@ def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         bits = "deterministic" if correct.deterministic else "non-deterministic"
         sentences.append(f"{record.repeats} repeated calls: {bits}")
     if evaluation.device.kind == "cuda":
-        sentences.append("calls ran on a stream of their own, on which the inputs arrived late")
-        sentences.append("shared memory of every SM held NaNs before each call")
+        sentences.append("calls ran on a separate stream, on which the inputs arrived late")
+        sentences.append("the shared memory of every SM was filled with NaNs before each call")
     return sentences
 
 
@@ -291,10 +300,11 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
     if error is None:
         return []
     return [
-        f"rms error against the baseline's own: closest to its limit on {error.case.label},"
-        f" '{error.argument}': {error.candidate_ulps:.3g} ulp, the baseline"
+        f"the rms error came closest to its limit on {error.case.label},"
+        f" '{error.argument}': {error.candidate_ulps:.3g} ulp; the baseline has"
         f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
-        "16-bit results: no more of them miss the nearest value than with float32 and one rounding",
+        "no more 16-bit results miss the nearest value than float32 arithmetic with a single"
+        " rounding would cause",
     ]
 
 

@@ -8,13 +8,13 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
 from astra_chat.tools.check.launch_limits import LargestCalls
-from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.entropy import NO_SEED, Entropy, Seed
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.judge_steps import Bench, Builder, Evaluating
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
-from astra_chat.tools.progress import Progress
+from astra_chat.tools.progress import Progress, StepCount
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
@@ -63,6 +63,7 @@ class Judge:
         self.entropy = entropy or Entropy()
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
         self.stop = Stop()
+        self._counts: dict[StepName, StepCount] = {}
         builder = Builder(
             task, tier, device, self.stop, lambda done: self._tell("build", done, 1, "nvcc")
         )
@@ -131,7 +132,7 @@ class Judge:
 
         `also`: sources that will be asked for next; they are built at the same time.
         """
-        work = Evaluating(self._bench, source)
+        work = self._work(source)
         built = work.build(also)
         result = Built(resources=built.resources) if isinstance(built, Build) else built
         return BuildReport(candidate=candidate_id(source), result=result, steps=work.steps.done())
@@ -161,7 +162,11 @@ class Judge:
         return work.result(work.all_steps(weighted, extra_cases, confirming=fresh_seeds))
 
     def _begun(self, source: str) -> Evaluating:
-        return Evaluating(self._bench, source, self.entropy.evaluation(candidate_id(source)))
+        return self._work(source, self.entropy.evaluation(candidate_id(source)))
+
+    def _work(self, source: str, seed: Seed = NO_SEED) -> Evaluating:
+        self._counts.clear()
+        return Evaluating(self._bench, source, seed)
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
@@ -177,7 +182,7 @@ class Judge:
 
     def time(self, source: str, weighted: Weighted) -> list[AnyTime] | Outcome:
         """Guard, build and time only, on these cases, whose results are compared; no verdict."""
-        work = Evaluating(self._bench, source, self.entropy.timing(candidate_id(source)))
+        work = self._work(source, self.entropy.timing(candidate_id(source)))
         built = work.build()
         if not isinstance(built, Build):
             return built
@@ -188,6 +193,7 @@ class Judge:
     def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         """Which of so many seeded bugs of the baseline the task's own cases kill, and these. `also`
         is a correct candidate's source, whose bugs count beside them."""
+        self._counts.clear()
         return self._seeded.score(cases, mutants, self.baseline, also)
 
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
@@ -208,6 +214,7 @@ class Judge:
         self.on_progress(Progress(step="check", done=0, total=1, text="", remark=text))
 
     def _tell(self, step: StepName, done: int, total: int, text: str) -> None:
+        done, total = self._counts.setdefault(step, StepCount()).shown(done, total, text)
         self.on_progress(Progress(step=step, done=done, total=total, text=text))
 
 

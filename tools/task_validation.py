@@ -99,8 +99,8 @@ class TaskReport:
         if self.unlaunched:
             some = kernels_text(self.unlaunched)
             lines.append(
-                "no case launches these kernels; a candidate that changes one is judged on calls"
-                f" that launch it, and refused if there are none: {some}"
+                "no case launches these kernels; a candidate that changes one of them is judged"
+                f" on calls that launch it, and is refused if there are none: {some}"
             )
         for argument, output in dict.fromkeys((t.argument, t.output) for t in self.trials):
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]

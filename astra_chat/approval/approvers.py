@@ -44,7 +44,7 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("?", "help"), "help"),
 }
 """What may be typed, a letter or the whole word: a longer answer may mean the opposite."""
-CHOICES = "[a]pprove, [r]eject, [e]dit, approve al[l], whole [d]ifference, [s]top, [?]"
+CHOICES = "[a]pprove, [r]eject, [e]dit, approve al[l], full [d]iff, [s]top, [?]"
 PROMPTS: dict[Gate, str] = {
     "run": f"run it? {CHOICES} ",
     "accept": f"accept it as the best? {CHOICES} ",

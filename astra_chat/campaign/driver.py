@@ -241,8 +241,8 @@ def _rows(file: CampaignFile, folder: Path, before: Index | None) -> dict[str, C
     gone = [name for name in known if name not in {plan.id for plan in plans}]
     if gone:
         raise BadInput(
-            f"{folder} has runs that the file no longer defines, such as {gone[0]}: only"
-            " budgets, at_once and longer lists may change; or name another folder with --out"
+            f"{folder} has runs that the file no longer defines, such as {gone[0]}: only budgets"
+            " and at_once may change, and lists may grow; or choose another folder with --out"
         )
     return {plan.id: now(folder, plan, known.get(plan.id), locked) for plan in plans}
 
@@ -272,5 +272,5 @@ def begin(file: CampaignFile, folder: Path, resume: bool) -> Index | None:
             raise BadInput(f"{folder} already exists and is not overwritten") from None
         return None
     if not resume:
-        raise BadInput(f"{folder} already holds this campaign: continue it with --resume")
+        raise BadInput(f"{folder} already contains this campaign: continue it with --resume")
     return before

@@ -50,7 +50,7 @@ def approve(
         Path | None, typer.Option(metavar="FILE.cu", help="Replace the candidate with this source.")
     ] = None,
     source: Annotated[
-        bool, typer.Option("--source", help="Print the candidate's source and decide nothing.")
+        bool, typer.Option("--source", help="Print the candidate's source without deciding.")
     ] = False,
     go_on: Annotated[bool, typer.Option("--resume", help="Resume the run at once.")] = False,
 ) -> None:

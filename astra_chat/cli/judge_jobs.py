@@ -89,11 +89,12 @@ def answer(
     device: DeviceOption = "auto",
     trust: TrustOption = False,
     check: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Only check whether this can be judged here.")
+        str | None,
+        typer.Option(metavar="JSON", help="Only check whether this machine could judge the jobs."),
     ] = None,
 ) -> None:
     """Judge jobs that come on stdin, and write results to stdout: what --judge ssh:HOST and ray
-    call. The end of stdin ends it.
+    call. It exits at the end of stdin.
     """
     import sys
 

@@ -58,7 +58,7 @@ def next_question(
 ) -> None:
     """Wait for the next unanswered question, and print it.
 
-    Exit code 4: there is none, or no run is left that could ask one.
+    Exit code 4: there is no question, or no run that could still ask one.
     """
     question = _awaited(box, role, run, timeout_s)
     prompt = _prompt(box, question, short)

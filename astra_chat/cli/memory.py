@@ -97,5 +97,5 @@ def _file(given: Path | None) -> Path:
         return given
     said = read_settings().get("memory")
     if said is None or said.value == OFF:
-        raise BadInput("name the file: --memory FILE, or astra-chat config set memory FILE")
+        raise BadInput("give the file: --memory FILE, or astra-chat config set memory FILE")
     return Path(str(said.value))

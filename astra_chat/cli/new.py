@@ -29,7 +29,8 @@ LauncherOption = Annotated[
     ),
 ]
 FolderOption = Annotated[
-    list[Path] | None, typer.Option("-I", metavar="DIR", help="Header folder, as for nvcc.")
+    list[Path] | None,
+    typer.Option("-I", metavar="DIR", help="Folder to search for headers, as nvcc's -I."),
 ]
 RootOption = Annotated[
     Path | None,
@@ -105,7 +106,9 @@ def new(
     stages: Annotated[int | None, typer.Option(help="num_stages of the Triton kernel.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR=DTYPE", help="Dtype of a tensor, if it is not the case's."),
+        typer.Option(
+            metavar="TENSOR=DTYPE", help="Dtype of a tensor, if it differs from the case's."
+        ),
     ] = None,
     reference: ReferenceOption = None,
     calls: CasesOption = None,

@@ -27,7 +27,9 @@ def replay(
     file: RunArgument,
     prompts: Annotated[
         bool,
-        typer.Option("--prompts", help="Show the prompt of each turn, as this version writes it."),
+        typer.Option(
+            "--prompts", help="Show the prompt of each turn, as this version of Astra writes it."
+        ),
     ] = False,
     turn: Annotated[int | None, typer.Option(metavar="N", help="Show only this turn.")] = None,
     round_number: Annotated[

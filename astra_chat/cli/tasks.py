@@ -26,7 +26,9 @@ app = typer.Typer()
 MutantsOption = Annotated[
     int,
     typer.Option(
-        min=0, help="Number of seeded bugs in the baseline on which to try the check cases."
+        min=0,
+        help="Number of seeded bugs to draw from those that the baseline can have; the check cases"
+        " are scored by this sample. 0: none.",
     ),
 ]
 
@@ -87,15 +89,17 @@ def check(
     from astra_chat.cli.new import complete_task
     from astra_chat.display.work_progress import work_progress
     from astra_chat.tools.entropy import Entropy
-    from astra_chat.tools.progress import Progress
+    from astra_chat.tools.progress import Progress, StepCount
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task_validation import check_task
 
     picked = pick_device(device, gpu)
     found = complete_task(task, picked, trust)
+    count = StepCount()
     with work_progress() as tell:
 
         def heard(done: int, total: int, text: str) -> None:
+            done, total = count.shown(done, total, text)
             tell(Progress(step="check", done=done, total=total, text=text))
 
         report = check_task(found, picked, heard, mutants, trust, Entropy(seed))

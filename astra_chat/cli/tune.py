@@ -108,7 +108,9 @@ def _values(text: str) -> tuple[str, list[int]]:
 
 
 def _tell(what: str, done: int, total: int) -> None:
-    if total <= FEW or done in (0, total) or done % EVERY == 0:
+    if total == 0:
+        note(what)
+    elif total <= FEW or done in (0, total) or done % EVERY == 0:
         note(f"{done} of {total} {what}")
 
 
@@ -126,8 +128,21 @@ def _show(report: TuningReport, out: Path | None) -> None:
         return
     if report.by_shape:
         screen.print(_by_shape(report.by_shape))
-    screen.print(f"best: {assignments(report.best)}" + (f", written to {out}" if out else ""))
+    written = f", written to {out}" if out else ""
+    screen.print(f"best: {assignments(report.best)}{_why(report)}{written}")
     screen.print(evaluation_text(report.confirmation))
+
+
+def _why(report: TuningReport) -> str:
+    """The speed of the best point beside the starting point's, as both were judged."""
+    ratios = [
+        next((point.ratio for point in report.points if point.values == values), None)
+        for values in (report.best, report.start)
+    ]
+    if report.best == report.start or None in ratios:
+        return ""
+    best, start = ratios
+    return f" ({best:.3f}x the baseline's speed; the starting point: {start:.3f}x)"
 
 
 def _by_shape(table: ShapeTable) -> str:

@@ -87,12 +87,12 @@ def place_of(judge: str) -> Destination | None:
     kind, colon, name = judge.partition(":")
     if kind == "ssh":
         if HOST.fullmatch(name) is None:
-            raise BadInput(f"--judge {one_line(judge)[:200]}: name a host, as in ssh:user@host")
+            raise BadInput(f"--judge {one_line(judge)[:200]}: give a host, as in ssh:user@host")
         return Destination("ssh", name)
     if kind == "ray":
         if colon and ADDRESS.fullmatch(name) is None:
             raise BadInput(
-                f"--judge {one_line(judge)[:200]}: name an address, as in ray:10.0.0.1:6379"
+                f"--judge {one_line(judge)[:200]}: give an address, as in ray:10.0.0.1:6379"
             )
         return Destination("ray", name)
     return None

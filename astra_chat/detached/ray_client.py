@@ -90,7 +90,7 @@ class Cluster:
         others = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         raise BadInput(
             f"no machine in the cluster has a GPU of kind {self.gpu}; the cluster has:"
-            f" {others or 'none'} (to name a machine's kind: ray start --labels"
+            f" {others or 'none'} (to set a machine's kind: ray start --labels"
             f" {LABEL}={self.gpu})"
         )
 

@@ -55,4 +55,4 @@ def _require_new(out: Path) -> None:
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
     if there:
-        raise BadInput(f"{out} already exists and is not overwritten: name another with -o")
+        raise BadInput(f"{out} already exists and is not overwritten: choose another with -o")

@@ -30,7 +30,7 @@ from astra_vgpu.ground.errors import failure
 
 INSTRUCTIONS = (
     "Astra judges and optimizes CUDA kernels. `tasks` and `task` say what a kernel has to do;"
-    " `evaluate` checks, times and profiles one, and `evaluation` asks again while it is under way."
+    " `evaluate` checks, times and profiles one, and `evaluation` polls one that is still running."
     " `mailbox_next` and `mailbox_answer` answer the questions of a run that was started with"
     " --models mailbox:DIR. `runs` and `transcript` show what runs found. Times that are"
     " 'estimated' were not measured."

@@ -39,9 +39,7 @@ def _transcript(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Model
         return TranscriptModels(Path(file))
     own = own_transcript(task)
     if own is None:
-        raise BadInput(
-            f"--models: {task.folder} has no {TRANSCRIPT}: name a transcript, transcript:FILE"
-        )
+        raise BadInput(f"--models: {task.folder} has no {TRANSCRIPT}: give one: transcript:FILE")
     return TranscriptModels(own, "transcript")
 
 
@@ -101,7 +99,7 @@ def by_default(task: Task, options: RunOptions) -> RunOptions:
         if not (task.folder / SCRIPT).is_file():
             raise BadInput(
                 f"the recorded run of {task.name} has --strategy {recorded.strategy} and"
-                f" --baseline {recorded.tier}: leave them out, or name a model backend: --models"
+                f" --baseline {recorded.tier}: leave them out, or choose a model backend: --models"
                 " mailbox:DIR or openai:MODEL"
             )
     return options.model_copy(update={"models": "scripted"})
@@ -125,7 +123,7 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
         file, _, inner = rest.partition(":")
         if not inner:
             raise BadInput(
-                f"--models {spec}: name the file and the models, as in {mode}:FILE:openai:o4-mini"
+                f"--models {spec}: give the file and the models, as in {mode}:FILE:openai:o4-mini"
             )
         name = at_address(inner, base_url)
         path = _file(file, spec)
@@ -137,7 +135,7 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
 
 def _file(name: str, spec: str) -> Path:
     if not name:
-        raise BadInput(f"--models {spec}: name the file of the recording")
+        raise BadInput(f"--models {spec}: give the file of the recording")
     return Path(name)
 
 

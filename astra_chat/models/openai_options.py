@@ -177,8 +177,8 @@ def _no_option(name: str) -> str:
 def _warn_of_short_key(name: str) -> None:
     """Warn of a key that is too short to be masked, once for each variable."""
     logger.warning(
-        "the key in %s has fewer than %d characters: should a server repeat it in an error, it is"
-        " not masked",
+        "the key in %s has fewer than %d characters: if a server repeats it in an error message,"
+        " it is not masked",
         name,
         MASKED_CHARACTERS,
     )
@@ -195,6 +195,6 @@ def key_of(options: OpenAIOptions) -> SecretStr:
     if at_home or options.key_env != options.of.key_env:
         raise MissingDependency(
             f"no key for {options.base_url}: set {options.key_env} in the environment,"
-            " or name another variable with key_env=NAME"
+            " or give another variable with key_env=NAME"
         )
     return SecretStr(NO_KEY)

@@ -37,7 +37,7 @@ class Provider:
     """What goes into each request besides."""
     unknown_model: str = "see the provider's list of models"
     """What to do where it has no such model."""
-    longer_context: str = "name a model with a longer context"
+    longer_context: str = "choose a model with a longer context"
     """What to do where a prompt is too long."""
     cuts_prompts: bool = False
     """Whether it drops the beginning of a prompt that is too long, without an error."""

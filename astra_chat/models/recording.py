@@ -87,7 +87,7 @@ class Recording:
         self._whole = 0
         if mode == "record" and path.exists():
             raise BadInput(
-                f"{path} already exists and is not overwritten: name another file, or use"
+                f"{path} already exists and is not overwritten: choose another file, or use"
                 f" auto:{path}:... to add to it"
             )
         if mode == "replay" or path.exists():

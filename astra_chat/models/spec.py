@@ -53,7 +53,7 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
     first, *rest = spec.split(",")
     if "=" in first.partition(":")[0]:
         raise BadInput(
-            f"--models: name the model of all roles first, before '{first}': for example {EXAMPLE}"
+            f"--models: give the model of all roles first, before '{first}': for example {EXAMPLE}"
         )
     models: dict[Role, str] = dict.fromkeys(ROLES, first)
     shared: dict[str, str] = {}
@@ -78,7 +78,7 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
     if "base_url" in shared and len(providers) > 1:
         raise BadInput(
             "--models: one address for models of different providers would send each key to it:"
-            " name a role, as in coder.base_url=URL"
+            " put a role before it, as in coder.base_url=URL"
         )
     return specs
 

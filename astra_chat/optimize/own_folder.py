@@ -60,7 +60,7 @@ class OwnFolder:
             return Begun.model_validate_json(text)
         except ValidationError as error:
             what = one_line(error.errors()[0]["msg"])
-            raise BadInput(f"{record}: {what}: name another folder with -o") from None
+            raise BadInput(f"{record}: {what}: choose another folder with -o") from None
 
     @property
     def original(self) -> str:
@@ -85,7 +85,7 @@ class OwnFolder:
         """Make the task by `make`, and the rest: all of it or nothing. Raises BadInput."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise BadInput(
-                f"{self.path} exists, but optimize did not create it: name another folder with -o"
+                f"{self.path} exists, but optimize did not create it: choose another folder with -o"
             )
         with reading(place.path):
             content = place.path.read_bytes()
@@ -127,13 +127,13 @@ class OwnFolder:
         begun = self.begun
         assert begun is not None
         if begun.file != place.name:
-            raise BadInput(f"{self.path} belongs to {begun.file}: name another folder with -o")
+            raise BadInput(f"{self.path} belongs to {begun.file}: choose another folder with -o")
         for name, given in made_with.items():
             if given and begun.made_with.get(name, ()) != given:
                 was = " ".join(begun.made_with.get(name, ())) or "none"
                 raise BadInput(
-                    f"{name} {' '.join(given)}: the task in {self.path} was made with {was}: name"
-                    " another folder with -o"
+                    f"{name} {' '.join(given)}: the task in {self.path} was made with {was}:"
+                    " choose another folder with -o"
                 )
         return begun
 

@@ -37,7 +37,9 @@ class Place:
 def place_of(file: Path) -> Place:
     """Raises BadInput where there is no such file, or a link in its place."""
     if file.is_symlink():
-        raise BadInput(f"{file} is a link, which a patch would replace: name {file.resolve()}")
+        raise BadInput(
+            f"{file} is a link, which a patch would replace: give {file.resolve()} instead"
+        )
     with reading(file), file.open("rb"):
         path = file.resolve()
     top = _top(path.parent)

@@ -124,7 +124,7 @@ def package(
     if target is None:
         raise BadInput("choose what to write: --for files, sglang, vllm or sglang-pr")
     if out is None and prove is None:
-        raise BadInput("name the new folder with -o DIR")
+        raise BadInput("give the new folder with -o DIR")
     plugin = target in (Target.SGLANG, Target.VLLM)
     _require_options_that_fit(target, plugin, trial, bool(prove or proof), engine_command)
     engine: Engine = "vllm" if target is Target.VLLM else "sglang"

@@ -187,7 +187,7 @@ def _parameters(signature: str) -> Iterator[tuple[str, bool]]:
     assert isinstance(tree, ast.FunctionDef)
     given = tree.args
     if given.vararg or given.kwarg:
-        raise ValueError("signature: name each parameter, without * and ** before a name")
+        raise ValueError("signature: list each parameter by name, without * or **")
     yield from ((one.arg, False) for one in (*given.posonlyargs, *given.args))
     yield from ((one.arg, True) for one in given.kwonlyargs)
 

@@ -38,7 +38,7 @@ def write_proof(
             f"--prove needs the command that starts the engine: --engine-command '{EXAMPLE}'"
         )
     if out.exists():
-        raise BadInput(f"{out} already exists and is not overwritten: name another")
+        raise BadInput(f"{out} already exists and is not overwritten: choose another")
     contents = _everything(found, engine, arch)
     proof = prove(contents, words, out, timeout_s)
     for name, seen in sorted(proof.operators.items()):

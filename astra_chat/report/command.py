@@ -80,7 +80,7 @@ def _require_no_other(out: Path) -> None:
 
     try:
         if not stat.S_ISREG(out.stat().st_mode) and not out.is_dir():
-            raise BadInput(f"{out} is not a regular file: name one, or - for stdout")
+            raise BadInput(f"{out} is not a regular file: give one, or - for stdout")
         with out.open("rb") as file:
             own = OWN in file.read(1024)
     except FileNotFoundError:
@@ -88,4 +88,4 @@ def _require_no_other(out: Path) -> None:
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
     if not own:
-        raise BadInput(f"{out} exists and is not a report: name another file with -o")
+        raise BadInput(f"{out} exists and is not a report: choose another file with -o")

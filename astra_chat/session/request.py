@@ -115,13 +115,13 @@ def split(
 def request_for(options: RunOptions, session: SessionOptions) -> Request:
     """The request that the options make. Raises BadInput naming the option that is wrong."""
     if session.task is None:
-        raise BadInput("name a TASK: one that `astra-chat tasks list` shows, or a task folder")
+        raise BadInput("give a TASK: one that `astra-chat tasks list` shows, or a task folder")
     parse_budget(options.budget)
     task = find_task(str(session.task))
     given = options.model_fields_set
     if "models" not in given:
         if session.base_url is not None:
-            raise BadInput("--base-url: also name a model of that server: --models openai:MODEL")
+            raise BadInput("--base-url: also give a model of that server: --models openai:MODEL")
         options = by_default(task, options)
     models = open_models(options.models, task, session.base_url)
     device = _device(session, models, options)

@@ -224,7 +224,7 @@ def _approver(past: Past, session: SessionOptions) -> str | None:
         return session.approver
     recorded = past.transcript.options.approval
     if recorded == "decisions":
-        raise BadInput(f"{path} took decisions from a file: name it with --approver")
+        raise BadInput(f"{path} took decisions from a file: give it with --approver")
     return recorded or None
 
 

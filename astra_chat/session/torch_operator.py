@@ -100,6 +100,7 @@ _library.define(
     "{entry}" + torch.library.infer_schema({name}, mutates_args=[{written}]),
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-_library.impl("{entry}", {name}, "CUDA")
+for _device in ("CUDA", "CPU"):  # a tensor on the CPU is refused with the others
+    _library.impl("{entry}", {name}, _device)
 torch.library.register_fake("{namespace}::{entry}", _fake, lib=_library)
 '''

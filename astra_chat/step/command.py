@@ -70,7 +70,7 @@ def step(
         int, typer.Option(min=6, max=10_000, help="How many times to time each variant.")
     ] = 25,
     alone: Annotated[
-        bool, typer.Option("--alone/--not-alone", help="Measure each winner alone, too.")
+        bool, typer.Option("--alone/--not-alone", help="Also measure each winner alone.")
     ] = True,
     engine_arguments: Annotated[
         str, typer.Option(metavar="WORDS", help="Further arguments of SGLang's server.")
@@ -84,7 +84,8 @@ def step(
         typer.Option(metavar="DIR", help="Keep the samples of each model in this folder."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0, metavar="S", help="Time limit of a model in s; 0: no limit.")
+        float,
+        typer.Option(min=0, metavar="S", help="Time limit per model in seconds; 0: no limit."),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:

@@ -72,7 +72,7 @@ def read(path: Path) -> Transcript:
     if path.is_dir():
         path = path / TRANSCRIPT
         if path.is_symlink():
-            raise BadInput(f"{path} is a link: name the file that it points to")
+            raise BadInput(f"{path} is a link: give the file that it points to")
     found = read_lines(path)
     lines = [line.decode(errors="replace") for line in found.texts]
     torn = found.torn

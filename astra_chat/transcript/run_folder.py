@@ -47,13 +47,13 @@ def require_room(folder: Path) -> None:
     for name in (BEST_SOURCE, BUILT_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
-                f"{folder / name} already exists and is not overwritten: name another folder"
+                f"{folder / name} already exists and is not overwritten: choose another folder"
             )
     others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     ours = (TRANSCRIPT, LOG, PROGRESS)
     files = [name for name in others if name not in ours and _has_content(folder / name)]
     if files and not (folder / TRANSCRIPT).exists():
-        raise BadInput(f"{folder} holds other files, such as {files[0]}: name a new folder")
+        raise BadInput(f"{folder} holds other files, such as {files[0]}: choose a new folder")
 
 
 def _has_content(path: Path) -> bool:

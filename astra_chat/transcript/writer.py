@@ -128,14 +128,14 @@ def _create(path: Path) -> FileIO:
         file = path.open("ab", buffering=0)
     except FileExistsError:
         raise BadInput(
-            f"{path.parent} already exists and is not overwritten: name another folder"
+            f"{path.parent} already exists and is not overwritten: choose another folder"
         ) from None
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
     _lock(file, path)
     if os.fstat(file.fileno()).st_size:
         file.close()
-        raise BadInput(f"{path} already exists and is not overwritten: name another folder")
+        raise BadInput(f"{path} already exists and is not overwritten: choose another folder")
     return file
 
 

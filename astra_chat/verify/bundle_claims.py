@@ -16,9 +16,9 @@ from astra_chat.verify.claims import Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
 from astra_vgpu.ground.errors import BadInput
 
-FILES, SOURCES = "the bundle's files are listed", "sources are the transcript's"
-CODE, PLANS = "machine code has its hash", "launch plans have their hash"
-SAMPLES, SIGNED = "samples are the transcript's", "the bundle is signed"
+FILES, SOURCES = "the bundle's files are listed", "sources match the transcript"
+CODE, PLANS = "machine code matches its hash", "launch plans match their hashes"
+SAMPLES, SIGNED = "samples match the transcript", "the bundle is signed"
 
 
 def bundle_claims(bundle: Bundle, run: Run, key: bytes | None = None) -> Iterator[Claim]:

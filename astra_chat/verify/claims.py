@@ -13,6 +13,10 @@ Status = Literal["stands", "fails", "unchecked"]
 """unchecked: what would be needed is not recorded, or not here. It says nothing for or against."""
 MOST = 120
 """Characters of a value in a claim."""
+OLD = "recorded before evaluations had seeds and evidence"
+NO_SAMPLES, NO_HASH = "recorded before samples were kept", "no hash of the judge is recorded"
+TOO_OLD = (OLD, NO_SAMPLES, NO_HASH)
+"""Why claims of a run of an early version of Astra cannot be checked."""
 SCHEMA: Literal["astra-chat/verified/1"] = "astra-chat/verified/1"
 
 
@@ -43,6 +47,11 @@ class Verification(Value):
 
     def count(self, status: Status) -> int:
         return sum(claim.status == status for claim in self.claims)
+
+    @property
+    def too_old(self) -> int:
+        """Number of claims that nobody can check, since the run did not record what it takes."""
+        return sum(claim.why in TOO_OLD for claim in self.claims)
 
     @property
     def stands(self) -> bool:

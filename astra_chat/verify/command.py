@@ -132,7 +132,16 @@ def _table(file: Path, found: Verification) -> RenderableType:
     words += f", {found.count('fails')} fail" if failing else ""
     if open_claims := found.count("unchecked"):
         words += f", {open_claims} cannot be checked here (see the reasons above)"
-    return Group(rows, *lines, Text(words, "bold red" if failing else "bold"))
+    lines.append(Text(words, "bold red" if failing else "bold"))
+    if old := found.too_old:
+        lines.append(
+            Text(
+                f"{old} of these cannot be checked anywhere: an early version of Astra recorded the"
+                " run, without seeds, evidence or samples. This says nothing against the run;"
+                " --measure judges its winner again."
+            )
+        )
+    return Group(rows, *lines)
 
 
 def _print_json(found: list[tuple[Path, Verification]]) -> None:
@@ -173,7 +182,7 @@ def pack(
     transcript = read(run)
     target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")
     if target.exists():
-        raise BadInput(f"{target} already exists and is not overwritten: name another with -o")
+        raise BadInput(f"{target} already exists and is not overwritten: choose another with -o")
     manifest = packed(
         transcript, target, key=sign, license=license, build=build, trust=trust, tell=note
     )

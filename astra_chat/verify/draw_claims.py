@@ -10,15 +10,16 @@ from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
 from astra_chat.tools.evaluation import CheckRecord, Evaluation, Evidence
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Correct, Timed
-from astra_chat.verify.claims import Claim, claim, differences, unchecked
+from astra_chat.verify.claims import OLD, Claim, claim, differences, unchecked
 from astra_chat.verify.recorded import Run, about
 from astra_vgpu.ground.errors import BadInput
 
 SEEDS, HIDDEN = "seeds follow from the root", "hidden cases follow from the seed"
 CHECKED, TIMED = "the checked cases are named", "the timed cases are the task's"
-PLANS, BESIDE = "each timed case has its plan", "one baseline for all"
-OLD = "recorded before evaluations had seeds and evidence"
-BUILT_ANEW = "built again in another session or elsewhere: nvcc names kernels after its folder"
+PLANS, BESIDE = "each timed case has a launch plan", "one baseline throughout"
+BUILT_ANEW = (
+    "built in another session or on another machine: nvcc derives kernel names from the folder"
+)
 
 
 def draw_claims(run: Run) -> Iterator[Claim]:
@@ -69,7 +70,7 @@ def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) ->
         return unchecked(
             HIDDEN, where, "judged by another version of the judge, which drew other cases"
         )
-    return claim(HIDDEN, where, not strange, f"{len(strange)} are not what this seed draws")
+    return claim(HIDDEN, where, not strange, f"this seed does not draw {len(strange)} of them")
 
 
 def drawn_again(task: Task, evaluation: Evaluation) -> set[str]:
@@ -132,7 +133,7 @@ def _plans(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
         return unchecked(PLANS, where, OLD)
     planned = [plan.case for plan in evaluation.evidence.plans]
     bare = [plan for plan in evaluation.evidence.plans if not plan.baseline_plan_sha256]
-    why = "" if planned == [one.case for one in timed.cases] else "the plans are of other cases"
+    why = "" if planned == [one.case for one in timed.cases] else "the plans belong to other cases"
     return claim(PLANS, where, not why and not bare, why or "the baseline has no plan")
 
 

@@ -9,13 +9,14 @@ from astra_chat.tools.timing.gpu_samples import contract_limit_us, time_of
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import AnyTime, Correct, MeasuredTime, Timed
-from astra_chat.verify.claims import Claim, claim, differences, unchecked
+from astra_chat.verify.claims import NO_SAMPLES, Claim, claim, differences, unchecked
 from astra_chat.verify.recorded import Run, about
 from astra_vgpu.ground.errors import BadInput
 
 SAMPLES, RATIOS = "figures follow from the samples", "ratios fit their times"
 LIMITS, VERDICT = "limits follow from the contract", "the verdict follows from the cases"
-ERRORS, STEPS, BASIS = "errors are within tolerance", "all steps ran", "measured or estimated"
+ERRORS, STEPS, BASIS = "errors are within tolerance", "all required steps ran", "measured or"
+" estimated"
 LATER = {"profiled_us", "baseline_profiled_us", "launches", "baseline_launches", "raw", "note"}
 """Fields that are added after the samples; `note` may grow."""
 
@@ -84,7 +85,7 @@ def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
         return claim(VERDICT, where, False, wrong)
     wrong = differences([("verdict", timed.verdict, verdict), ("reason", timed.why, why)])
     if wrong and evaluation.evidence is None:
-        return unchecked(VERDICT, where, f"by an older rule: {wrong}")
+        return unchecked(VERDICT, where, f"follows an older rule: {wrong}")
     return claim(VERDICT, where, not wrong, wrong)
 
 
@@ -124,7 +125,7 @@ def _limit(run: Run, evaluation: Evaluation, time: AnyTime, where: str) -> Claim
 
 def _samples(time: MeasuredTime, where: str) -> Claim:
     if not time.raw:
-        return unchecked(SAMPLES, where, "recorded before samples were kept")
+        return unchecked(SAMPLES, where, NO_SAMPLES)
     try:
         found = time_of(unpack(time.raw), time.case, time.weight, time.limit_us)
     except (BadInput, ArithmeticError, ValueError) as error:

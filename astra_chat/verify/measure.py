@@ -20,7 +20,7 @@ from astra_chat.verify.claims import Claim, claim, unchecked
 from astra_chat.verify.recorded import Run
 from astra_vgpu.ground.errors import BadInput
 
-VERDICT_AGAIN, REPEATS = "the winner's verdict repeats", "the winner's times repeat"
+VERDICT_AGAIN, REPEATS = "the winner's verdict is reproduced", "the winner's times are reproduced"
 
 
 def measured_again(run: Run, device: str, trust: bool) -> list[Claim]:

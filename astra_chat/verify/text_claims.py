@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import BuildDone, Proposed
-from astra_chat.verify.claims import Claim, claim, unchecked
+from astra_chat.verify.claims import NO_HASH, Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
 
-TEXTS, TASK, NAMES = "texts have their hashes", "the task has its id", "candidates have their names"
-HARNESS, BASELINE = "one harness judged all", "the baseline is the task's"
+TEXTS, TASK, NAMES = "texts match their hashes", "the task matches its id", "candidates match"
+" their names"
+HARNESS, BASELINE = "one version of the judge throughout", "the baseline is the task's"
 
 
 def text_claims(run: Run) -> Iterator[Claim]:
@@ -44,10 +45,10 @@ def _names(run: Run) -> Iterator[Claim]:
             case BuildDone(report=report):
                 where = f"turn {record.turn}, {report.candidate}"
                 known = report.candidate in proposed
-                yield claim(NAMES, where, known, "nobody proposed what was built")
+                yield claim(NAMES, where, known, "the built source was never proposed")
     for turn, evaluation in run.evaluations:
         known = evaluation.candidate in proposed
-        yield claim(NAMES, about(turn, evaluation), known, "nobody proposed what was judged")
+        yield claim(NAMES, about(turn, evaluation), known, "the judged source was never proposed")
 
 
 def _baseline(run: Run) -> Iterator[Claim]:
@@ -69,7 +70,7 @@ def _harness(run: Run) -> Iterator[Claim]:
         for turn, evaluation, known in evidence:
             where = about(turn, evaluation)
             if known is None:
-                yield unchecked(HARNESS, where, "no hash of the judge is recorded")
+                yield unchecked(HARNESS, where, NO_HASH)
             else:
                 why = f"by judge {known.judge_sha256[:12]}, others by {first[:12]}"
                 yield claim(HARNESS, where, known.judge_sha256 == first, why)

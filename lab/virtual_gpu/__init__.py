@@ -7,4 +7,5 @@ validate     error of the time estimate over kernels that it was not fitted to
 numerics/    results of both engines against those of an H200
 calibration/ constants of the time estimate, and the kernels and times that they are fitted to
 validation/  the kernels and measured times that `validate` reads
+recorded.tar.xz  times and counters of all sets, to be read as any archive of recordings
 """

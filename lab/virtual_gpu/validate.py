@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from astra_chat.tools.recordings.reading import in_archive
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import GpuSpec, spec
 from astra_vgpu.model.estimate import estimate
 from lab.virtual_gpu.validation import counted, measured
 from lab.virtual_gpu.validation.points import HERE, read_points
 from lab.virtual_gpu.validation.score import Scored, score
-
-COUNTERS = "counters.jsonl.xz"
 
 
 def validate(device: str, folder: Path | None, out: Path | None, *, again: bool) -> None:
@@ -30,12 +29,12 @@ def validate(device: str, folder: Path | None, out: Path | None, *, again: bool)
         print(*complaints, sep="\n", end="\n" if complaints else "")
         return
     gpu = spec("h200")
-    counters, times = place / COUNTERS, measured.times_of(place)
+    counters, times = counted.on_file(place, counted.COUNTERS), measured.times_of(place)
     if again:
-        counters = out or Path(COUNTERS)
+        counters = out or Path(counted.COUNTERS)
         counted.write_counts(counted.count(points, gpu), counters)
     for part in (times, counters):
-        if not part.is_file():
+        if not (in_archive(part) or part.is_file()):
             raise BadInput(f"no {part}: run validate --device cuda, or validate --again, first")
     recorded = measured.read_times(times), counted.read_counts(counters)
     cold = compared(place, *recorded, gpu, warm=False)

@@ -102,7 +102,7 @@ def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> N
     text = turn_prompt("planner", limited, state_of(thread, Limits(rounds=4, patience=2)))
     assert "- round 2 of 4; 2 evaluations so far\n- budget left: 7 of 9 evaluations\n" in text
     assert "- 0 rounds in a row without a gain; 2 end the run\n" in text
-    assert f"- best so far, kept: {candidate_id(VECTOR)}, estimated 1.50x" in text
+    assert f"- best so far: {candidate_id(VECTOR)}, estimated 1.50x" in text
     assert "closer than 4% are a tie" in text
     first = turn_prompt("planner", context, state_of(baseline_turns()))
     assert "- no candidate is accepted as faster than the baseline so far\n" in first

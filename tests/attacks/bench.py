@@ -38,6 +38,7 @@ from astra_chat.tools.types import (
     Timed,
     Value,
 )
+from tests.attacks.edits import Edit, edited
 
 HERE = Path(__file__).parent
 CLEAN = Correct(cases=1, worst=0.0)
@@ -54,6 +55,8 @@ class Attack(Value):
     id: str
     name: str
     file: str = ""
+    edits: tuple[Edit, ...] = ()
+    """Of the task's baseline, instead of a file."""
     task: str = ""
     gates: tuple[str, ...] = ()
     outcome: tuple[str, ...] = ()
@@ -75,6 +78,8 @@ class Attack(Value):
 
     @property
     def source(self) -> str:
+        if self.edits:
+            return edited(task_of(self.task), self.edits, self.id)
         return (HERE / "kernels" / self.file).read_text()
 
 

@@ -16,7 +16,7 @@ from tests.attacks import suite
 TIMING = {f"T{n}" for n in range(1, 23)}
 SEMANTICS = {f"S{n}" for n in range(1, 37)}
 HARNESS = {f"H{n}" for n in range(1, 20)}
-KERNELS = [attack for attack in gates.attacks() if attack.file]
+KERNELS = [attack for attack in gates.attacks() if attack.gates]
 STATIC = [(a, g) for a in KERNELS for g in a.gates if g in ("guard", "build", "audit")]
 RUNNING = [
     (a, g)
@@ -56,7 +56,7 @@ def test_the_whole_catalogue_is_in_the_table() -> None:
 
 def test_every_kernel_stands_in_the_table() -> None:
     files = {path.name for path in (gates.HERE / "kernels").glob("*.cu")}
-    assert files == {attack.file for attack in KERNELS}
+    assert files == {attack.file for attack in KERNELS if not attack.edits}
 
 
 def test_the_impossible_ones_name_a_test_that_is_there() -> None:

@@ -27,22 +27,13 @@ from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import BuildFailed, Correct, Device, Outcome, Timed, Value
+from tests.attacks.edits import Edit, edited
 
 HERE = Path(__file__).parent
 CLASSES, RECORD = HERE / "classes", HERE / "wrong_kernels.jsonl.xz"
 DOCUMENT = HERE.parents[1] / "docs" / "research" / "wrong-kernels.md"
 Found = Literal["check", "confirmation", "missed", "invalid"]
-
-
-class Edit(Value):
-    """A replacement in a baseline's source."""
-
-    old: str = Field(min_length=1)
-    """Text that must occur exactly `times`."""
-    new: str
-    times: int = Field(default=1, ge=1)
 
 
 class WrongKernel(Value):
@@ -58,18 +49,7 @@ class WrongKernel(Value):
 
     @property
     def source(self) -> str:
-        """Returns the baseline with the edits.
-
-        Raises:
-            ValueError: where an edit's old text does not occur as often as it says.
-        """
-        text = baseline_source(find_task(self.task), "sglang")
-        for edit in self.edits:
-            if text.count(edit.old) != edit.times:
-                count = text.count(edit.old)
-                raise ValueError(f"{self.id}: {edit.old!r} occurs {count} times, not {edit.times}")
-            text = text.replace(edit.old, edit.new)
-        return text
+        return edited(find_task(self.task), self.edits, self.id)
 
 
 class Line(Value):

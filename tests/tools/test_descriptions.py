@@ -41,7 +41,7 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
         WRONG_OUTCOME.model_copy(
             update={"reason": "distribution", "got": 5.0, "note": "1,000 draws"}
         ),
-        ["drawn with other probabilities", "out[3, 63] is 5; 1,000 draws"],
+        ["drawn with probabilities", "out[3, 63] is 5; 1,000 draws"],
     ),
     (
         WRONG_OUTCOME.model_copy(update={"reason": "value", "expected": 0.003463, "got": 0.003952}),

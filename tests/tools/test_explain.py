@@ -108,8 +108,8 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
         "exact bounds",
         "2 calls on other numbers at the same addresses",
         "3 repeated calls: deterministic",
-        "0.31 ulp, the baseline 0.25, limit 0.5",
-        "drawn, but not used: 1x8 special",
+        "0.31 ulp; the baseline has 0.25, limit 0.5",
+        "drawn but not used: 1x8 special",
         "3 of 9 blocks",
     ):
         assert words in told, words
@@ -135,7 +135,8 @@ def test_cases_with_one_label_are_told_once() -> None:
     seen = record(hidden=(DRAWN, DRAWN.model_copy(update={"seed": 9}), CASE))
     told = "\n".join(story(explain(evaluation(RIGHT, "check", check=seen), TASK), "check").saw)
     assert told.count(DRAWN.label) == 2, "the list, and the nearest error"
-    assert f"drawn after the build: 3 cases, {DRAWN.label} (2 times); {CASE.label}" in told
+    drawn = f"{DRAWN.label} (2 times); {CASE.label}"
+    assert f"drawn at random after the build: 3 cases, {drawn}" in told
 
 
 def test_an_estimate_is_never_called_a_measurement() -> None:

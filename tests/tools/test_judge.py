@@ -94,6 +94,8 @@ def test_the_baseline_against_itself_is_a_tie(
         "profile",
     ]
     assert {p.step for p in seen} >= {"build", "check", "time", "profile"}
+    checked = [p for p in seen if p.step == "check" and p.text]
+    assert [p.done for p in checked] == sorted(p.done for p in checked), "it goes back"
     assert evaluation.candidate == candidate_id(judge.baseline) and evaluation.resources
 
 

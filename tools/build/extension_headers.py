@@ -22,9 +22,12 @@ torch/csrc: Exceptions.h utils/pybind.h autograd/custom_function.h api/include/t
     api/include/torch/cuda.h stable/library.h stable/tensor.h stable/ops.h stable/accelerator.h
     inductor/aoti_torch/c/shim.h inductor/aoti_torch/utils.h stable/device.h stable/macros.h
     stable/stableivalue_conversions.h stable/version.h stable/c/shim.h stable/tensor_inl.h
+    stable/tensor_struct.h stable/device_struct.h stable/device_inl.h
 torch/headeronly: core/ScalarType.h util/Exception.h util/BFloat16.h util/Half.h macros/Macros.h
     core/Dispatch.h core/Dispatch_v2.h util/shim_utils.h util/HeaderOnlyArrayRef.h
-    util/Float8_e4m3fn.h util/Float8_e5m2.h util/Metaprogramming.h core/TensorAccessor.h
+    util/Float8_e4m3fn.h util/Float8_e5m2.h util/Float8_e4m3fnuz.h util/Float8_e5m2fnuz.h
+    util/Float8_e8m0fnu.h util/Float4_e2m1fn_x2.h util/bit_cast.h util/complex.h util/TypeTraits.h
+    util/Metaprogramming.h core/TensorAccessor.h
     core/Layout.h core/MemoryFormat.h core/DeviceType.h util/TypeIndex.h version.h
 ATen: ATen.h AccumulateType.h ArrayRef.h Context.h Device.h DeviceGuard.h Dispatch.h Functions.h
     NumericUtils.h OpMathType.h ScalarOps.h ScalarType.h Tensor.h TensorAccessor.h TensorUtils.h

@@ -133,7 +133,7 @@ def _reason(name: str, calls: Calls, found: Sequence[ProcessJournal]) -> str:
     if name.startswith("aten::"):
         return (
             f"{name} was not called through torch.ops: torch's own functions do not pass"
-            " through it; name the function, such as torch:mm"
+            " through it; give the function, such as torch:mm"
         )
     if "::" not in name and not wrapped:
         return f"the program never imported {name.partition(':')[0]}"

@@ -193,7 +193,7 @@ def _note(piece: MeasuredPiece, distance: float, band: float) -> str:
         return f"at most {band + 0.5:.3g} ulp away is correct here: float32's own roundings"
     what = "for the scale that the kernel wrote, it" if coded(piece.arg) else "it"
     return (
-        f"{what} is not the nearest {dtype}, so a step before it is rounded too coarsely: compute"
+        f"{what} is not the nearest {dtype}, so an earlier step is rounded too coarsely: compute"
         f" in float32 and round once, to nearest even (the exact value lies {distance:.3g} ulp from"
         f" the midpoint of two {dtype} values; float32's own roundings explain only {band:.2g} ulp)"
     )

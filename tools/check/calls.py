@@ -13,7 +13,6 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.measured_values import MeasuredPiece
 from astra_chat.tools.check.precision_seen import PrecisionSeen
 from astra_chat.tools.check.same_rows import SameRows
 from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
@@ -32,6 +31,7 @@ from astra_chat.tools.types import (
     How,
     Wrong,
 )
+from astra_chat.tools.wording import counted
 
 HOW_TEXT: dict[How, str] = {
     "fresh": "in fresh buffers",
@@ -197,10 +197,9 @@ def check(
                 return _in_context(found.verdict, call, seen)
             seen.add(task, call, run)
             seen.worst = max(seen.worst, found.verdict)
-            for one in found.pieces:
-                seen.precision.add(task, one)
+            seen.precision.merge(found.precision)
             if isinstance(found.error, Wrong):
-                return found.error
+                return _noted(found.error, [passed(seen.calls[:-1])])
             seen.nearest(found.error)
             if rows and (varies := rows.look(run)):
                 return varies
@@ -216,15 +215,15 @@ class _LookedAt:
 
     verdict: float | Wrong
     error: ErrorNorm | Wrong | None = None
-    pieces: Sequence[MeasuredPiece] = ()
+    precision: PrecisionSeen = field(default_factory=PrecisionSeen)
 
 
 def _looked(task: Task, baseline_errors: BaselineErrors | None, run: CaseRun) -> _LookedAt:
-    verdict, pieces = compare(task, run), list[MeasuredPiece]()
+    verdict, precision = compare(task, run), PrecisionSeen()
     if isinstance(verdict, Wrong) or baseline_errors is None:
         return _LookedAt(verdict)
-    error = baseline_errors.judge(run, pieces.append)
-    return _LookedAt(verdict, error, pieces)
+    error = baseline_errors.judge(run, partial(precision.add, task))
+    return _LookedAt(verdict, error, precision)
 
 
 def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:
@@ -235,10 +234,29 @@ def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wr
     if call.how != "fresh":
         words.append(f"called {HOW_TEXT[call.how]}")
     if isinstance(outcome, Wrong):
-        return outcome.model_copy(update={"note": "; ".join(filter(None, [outcome.note, *words]))})
+        return _noted(outcome, [*words, passed(seen.calls)])
     if isinstance(outcome, Crashed):
         return outcome.model_copy(update={"message": "; ".join([outcome.message, *words])})
     return outcome
+
+
+def passed(calls: Sequence[Call]) -> str:
+    """Returns which kinds of cases passed before a wrong one: "31 cases passed before (20 normal, 6
+    special; 4 with padded rows)"; "" if there were none."""
+    cases = {call.oracle_case.folder: call.oracle_case.case for call in calls}.values()
+    if not cases:
+        return ""
+    families = Counter(case.values for case in cases).most_common()
+    kinds = [", ".join(f"{count} {family}" for family, count in families)]
+    if padded := sum(bool(case.pad or case.pads) for case in cases):
+        kinds.append(f"{padded} with padded rows")
+    if shifted := sum(bool(case.offset or case.offsets) for case in cases):
+        kinds.append(f"{shifted} off a 256-byte boundary")
+    return f"{counted(len(cases), 'case')} passed before ({'; '.join(kinds)})"
+
+
+def _noted(wrong: Wrong, words: Sequence[str]) -> Wrong:
+    return wrong.model_copy(update={"note": "; ".join(filter(None, [wrong.note, *words]))})
 
 
 def _share(error: ErrorNorm) -> float:

@@ -189,9 +189,7 @@ class Checker:
                 more = self._hidden_calls(asked, drawn, found, len(own))
                 outcome = self._called(asked, more, seen)
             if isinstance(outcome, Correct):
-                done = len(seen.calls)
-                about = "checking the addresses of calls that are too large for the oracle"
-                tell(done, done, about)
+                tell(0, 1, "checking the addresses of calls that are too large for the oracle")
                 judged = unique([call.oracle_case.case for call in seen.calls if call.hidden])
                 outcome, others = self._beyond_the_oracle(asked, seen, sweep, timed, beyond)
                 left_out += others
@@ -218,14 +216,22 @@ class Checker:
         called = [call.oracle_case.case for call in calls]
         runner.record(asked.built, called)
 
+        def begin_sweep() -> list[Case]:
+            if sweep is None:
+                return []
+            sweep.begin()
+            return sweep.launched()
+
         def cases() -> list[Case]:
             places = [self._oracle.place_of(case) for case in drawn.cases]
             more = with_repeats(self._task, places, drawn.pairs, self._device.kind, rng, 0)
             hidden = [call.oracle_case.case for call in more]
             runner.record(asked.built, hidden)
-            return [*called, *hidden, *timed, *(sweep.launched() if sweep else ())]
+            return [*called, *hidden, *timed, *begin_sweep()]
 
         beyond.begin(cases)
+        if sweep and not begins_ahead():
+            sweep.begin()
 
     def _baseline_on(
         self, cases: Sequence[Case], tell: Tell, stop: Stop
@@ -309,8 +315,7 @@ class Checker:
         if not isinstance(same, Correct):
             return same, left_out
         if sweep:
-            done = len(seen.calls)
-            asked.tell(done, done, "comparing drawn cases with the baseline")
+            asked.tell(0, 1, "comparing drawn cases with the baseline")
             swept = self._swept(sweep, built, seen, seed, asked.tell)
             left_out += sweep.left_out
             if not isinstance(swept, Correct):
@@ -349,8 +354,7 @@ class Checker:
         made, rows = self._oracle_cases(cases, asked.tell), SameRows(self._task)
         hows: tuple[How, ...] = ("fresh", "graph") if kind == "cuda" else ("fresh",)
         calls = [Call(t, rng.choice(hows), hidden=True, turn=_turn(t)) for t in made]
-        done = len(seen.calls)
-        asked.tell(done, done + len(calls), "bits of rows compared between batches")
+        asked.tell(0, len(calls), "comparing bits of rows between batches")
         try:
             return check(self._runner.seeded(seed), asked.built, calls, seen=seen, rows=rows)
         finally:

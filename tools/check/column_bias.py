@@ -105,6 +105,15 @@ class ColumnBias:
         by_case.setdefault(case.key, Sums.none()).__iadd__(_sums(piece, shape[-1]))
         self._last[kind] = piece._replace(got=piece.got[:1], expected=piece.expected[:1])
 
+    def merge(self, later: ColumnBias) -> None:
+        """Count what was counted elsewhere, of later results."""
+        for kind, by_case in later.sums.items():
+            mine = self.sums.setdefault(kind, {})
+            for key, sums in by_case.items():
+                mine.setdefault(key, Sums.none()).__iadd__(sums)
+        self.ties.merge(later.ties)
+        self._last |= later._last
+
     def forget(self, case: Case) -> None:
         """Errors of a case that nothing will be compared on."""
         for by_case in self.sums.values():

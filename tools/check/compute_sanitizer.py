@@ -135,7 +135,7 @@ def _run(
         return found
     if found.late:
         return found.late
-    message = f"it crashed under compute-sanitizer {tool}, where the baseline ran"
+    message = f"it crashed under compute-sanitizer {tool}, although the baseline ran"
     return Crashed(case=oracle_cases[0].case, message=message)
 
 

@@ -83,6 +83,8 @@ class MeasuredRun:
     """Results, by argument."""
     band: Mapping[str, float]
     """How many times as wide as stated its results need the band, by argument."""
+    bias: ColumnBias
+    """Its errors by columns."""
     norms: Mapping[str, Norm] | None
     """None where nothing is kept but that the baseline is right there; empty on a further seed."""
 
@@ -114,10 +116,13 @@ class BaselineErrors:
         case, task = run.oracle_case.case, self._task
         found = {arg.name: piece(task, arg, run) for arg in measured_args(task, run)}
         band = {name: needed(task, one) for name, one in found.items() if has_band(task, one)}
+        bias = ColumnBias()
+        for one in found.values():
+            bias.add(one)
         if case.families or case.planted or not measured:
-            return MeasuredRun(case, found, band, None)
+            return MeasuredRun(case, found, band, bias, None)
         if of is not None:
-            return MeasuredRun(case, found, band, {})
+            return MeasuredRun(case, found, band, bias, {})
         flushed, binary = task.flushed(case), case.values == "binary"
         norms = dict[str, Norm]()
         for name, (arg, _, got, expected, *_) in found.items():
@@ -125,7 +130,7 @@ class BaselineErrors:
             norm = Norm.of(got, expected, dtype, binary, coded=is_coded, flushed=flushed)
             few = (got.copy(), expected.copy()) if len(got) < FEW else None
             norms[name] = replace(norm, few=few)
-        return MeasuredRun(case, found, band, norms)
+        return MeasuredRun(case, found, band, bias, norms)
 
     def take(self, run: MeasuredRun, of: Case | None) -> None:
         """Learn what was measured; `of` as of `learn`."""
@@ -133,8 +138,7 @@ class BaselineErrors:
         for name, width in run.band.items():
             kind = name, run.pieces[name].arg.dtype_of(case)
             self._needed[kind] = max(self._needed.get(kind, 0.0), width)
-        for one in run.pieces.values():
-            self.bias.add(one)
+        self.bias.merge(run.bias)
         if run.norms is None:
             self._own[case.key] = {}
             return
@@ -216,7 +220,7 @@ class BaselineErrors:
         if exact is not None and len(exact) == len(got) == ran[-1] + 1:
             inexact = np.flatnonzero(exact & (got != expected))
             if len(inexact):
-                note = "with inputs of zeros and ones it must be exact, as the baseline's result is"
+                note = "with inputs of zeros and ones it must be exact, like the baseline's result"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
         floor = own.floor if own else 0.0
         flushed = self._task.flushed(case)

@@ -38,7 +38,7 @@ class Ends:
         """What was tried, in one line."""
         good = self.calls - len(self.failed)
         calls, recorded = counted(self.calls, "call"), self.calls - self.run
-        only = f" ({recorded} of them too large to run: only the launches were checked)"
+        only = f" ({recorded} of them were too large to run: only their launches were checked)"
         line = f"minimum and maximum of every dim: {good} of {calls} correct"
         return line + only * bool(recorded)
 

@@ -211,8 +211,8 @@ class CheckedKernels:
 
     def _refused(self, names: Sequence[str]) -> Refused | None:
         theirs = read_cubin(self.baseline.cubin.read_bytes()).kernels
-        new = "remove it, instantiate it only for what the contract allows, or launch it"
-        changed = "the baseline has another: leave that as it is, or remove it"
+        new = "remove it, launch it, or instantiate it only for what the contract allows"
+        changed = "the baseline's kernel of this name is different: leave it as it is, or remove it"
         findings = [
             Finding(
                 line=self._line(kernel_name(name)),

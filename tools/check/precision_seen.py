@@ -30,6 +30,12 @@ class PrecisionSeen:
             self._inside[piece.arg.name] += inside
             self._of[piece.arg.name] += count
 
+    def merge(self, later: PrecisionSeen) -> None:
+        """Count what was counted elsewhere, of later results."""
+        self.bias.merge(later.bias)
+        self._inside.update(later._inside)
+        self._of.update(later._of)
+
     @property
     def shares(self) -> dict[str, float]:
         """Share of results near a midpoint, where either neighbour is right, for each argument of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Lock
+from threading import Event, Lock
 
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.failed import Failed
@@ -36,6 +36,7 @@ from astra_vgpu.ground.errors import BadInput
 
 CHILD = "astra_chat.tools.runners.cuda_sweep"
 TIMEOUT_S = 60.0
+WAIT_S = 0.1
 MAX_JUDGED = 64
 """Cases in doubt that the oracle judges."""
 MAX_FAILED = 8
@@ -121,11 +122,22 @@ class RunningSweep:
     on the CPU most of its time, while the GPU waits."""
 
     def __init__(self, sweep: Sweep, runner: Runner, built: Build, *, forget: bool) -> None:
-        """Begin. `forget`: its cases are deleted at its end."""
+        """It begins with `begin`. `forget`: its cases are deleted at its end."""
         self._sweep, self._forget, self._stop = sweep, forget, Stop(runner.stop)
+        self._begun = Event()
         self._pool = ThreadPoolExecutor(1, "astra-sweep")
         runner = replace(runner, stop=self._stop)
-        self._future = self._pool.submit(sweep.doubtful, runner, built)
+        self._future = self._pool.submit(self._doubtful, runner, built)
+
+    def begin(self) -> None:
+        """Begin, unless it was begun. Plans are recorded one after another, and its thousand would
+        keep the check's own calls waiting: those come first."""
+        self._begun.set()
+
+    def _doubtful(self, runner: Runner, built: Build) -> Swept:
+        while not self._begun.wait(WAIT_S):
+            self._stop.check()
+        return self._sweep.doubtful(runner, built)
 
     @property
     def left_out(self) -> list[str]:
@@ -142,6 +154,7 @@ class RunningSweep:
 
     def result(self) -> Swept:
         """Wait for it. Raises what `Sweep.doubtful` raises."""
+        self.begin()
         return self._future.result()
 
     def end(self) -> None:

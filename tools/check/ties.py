@@ -70,6 +70,13 @@ class Ties:
                 total=len(got),
             )
 
+    def merge(self, later: Ties) -> None:
+        """Count what was counted elsewhere, of later results."""
+        self.total.update(later.total)
+        self.odd.update(later.odd)
+        self.away.update(later.away)
+        self._last |= later._last
+
     def beside(self, baseline: Ties) -> Wrong | None:
         """An argument whose ties are broken otherwise than the baseline's."""
         for kind, odd in self.odd.items():
@@ -78,8 +85,8 @@ class Ties:
             one_way = max(self.away[kind], odd - self.away[kind]) >= ONE_WAY * odd
             if odd >= MANY and own <= EXACT and odd > INEXACT * total and one_way:
                 note = (
-                    f"{odd:,} of {total:,} exact results in the middle of two values are not"
-                    f" rounded to even, {own:.1%} of the baseline's: round to nearest even"
+                    f"{odd:,} of {total:,} exact results halfway between two values are not"
+                    f" rounded to even, but only {own:.1%} of the baseline's: round to nearest even"
                 )
                 return self._last[kind].model_copy(update={"note": note})
         return None

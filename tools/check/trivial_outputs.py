@@ -215,10 +215,10 @@ class _Trials:
         yield "the most frequent value everywhere", np.full(len(expected), values[counts.argmax()])
         if self.arg.dtype_of(self.case) == "bool":
             return
-        yield "its own places, 0, 1, 2, ...", np.arange(len(expected))
+        yield "the element's own index, 0, 1, 2, ...", np.arange(len(expected))
         columns = self.arg.shape_of(self.case)[-1]
         if 1 < columns < len(expected):
-            yield "each row 0, 1, 2, ...", np.arange(len(expected)) % columns
+            yield "0, 1, 2, ... in each row", np.arange(len(expected)) % columns
 
     def _draws(self, probabilities: Array) -> Iterator[tuple[str, Array]]:
         symbols, count = self._symbols(), int(np.prod(self.arg.shape_of(self.case)))
@@ -227,7 +227,7 @@ class _Trials:
         yield "always the first symbol", np.zeros(count, np.int64)
         yield "always the likeliest", np.repeat(table.argmax(axis=1), each)
         if table.max() > MUCH * table.min():
-            yield "all symbols as often", rng.integers(symbols, size=count)
+            yield "all symbols equally often", rng.integers(symbols, size=count)
         right = honest(probabilities, symbols, count, rng)
         yield "2 % of the draws moved", biased(right, probabilities, symbols, rng)
 

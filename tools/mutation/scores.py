@@ -10,6 +10,9 @@ from pydantic import Field
 from astra_chat.tools.types import Case, Value
 from astra_chat.tools.wording import counted
 
+FEW = 6
+"""Fewer seeded bugs than these are no more than a spot check."""
+
 
 class CaseScore(Value):
     """One case and the mutants that it kills."""
@@ -151,6 +154,8 @@ class SuiteScore(Value):
             first += " scored (--mutants 0 checks the task without seeded bugs)"
         else:
             first = f"seeded bugs: the check cases detect {len(self.own)} of {len(self.mutants)}"
+            if len(self.mutants) < FEW:
+                first += "; a sample that is too small to score the cases by"
         return [
             first,
             *(f"  detected by drawn cases only: {name}" for name in self.drawn),

@@ -120,7 +120,7 @@ def _triton(
     dtypes: Mapping[str, DTypeName] | None,
 ) -> Draft:
     if len(paths) > 1:
-        raise BadInput("a Triton kernel is one file: do not name another one with it")
+        raise BadInput("a Triton kernel is one file: do not give another one with it")
     called = paths[0].name
     with reading(paths[0]):
         source = paths[0].read_text()

@@ -148,7 +148,7 @@ def _included(
     if missing:
         listed = ", ".join(sorted(missing))
         raise BadInput(
-            f"{files[0].name}: headers are missing: {listed}: name their folders with -I, or a"
+            f"{files[0].name}: headers are missing: {listed}: give their folders with -I, or a"
             " folder to search with --root"
         )
     return found - {path.resolve() for path in files}, folders

@@ -127,7 +127,7 @@ def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iter
     )
     if error:
         sizes = f"grid {node.grid}, block {node.block}, {node.dynamic_shared_bytes:,} shared bytes"
-        yield f"no GPU of this kind takes it: {sizes}, CUDA error {error}"
+        yield f"no GPU of this kind can run it: {sizes}, CUDA error {error}"
     if kernel.required_block and kernel.required_block != node.block:
         yield f"its block is not the required {kernel.required_block}"
     if node.cluster is None:
@@ -153,7 +153,7 @@ def _relocations(
         if not any(
             p.offset <= place.start and place.stop <= p.offset + p.bytes for p in kernel.parameters
         ):
-            yield f"a relocation at byte {relocation.at}, outside every parameter"
+            yield f"a relocation at byte {relocation.at}, outside all parameters"
         end = place.stop
         if isinstance(relocation, PointerRelocation):
             yield from _pointer(relocation.to, cubin, sizes)
@@ -171,7 +171,7 @@ def _map(
     else:
         lengths += [(held.lower_corner, rank - 2), (held.upper_corner, rank - 2)]
     if any(len(values) != wanted for values, wanted in lengths):
-        yield "a tensor map whose lists do not fit its rank"
+        yield "a tensor map whose lists do not match its rank"
     yield from _address(held.address, cubin, sizes)
 
 

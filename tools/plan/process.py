@@ -182,7 +182,7 @@ def _read(folder: Path, done: Finished, expected: Sequence[int]) -> Report | Die
     try:
         report = parse_report(content, expected, whole=done.returncode == 0)
     except ForgedReport as error:
-        return Died(None, f"the report of its launches is not the recorder's own: {error}")
+        return Died(None, f"the report of its launches was not written by the recorder: {error}")
     if not report.ready:
         why = _printed(folder) or done.output.strip()[-PRINTED_BYTES:]
         raise AstraError(
@@ -197,7 +197,9 @@ def _died(report: Report, returncode: int, printed: str) -> Died:
     match report.end:
         case Denied(number=number):
             what = f"the launcher makes the system call {_call_name(number)}"
-            return Died(report.started, f"{what}: it may only compute and launch", refused=True)
+            return Died(
+                report.started, f"{what}: a launcher may only compute and launch", refused=True
+            )
         case Touched(name=name, offset=offset, writes=writes):
             did = "writes to" if writes else "reads"
             message = f"host code {did} device memory: {name}, offset {offset}"
@@ -207,7 +209,7 @@ def _died(report: Report, returncode: int, printed: str) -> Died:
     if returncode == -signal.SIGXFSZ:
         return Died(report.started, f"the launcher printed more than {FILE_BYTES >> 20} MiB")
     tail = f": {printed}" if printed else ""
-    return Died(report.started, f"the launcher ended the process, {signal_name(returncode)}{tail}")
+    return Died(report.started, f"the launcher ended its process, {signal_name(returncode)}{tail}")
 
 
 def _call_name(number: int) -> str:

@@ -140,7 +140,7 @@ def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
     return ""
 
 
-DEFAULT_STREAM = "then default_stream = true under [binding]: callers use no other"
+DEFAULT_STREAM = "if callers use no other stream, set default_stream = true under [binding]"
 
 
 class _Stopped(Exception):
@@ -242,13 +242,13 @@ class _Session:
         case = self.cases[index]
         if called.refused:
             what = (
-                f"{called.refused}: a launch plan may contain only kernels, memsets and device"
-                " copies"
+                f"{called.refused}: a launch plan may contain only kernels, memsets and copies on"
+                " the device"
             )
-            raise _Stopped(self._refused(case, f"{what} on the caller's stream, nothing else"))
+            raise _Stopped(self._refused(case, f"{what} on the caller's stream and nothing else"))
         if called.strayed:
             binding = self.recorder.task.binding
-            out = f" (on the default one? {DEFAULT_STREAM})" if binding else ""
+            out = f" (perhaps the default stream? {DEFAULT_STREAM})" if binding else ""
             what = f"work on a stream other than the caller's{out}"
             raise _Stopped(self._refused(case, what))
         if called.status:

@@ -255,7 +255,7 @@ def _take(report: Report, line: AnyLine, open_calls: set[int]) -> None:
             report.started = index
         case Called(index=index):
             if index not in open_calls:
-                raise ForgedReport("a call that was not asked for, or twice")
+                raise ForgedReport("a call that was not requested, or one that is reported twice")
             open_calls.discard(index)
             report.calls[index] = line
         case Fact(name=name, value=value):

@@ -71,8 +71,8 @@ DEVICE_LIBRARY = frozenset({"__assertfail"})
 """What a kernel may call of the driver: it prints and ends the kernel."""
 DEVICE_CALLS = (
     (re.compile(r"vprintf"), "device printf keeps a buffer from one call to the next"),
-    (re.compile(r"malloc|free"), "the device's heap keeps what was written there"),
-    (re.compile(r"_*cuda\w*"), "kernels are launched by the launcher, not by kernels"),
+    (re.compile(r"malloc|free"), "the device's heap keeps its contents from one call to the next"),
+    (re.compile(r"_*cuda\w*"), "only the launcher may launch kernels"),
 )
 CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtors")
 OWN_CONSTRUCTOR = "_ZL24__sti____cudaRegisterAllv"
@@ -87,6 +87,14 @@ SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 """syscall, sysenter, int 0x80."""
 PTX_BYTES = 2**24
 """A candidate that unrolls to more is nobody's, unless its baseline has half as much."""
+ANY_ORDER = (
+    "adds floats in the order in which threads come, which differs from call to call, but the"
+    " contract says that a row has the same bits in every batch: add in an order that is fixed"
+)
+TRIED_ONCE = (
+    "may return before the phase has ended, and whether it has is never looked at: try again in a"
+    " loop until it has"
+)
 MOST_SAID = 100
 """Each is looked up in the source."""
 
@@ -145,7 +153,7 @@ def _imports(host: Elf, *, texts: bool) -> Said:
         if not rules.CUDA_CALLS.fullmatch(plain):
             why = rules.refusal(plain, called=True) or "a launcher does not need it"
             if ALLOCATION.fullmatch(name):
-                why = "a launcher allocates nothing, and freed memory keeps what was written there"
+                why = "a launcher must not allocate memory, and freed memory keeps its contents"
             yield name, f"links to it: {why}"
 
 
@@ -236,15 +244,19 @@ def _special_registers(build: Build, ptx: str) -> list[Finding]:
     with text.open(errors="replace") as lines:
         read = machine_code.refused_registers(lines, timer=register_flow.only_sleeps(ptx))
     read += ptx_audit.refused_registers(ptx, grid_sync=register_flow.only_grid_sync(ptx))
-    why = "what a kernel does must depend on its arguments alone"
+    why = "a kernel's behaviour may depend only on its arguments"
     return [Finding(line=line, what=f"reads {name}: {why}") for name, line in read[:MOST_SAID]]
 
 
 def _device_code(ptx: str, task: Task) -> Said:
     if not task.tensor_float32:
         yield from _low_precision(ptx, task)
+    if task.batch_invariant and (instruction := ptx_audit.float_sum_by_atomics(ptx)):
+        yield instruction, ANY_ORDER
+    if instruction := register_flow.ignored_wait(ptx):
+        yield instruction, TRIED_ONCE
     if instruction := ptx_audit.kept_in_l2(ptx):
-        yield instruction, "asks the L2 cache to keep data for the next call"
+        yield instruction, "asks the L2 cache to keep data for later calls"
     for name in written_variables(ptx):
         yield name, f"a kernel writes to this module variable: {SHARED_STATE}"
 

@@ -29,10 +29,12 @@ def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
         if rules.HOST_ASSEMBLY.search(text):
             yield Finding(line=token.line, what="asm: this is host assembly, not PTX")
         if registers and (register := rules.SPECIAL_REGISTERS.search(text)):
-            what = f"{register[0]}: what a kernel does must depend on its arguments alone"
+            what = f"{register[0]}: a kernel's behaviour may depend only on its arguments"
             yield Finding(line=token.line, what=what)
         if any(_is_text_constraint(t, after) for t, after in pairwise(code[index : end + 1])):
-            what = 'asm: no constraint "C": the text of an asm statement is written in it'
+            what = (
+                'asm: the constraint "C" is not allowed: write the text in the asm statement itself'
+            )
             yield Finding(line=token.line, what=what)
         if directive := rules.PTX_DIRECTIVE.search(text):
             what = f"asm: {directive[0]}: only instructions, registers and shared memory"

@@ -50,8 +50,8 @@ under no condition, settles them."""
 WORDS = frozenset("defined true false and or not xor bitand bitor compl not_eq".split())
 OPERATORS = re.compile(r"__has_\w+")
 REASON = (
-    "another build may define it and would get other code:"
-    " #define or #undef it before, or test a macro of the compiler or of CUDA"
+    "another build may define it, and would then compile different code: #define or #undef it"
+    " first, or test a macro of the compiler or of CUDA"
 )
 
 

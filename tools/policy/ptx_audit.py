@@ -53,6 +53,12 @@ _GLOBAL_ATOMIC = re.compile(
 """An atomic operation on global memory, also by a generic address, which need not be one of shared
 memory."""
 
+_SUM_BY_ATOMICS = re.compile(
+    r"^(?P<opcode>(?:multimem\.)?(?:atom|red|cp\.reduce\.async\.bulk)\.(?=[\w.:]*\.add\b)"
+    r"(?=[\w.:]*\.(?:f16|bf16|f32|f64)(?:x2)?\b)[\w.:]*)"
+)
+"""An atomic operation that adds floating-point numbers."""
+
 Statement = tuple[str, str]
 """The predicate that guards it, or "", and the rest."""
 
@@ -96,6 +102,12 @@ def tensor_or_low_precision(ptx: str) -> str | None:
 def tf32(ptx: str) -> str | None:
     """An instruction with a TensorFloat-32 operand: ten bits of a float's 23."""
     return _first(TF32, ptx)
+
+
+def float_sum_by_atomics(ptx: str) -> str | None:
+    """An instruction that adds a floating-point number to memory in whatever order threads come;
+    None if there is none."""
+    return _first(_SUM_BY_ATOMICS, ptx)
 
 
 def kept_in_l2(ptx: str) -> str | None:

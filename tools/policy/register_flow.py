@@ -18,12 +18,14 @@ where they give an address that is added to by atomics and loaded from, and wher
 used by arithmetic and by branches alone. Such a branch goes round a loop that loads, or chooses
 between going on and a trap. So what stood in the barrier decides how long a thread waits there, and
 nothing else.
+
+Besides, a wait at an mbarrier may give up: what it returns has to decide something.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.policy.control_graph import Graph, components, immediate_postdominators
@@ -38,6 +40,7 @@ _PURE = re.compile(
 _POLL = re.compile(
     r"mbarrier\.(try_wait|test_wait)\b|(ld\.(\w+\.)*?(acquire|relaxed|volatile)|atom)\b[\w.:]*"
 )
+_WAIT = re.compile(r"mbarrier\.(try_wait|test_wait)\b")
 _LOAD = re.compile(r"ld\.(\w+\.)*?(acquire|relaxed|volatile)\b")
 _ATOMIC = re.compile(r"(atom|red)\.[\w.:]*\badd\b")
 _ADDRESS = re.compile(r"\[[^\]]*\]")
@@ -88,6 +91,46 @@ def only_sleeps(ptx: str) -> bool:
 def only_grid_sync(ptx: str) -> bool:
     """Whether some function reads where the grid's barrier is, and each that does waits there."""
     return _each(ptx, BARRIER_OF_GRID, _WaitsForGrid)
+
+
+def ignored_wait(ptx: str) -> str | None:
+    """A wait at an mbarrier whose result nothing depends on; None where there is none. The virtual
+    GPU never gives up a wait, and a GPU does so after some time."""
+    for body in bodies(ptx):
+        if "mbarrier.t" in body:
+            steps, labels = _read(body)
+            after = Graph.of([_after(at, step, labels) for at, step in enumerate(steps)]).after
+            for at, step in enumerate(steps):
+                if _WAIT.match(step.opcode) and not _decides(steps, after, at):
+                    return step.opcode
+    return None
+
+
+def _decides(steps: Sequence[_Step], after: Sequence[Sequence[int]], wait: int) -> bool:
+    """Whether what a wait returns reaches more than arithmetic."""
+    waiting = [(at, name) for name in _result(steps[wait]) for at in after[wait]]
+    seen = set(waiting)
+    while waiting:
+        at, name = waiting.pop()
+        if at == len(steps):
+            continue
+        step, result = steps[at], _result(steps[at])
+        uses = name in step.used - result
+        if uses and (step.guard == name or not _PURE.match(step.opcode)):
+            return True
+        names = set(step.written) if uses else set[str]()
+        if step.guard or name not in step.written | result:
+            names.add(name)
+        new = {(other, one) for other in after[at] for one in names} - seen
+        seen |= new
+        waiting += new
+    return False
+
+
+def _result(step: _Step) -> set[str]:
+    """What a wait at an mbarrier returns in; nothing of any other instruction."""
+    first = _NAME.match(step.text.partition(" ")[2]) if _WAIT.match(step.opcode) else None
+    return {first[0]} if first else set()
 
 
 def _each(ptx: str, source: re.Pattern[str], flow: type[_Flow]) -> bool:

@@ -85,29 +85,29 @@ RULES = (
     # Reasons for names of the CUDA runtime that CUDA_CALLS leaves out: the better sentence wins.
     Rule(
         "cudaMalloc* cudaFree* cudaHost* cudaMemPool* __managed__ aligned_alloc posix_memalign",
-        "a launcher allocates nothing: use the arguments, registers and shared memory",
+        "a launcher must not allocate memory: use the arguments, registers and shared memory",
     ),
     Rule(
         "malloc calloc realloc free",
-        "a launcher allocates nothing: use the arguments, registers and shared memory",
+        "a launcher must not allocate memory: use the arguments, registers and shared memory",
         called=True,
     ),
-    Rule("cudaEvent*", "events belong to the judge that takes the time"),
+    Rule("cudaEvent*", "only the judge may use events: it measures the time"),
     Rule(
         "cudaGraph* cudaStreamBeginCapture* cudaStreamEndCapture cudaStreamGetCapture*"
         " cudaStreamIsCapturing cudaStreamUpdateCapture*",
-        "work must be launched again in every call, captured or not",
+        "every call must launch its work again, whether it is captured or not",
     ),
     Rule(
         "cudaStreamCreate* cudaStreamLegacy cudaStreamPerThread cudaStreamDestroy"
         " cudaStreamWaitEvent cudaStreamNonBlocking",
-        "all work goes to the stream that the caller gives",
+        "all work must go to the caller's stream",
     ),
     Rule(
         "cudaStreamSetAttribute cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow"
         " cudaDeviceSetLimit cudaLimit* cudaCtx* cudaDeviceSet* cudaSetDevice* cudaDeviceReset"
         " cudaAccessProperty* cudaFuncSetSharedMemConfig",
-        "it changes the device state for what runs after it",
+        "it changes the device state for later calls",
     ),
     Rule(
         "cudaDeviceSynchronize cudaStreamSynchronize cudaThreadSynchronize cudaStreamQuery",
@@ -115,7 +115,7 @@ RULES = (
     ),
     Rule(
         "cudaLaunchHostFunc* cudaStreamAddCallback cudaUserObject*",
-        "a callback runs host code after the call",
+        "a callback would run host code after the call",
     ),
     Rule(
         "cudaGetDriverEntryPoint* cudaGetExportTable cudaGetFuncBySymbol cudaLibrary* cuGet*"
@@ -124,10 +124,10 @@ RULES = (
     ),
     Rule(
         "cublas* cudnn* cufft* curand* cusparse* cusolver* nvrtc* nvJitLink* nvml* cupti*",
-        "libraries are not linked: write the kernel",
+        "libraries are not linked: write the kernel yourself",
     ),
     Rule("__cuda[A-Z]*", "it is the compiler's own interface to the runtime"),
-    Rule("__device_stub__* _Z[A-Z0-9]*", "it has the form of names that the compiler generates"),
+    Rule("__device_stub__* _Z[A-Z0-9]*", "names of this form are reserved for the compiler"),
     Rule("cu[A-Z]*", "candidates may not use the driver API"),
     Rule(
         "system popen posix_spawn* fork vfork execl execle execlp execv execve execveat execvp"
@@ -136,7 +136,7 @@ RULES = (
     ),
     Rule(
         "pthread_* thrd_* jthread this_thread sem_open sem_init clone3 CreateThread",
-        "host threads outlive the call that is timed",
+        "host threads may outlive the timed call",
     ),
     Rule(
         "socket socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg",
@@ -154,17 +154,17 @@ RULES = (
     Rule(
         "mmap mmap64 mprotect munmap mremap memfd_create shm_open ptrace process_vm_readv"
         " process_vm_writev syscall prctl",
-        "it reaches into the process that measures it",
+        "it could manipulate the measuring process",
     ),
     Rule(
         "atexit at_quick_exit on_exit quick_exit _exit _Exit sigaction sigprocmask setjmp longjmp"
         " setitimer pthread_atfork",
-        "it changes how the process that measures it ends",
+        "it changes how the measuring process ends",
     ),
     Rule(
         "gettimeofday clock_gettime usleep nanosleep clock_nanosleep srand random_device"
         " timespec_get",
-        "what it does must not depend on time or chance",
+        "a kernel's behaviour must not depend on time or chance",
     ),
     Rule(
         "clock64 __clock* __nvvm_read_ptx_sreg_clock* __globaltimer* globaltimer* get_sreg_clock*"
@@ -177,7 +177,7 @@ RULES = (
     ),
     Rule(
         "get_grid_workspace load_env_reg*",
-        "the driver's memory for grid.sync() is for grid.sync() alone",
+        "only grid.sync() may use the memory that the driver reserves for it",
     ),
     Rule(
         "__builtin_return_address __builtin_frame_address __builtin_extract_return_addr"
@@ -186,7 +186,7 @@ RULES = (
     ),
     Rule(
         "__builtin_ia32_* _rdtsc* __rdtsc* _rdrand* _rdseed* _mm_* _mm256_* _xgetbv",
-        "it is an instruction of the host's processor: a launcher launches, and no more",
+        "it is an instruction of the host's processor: a launcher may only launch",
     ),
     Rule(
         "__TIME__ __DATE__ __TIMESTAMP__",
@@ -195,13 +195,13 @@ RULES = (
     Rule(
         "_GLOBAL_OFFSET_TABLE_ _DYNAMIC __dso_handle _r_debug __cxa_* _Unwind_* __tls_get_addr"
         " __libc_* _IO_*",
-        "it is the loader's and the C library's own",
+        "it belongs to the loader or the C library",
     ),
     Rule(
         "stdout stdin _fileno _IO_FILE __sFILE",
         "a stream of the C library can be redirected to other files: only fprintf(stderr, ...)",
     ),
-    Rule("__has_include __has_include_next __has_embed", "it depends on the files of this machine"),
+    Rule("__has_include __has_include_next __has_embed", "it depends on this machine's files"),
     Rule(
         "__BASE_FILE__ __FILE_NAME__ __INCLUDE_LEVEL__ __COUNTER__ __builtin_FILE"
         " __builtin_source_location",
@@ -217,7 +217,7 @@ RULES = (
         " __PIE__ __pic__ __pie__ __SANITIZE_* _FORTIFY_SOURCE __SSE* __AVX* __FMA__ __BMI*"
         " __CUDACC_DEBUG__ __CUDACC_RDC__ __CUDA_FTZ __CUDA_PREC_DIV __CUDA_PREC_SQRT"
         " __USE_FAST_MATH__",
-        "it says how it is compiled: the same source must give the same kernel",
+        "it reveals how it is compiled: the same source must give the same kernel",
     ),
     Rule(
         "__builtin_cpu_supports __builtin_cpu_is __builtin_cpu_init",
@@ -232,11 +232,11 @@ RULES = (
 )
 
 STD_NAMES = {
-    "thread": "host threads outlive the call that is timed",
-    "jthread": "host threads outlive the call that is timed",
-    "async": "host threads outlive the call that is timed",
+    "thread": "host threads may outlive the timed call",
+    "jthread": "host threads may outlive the timed call",
+    "async": "host threads may outlive the timed call",
     "filesystem": "a kernel does not need files",
-    "chrono": "what it does must not depend on time or chance",
+    "chrono": "a kernel's behaviour must not depend on time or chance",
 }
 """Names that are forbidden after std:: only."""
 
@@ -279,7 +279,7 @@ def refusal(name: str, called: bool) -> str | None:
         if (called or not rule.called) and pattern.fullmatch(name):
             return rule.reason
     if re.match(r"cuda[A-Z]", name) and not CUDA_CALLS.fullmatch(name):
-        return "it is not among the names of the CUDA runtime that a launcher needs"
+        return "a launcher does not need this name of the CUDA runtime"
     return None
 
 

@@ -65,7 +65,7 @@ def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         for f in ordered[:MOST_FINDINGS]
     ]
     if rest := ordered[MOST_FINDINGS:]:
-        short.append(Finding(line=rest[0].line, what=f"and {len(rest):,} more from here on"))
+        short.append(Finding(line=rest[0].line, what=f"and {len(rest):,} more below this line"))
     return tuple(short)
 
 
@@ -95,7 +95,7 @@ def literal_operators(code: Code) -> Iterator[Finding]:
     """Where a suffix of literals is declared: with it a literal would be a call."""
     for token, after in pairwise(code):
         if token.text == "operator" and after.kind == "string":
-            what = 'operator"": literals have no suffixes of the source\'s own'
+            what = 'operator"": user-defined literal suffixes are not allowed'
             yield Finding(line=token.line, what=what)
 
 
@@ -111,7 +111,7 @@ def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Findi
         elif token.text == "pragma" and not rules.PRAGMAS.match(text):
             refused = f"#pragma {text}: only unroll and diagnostics"
         elif token.text not in rules.DIRECTIVES:
-            refused = f"#{token.text}: it may not be used in a kernel"
+            refused = f"#{token.text}: it must not be used in a kernel"
         if refused:
             yield Finding(line=token.line, what=refused)
 
@@ -124,14 +124,14 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
     if directive != "include":
         return f"#{directive}: only #include"
     if header is None or header.kind != "header":
-        return "#include with a macro: name the header in <>"
+        return "#include with a macro: write the header in <>"
     if header.text.startswith('"'):
         if header.text.strip('"') in headers:
             return None
         own = f"quotes are for {', '.join(headers)}" if headers else "a candidate is one file"
         return f"#include {header.text}: {own}; system headers need <>"
     if not rules.HEADERS.fullmatch(header.text):
-        return f"#include {header.text}: not one of the headers that a kernel may include"
+        return f"#include {header.text}: a kernel may not include this header"
     return None
 
 
@@ -200,7 +200,9 @@ def _copies(code: Code) -> Iterator[Finding]:
             end = code.closing(index + 1) if _texts(code, index + 1, 1) == ["("] else index
             kind = [t.text for one in code.arguments(index + 1, end)[3:4] for t in one]
             if kind not in (_KIND, ["::", *_KIND]):
-                what = "cudaMemcpyAsync: only called, and with cudaMemcpyDeviceToDevice"
+                what = (
+                    "cudaMemcpyAsync: it may only be called, and only with cudaMemcpyDeviceToDevice"
+                )
                 yield Finding(line=token.line, what=what)
 
 
@@ -289,7 +291,9 @@ def _macros_for_headers(code: Code) -> Iterator[Finding]:
         if token.kind == "directive" and token.text == "define":
             body = list(takewhile(_inside_directive, code[index + 2 : index + 9]))
             if len(body) > 1 or any(t.kind not in ("name", "number") for t in body):
-                what = "#define before #include: a name, a number or nothing; move it below"
+                what = (
+                    "#define before #include: only a name, a number or nothing; move others below"
+                )
                 yield Finding(line=token.line, what=what)
 
 

@@ -157,11 +157,11 @@ def _chain_parts(estimate: Estimate) -> list[_Row]:
     if not estimate.chain_units:
         return []
     parts = sorted(estimate.chain_units.items(), key=lambda item: -item[1])
-    before = "of the chain, before the warp first waits for global memory"
+    before = "part of the chain before the warp first waits for global memory"
     return [
         (m.CHAIN_BEFORE_LOAD, estimate.chain_before_load, "cycle", before),
         *(
-            (m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"of the chain: {UNITS[unit]}")
+            (m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"part of the chain: {UNITS[unit]}")
             for unit, cycles in parts
             if unit in UNITS
         ),
@@ -174,9 +174,7 @@ def _constant_words(counts: Mapping[str, float]) -> list[_Row]:
     loads, words = (counts.get(f"constant_load_{what}", 0.0) for what in ("requests", "words"))
     if words <= loads:
         return []
-    each = (
-        "different words that a warp's load of constants or parameters takes, one after the other"
-    )
+    each = "different words per load of constants or parameters, served one after the other"
     return [(m.CONSTANT_WORDS, words / loads, "", each)]
 
 
@@ -239,15 +237,20 @@ def _time_rows(estimate: Estimate) -> list[_Row]:
 def _longest_warp_rows(estimate: Estimate) -> list[_Row]:
     """What the longest warp does, and how many warps an SM has."""
     machine = round(estimate.machine_instructions)
-    chain = "the longest dependency chain of that warp"
+    chain = "longest dependency chain of that warp"
     return [
-        (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
+        (m.LOAD_ROUNDS, estimate.load_rounds, "", "rounds of loads that a warp waits for"),
         (m.MACHINE_PATH, machine, "inst", "machine instructions of the longest warp"),
         (m.PTX_PATH, estimate.warp_instructions, "inst", "PTX instructions of the longest warp"),
         (m.CHAIN, estimate.chain_cycles, "cycle", chain),
         *_chain_parts(estimate),
-        (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
-        (m.TURNS, estimate.turns, "", "blocks that a slot of the busiest SM runs in turn"),
+        (m.WARPS_HELD, estimate.warps_held, "warp", "warps that the busiest SM runs at once"),
+        (
+            m.TURNS,
+            estimate.turns,
+            "",
+            "blocks that one slot of the busiest SM runs one after the other",
+        ),
     ]
 
 
@@ -270,10 +273,10 @@ def _global_memory_rows(counts: Mapping[str, float]) -> list[_Row]:
     load_sectors = counts["global_load_sectors"] / loads
     store_sectors = counts["global_store_sectors"] / stores
     read, written = (32 * counts[f"unique_{way}_sectors"] for way in ("load", "store"))
-    fetched = "different sectors read: what a cold L2 fetches"
+    fetched = "different sectors read, which a cold L2 fetches"
     return [
         (m.LOADS, counts["global_load_requests"], "", m.WORDS[m.LOADS]),
-        (m.LOAD_BYTES, load_bytes, "byte", "bytes a warp asks for at once"),
+        (m.LOAD_BYTES, load_bytes, "byte", "bytes per request of a warp"),
         (m.LOAD_SECTORS, load_sectors, "sector", m.WORDS[m.LOAD_SECTORS]),
         (m.STORE_SECTORS, store_sectors, "sector", m.WORDS[m.STORE_SECTORS]),
         (m.DRAM_READ, read, "byte", fetched),
@@ -288,9 +291,9 @@ def _on_chip_rows(counts: Mapping[str, float]) -> list[_Row]:
     local = ((m.LOCAL_LOADS, "local_load_sectors"), (m.LOCAL_STORES, "local_store_sectors"))
     return [
         (m.SHARED_WAVEFRONTS, wavefronts, "", m.WORDS[m.SHARED_WAVEFRONTS]),
-        (m.SHARED_WAVEFRONTS_EACH, each, "", "1 is free of bank conflicts"),
+        (m.SHARED_WAVEFRONTS_EACH, each, "", "1 means no bank conflicts"),
         *_constant_words(counts),
-        ("barriers", counts["barriers"], "", "block barriers, counted once a warp"),
+        ("barriers", counts["barriers"], "", "block barriers, counted once per warp"),
         *(
             (name, counts[counter], "sector", m.WORDS[name])
             for name, counter in local

@@ -45,35 +45,35 @@ WORDS: dict[str, str] = {
     DRAM_READ: "bytes read from DRAM",
     DRAM_WRITE: "bytes written to DRAM",
     "dram__bytes.sum.per_second": "DRAM traffic",
-    DRAM: "DRAM throughput, of its peak",
+    DRAM: "DRAM throughput, share of peak",
     "lts__t_bytes.sum.per_second": "L2 traffic",
-    L2: "L2 throughput, of its peak",
-    "lts__t_sector_hit_rate.pct": "L2 sectors that were there",
-    L1: "L1 and shared memory throughput, of its peak",
-    "l1tex__t_sector_hit_rate.pct": "L1 sectors that were there",
+    L2: "L2 throughput, share of peak",
+    "lts__t_sector_hit_rate.pct": "L2 hit rate, by sectors",
+    L1: "throughput of L1 and shared memory, share of peak",
+    "l1tex__t_sector_hit_rate.pct": "L1 hit rate, by sectors",
     LOADS: "global load requests",
-    LOAD_SECTORS: "32-byte sectors a load request touches",
+    LOAD_SECTORS: "32-byte sectors per load request",
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "global store requests",
-    STORE_SECTORS: "32-byte sectors a store request touches",
-    SM: "SM throughput, of its peak",
+    STORE_SECTORS: "32-byte sectors per store request",
+    SM: "SM throughput, share of peak",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy reached",
-    OCCUPANCY_LIMIT: "warps an SM can hold, of its maximum",
-    "launch__occupancy_limit_registers": "blocks an SM could hold by registers",
-    "launch__occupancy_limit_shared_mem": "blocks an SM could hold by shared memory",
-    "launch__occupancy_limit_warps": "blocks an SM could hold by warps",
-    "launch__occupancy_limit_blocks": "blocks an SM could hold at most",
+    OCCUPANCY_LIMIT: "warps that fit on an SM, share of its maximum",
+    "launch__occupancy_limit_registers": "blocks per SM that the registers allow",
+    "launch__occupancy_limit_shared_mem": "blocks per SM that shared memory allows",
+    "launch__occupancy_limit_warps": "blocks per SM that the warp slots allow",
+    "launch__occupancy_limit_blocks": "blocks per SM that the hardware allows",
     ISSUE: "issue slots used",
-    "smsp__warps_eligible.avg.per_cycle_active": "warps that could issue, a scheduler and cycle",
-    "smsp__warps_active.avg.per_cycle_active": "warps resident, a scheduler and cycle",
-    SPECIAL: "special-function unit, of its peak",
+    "smsp__warps_eligible.avg.per_cycle_active": "warps ready to issue, per scheduler and cycle",
+    "smsp__warps_active.avg.per_cycle_active": "resident warps, per scheduler and cycle",
+    SPECIAL: "special-function unit, share of peak",
     "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": (
-        "load/store unit's instructions, of its peak"
+        "load/store unit's instructions, share of peak"
     ),
     SHARED_WAVEFRONTS: "passes through shared memory",
     BANK_CONFLICTS[0]: "bank conflicts of shared loads",
     BANK_CONFLICTS[1]: "bank conflicts of shared stores",
-    LOCAL_LOADS: "sectors of local memory (a thread's arrays, spilled registers), read",
-    LOCAL_STORES: "sectors of local memory (a thread's arrays, spilled registers), written",
+    LOCAL_LOADS: "sectors read from local memory (a thread's arrays, spilled registers)",
+    LOCAL_STORES: "sectors written to local memory (a thread's arrays, spilled registers)",
     "launch__registers_per_thread": "registers per thread",
     "launch__shared_mem_per_block_static": "static shared memory of a block",
     "launch__shared_mem_per_block_dynamic": "dynamic shared memory of a block",
@@ -85,7 +85,7 @@ WORDS: dict[str, str] = {
     "smsp__sass_branch_targets_threads_divergent.sum": "branches that split a warp",
     "sm__cycles_elapsed.avg.per_second": "SM clock",
     **{
-        f"{_OP}{op}_pred_on.sum": f"{words} by single threads"
+        f"{_OP}{op}_pred_on.sum": f"{words}, counted per thread"
         for op, words in {
             "fadd": "float additions",
             "fmul": "float multiplications",
@@ -103,19 +103,19 @@ STALLS: dict[str, str] = {
     "short_scoreboard": "shared memory or a special function",
     "barrier": "other warps at a block barrier",
     "membar": "a memory fence",
-    "wait": "a fixed delay of the instruction before",
+    "wait": "the fixed latency of the preceding instruction",
     "lg_throttle": "a full queue of global loads and stores",
     "mio_throttle": "a full queue of shared memory and special functions",
     "math_pipe_throttle": "a busy arithmetic unit",
     "tex_throttle": "a full texture queue",
-    "no_instruction": "instructions to be fetched",
-    "imc_miss": "a constant that is not in its cache",
-    "branch_resolving": "a branch to be decided",
+    "no_instruction": "the instruction fetch",
+    "imc_miss": "a constant that missed its cache",
+    "branch_resolving": "a branch to resolve",
     "dispatch_stall": "the dispatcher",
-    "drain": "stores to leave at its end",
+    "drain": "stores to drain at the end",
     "sleeping": "its own nanosleep",
     "gmma": "a warpgroup's matrix product",
-    "not_selected": "its turn: another warp was issued",
+    "not_selected": "its turn, while another warp was issued",
 }
 """What a warp waits for, by Nsight Compute's name of the stall reason."""
 WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "membar")
@@ -282,7 +282,7 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
     floor = "the model's floor: the time to copy the bytes that the task must move"
     rows += [
         (REACHABLE, reachable_us, floor),
-        (LEFT, max(0.0, total - reachable_us), "of the time, what lies above time_reachable"),
+        (LEFT, max(0.0, total - reachable_us), "part of the time above time_reachable"),
     ]
     return [Metric(name=name, value=value, unit="us", words=words) for name, value, words in rows]
 
@@ -290,7 +290,7 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
 def over_least(metrics: Iterable[Metric], least_bytes: float) -> list[Metric]:
     """DRAM's traffic over what the task must read and write; nothing where it is not known."""
     moved = [metric.value for metric in metrics if metric.name in (DRAM_READ, DRAM_WRITE)]
-    words = "bytes of DRAM over those that the task must move"
+    words = "DRAM bytes divided by those that the task must move"
     value = sum(moved) / max(1.0, least_bytes)
     return [Metric(name=OVER_LEAST, value=value, unit="", words=words)] * bool(moved)
 
@@ -327,7 +327,7 @@ def _roofline(value: _Values, spec: GpuSpec) -> Sequence[Metric]:
     attainable = min(spec.fp32_flops, intensity * spec.dram_bytes_per_s)
     rows = (
         ("roofline_intensity", intensity, "flop/byte", "float operations per byte of DRAM"),
-        ("roofline_ridge", ridge, "flop/byte", "from here on arithmetic is the roof"),
+        ("roofline_ridge", ridge, "flop/byte", "above this intensity, arithmetic is the roof"),
         ("roofline_attainable", attainable / 1e9, "Gflop/s", "the roof at this intensity"),
         ("roofline_reached", 100 * flops / seconds / attainable, "%", "of the roof"),
     )

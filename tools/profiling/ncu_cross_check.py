@@ -75,11 +75,11 @@ def cross_check(
     except MissingDependency as lack:
         return list(timed), f"not compared with Nsight Compute's durations: {lack}"
     if not isinstance(base, list):
-        why = f"the baseline ended as {base.kind} under it"
+        why = f"the baseline's outcome under it was {base.kind}"
         return list(timed), f"not compared with Nsight Compute's durations: {why}"
     profiled = _tried_twice(runner, candidate, asked)
     if profiled is None:
-        message = "it ended twice under Nsight Compute, where the baseline ran"
+        message = "it crashed twice under Nsight Compute, although the baseline ran"
         return Crashed(case=asked[0].case, message=message), ""
     if not isinstance(profiled, list):
         return profiled, ""

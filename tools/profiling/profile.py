@@ -125,7 +125,7 @@ def _profiles(
         for oracle_case, launches, time_us in zip(oracle_cases, counters.cases, known, strict=True)
     ]
     for number, first in counters.same_as.items():
-        same = f"; counted on {profiles[first].case.label}, which launches the same"
+        same = f"; counted on {profiles[first].case.label}, which has the same launches"
         profiles[number] = profiles[number].model_copy(update={"why": profiles[number].why + same})
     return profiles
 

@@ -3,9 +3,11 @@
 runner            runs a built candidate in a child process, case by case
 requests          what a runner process is asked: calls, limits of time, poison, compiled kernels
 launch_plans      what each call launches, recorded once a case
+recorded_apart    launch plans of many cases, recorded in a process of their own
 protocol          requests to and reports of runner processes, as frozen models
 raw_times         what timing on a GPU measured, every replay
 processes         the pool of runner processes that were started early
+early_contexts    CUDA contexts made ahead of need, in processes that wait
 band_files        sums of terms and rounded results beside the expected ones
 case_run          outputs of one call, and its report
 looked_at         runs that several threads look at, in their order

@@ -11,12 +11,11 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.early_reads import EarlyReads
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.record import record_each
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.recorded_apart import recorded
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device
-from astra_vgpu.ground.gpu_specs import spec
 
 MAX_CRASHES = 5
 """Cases on which a launcher ends its process before it is tried on no more. What returns an error
@@ -100,12 +99,12 @@ class LaunchPlans:
         keys = [(build.folder, task.entry, case.key) for case in cases]
         left = {key: case for key, case in zip(keys, cases, strict=True) if key not in self.kept}
         failed: dict[Key, Failure] = {}
-        gpu, crashes = spec(self.device.spec), 0
+        crashes = 0
         if len(self.kept) + len(left) > MAX_KEPT:
             self.kept = {key: plan for key, plan in self.kept.items() if key in keys}
         while left:
-            draws = seed.of(crashes).random()
-            result = record_each(build, task, list(left.values()), gpu, draws, stop=self.stop)
+            draws = seed.of(crashes)
+            result = recorded(build, task, [*left.values()], self.device, draws, self.stop)
             if isinstance(result, tuple):
                 for key, one in zip(left, result, strict=True):
                     if isinstance(one, LaunchPlan):

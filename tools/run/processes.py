@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from astra_chat.tools.run.early_contexts import EarlyContexts
 from astra_chat.tools.run.protocol import Mode
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.fork_servers import server_of
@@ -85,6 +86,8 @@ class ProcessPool:
         default_factory=lambda: defaultdict(list)
     )
     """Tools that wait for their request, by command and module."""
+    contexts: EarlyContexts | None = None
+    """Opens the GPU in processes that wait."""
 
     def prepare(
         self, module: str, mode: Mode, count: int, sandbox: Callable[[Path, Path], SandboxPolicy]
@@ -97,6 +100,8 @@ class ProcessPool:
             policy = sandbox(builds, scratch)
             worker = Worker(module, sandbox=policy, server=server_of(module))
             waiting.append(RunnerProcess(worker, scratch, builds))
+            if self.contexts:
+                self.contexts.open(worker)
 
     def take(
         self, module: str, mode: Mode, sandbox: Callable[[Path], SandboxPolicy]
@@ -104,8 +109,12 @@ class ProcessPool:
         """Returns the process that was prepared first, or a new one; `sandbox` gets the scratch
         folder of a new one. Those that were started last may not have loaded their libraries
         yet."""
-        if waiting := self._waiting[module, mode]:
-            return waiting.pop(0)
+        waiting = self._waiting[module, mode]
+        while waiting:
+            process = waiting.pop(0)
+            if self.contexts is None or self.contexts.claim(process.worker):
+                return process
+            process.close()
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
         worker = Worker(module, sandbox=sandbox(scratch), server=server_of(module))
         return RunnerProcess(worker, scratch)
@@ -134,7 +143,10 @@ class ProcessPool:
         """End the processes that were not used."""
         for processes in self._waiting.values():
             while processes:
-                processes.pop().close()
+                process = processes.pop()
+                if self.contexts:
+                    self.contexts.claim(process.worker)
+                process.close()
         for tools in self._tools.values():
             while tools:
                 tools.pop().close()

@@ -16,6 +16,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun, taken
+from astra_chat.tools.run.early_contexts import EarlyContexts
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded, all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
@@ -90,6 +91,8 @@ class Runner:
     def __post_init__(self) -> None:
         self.gpu = self.gpu or clock_of(self.device)
         self._plans = self._plans or LaunchPlans(self.task, self.device, self.stop)
+        if self.gpu and self.pool.contexts is None:
+            self.pool.contexts = EarlyContexts(self.device.index, self._leased_early)
 
     def seeded(self, seed: Seed) -> Runner:
         """Returns this runner, with its processes and libraries, whose runs draw from `seed`."""
@@ -144,6 +147,10 @@ class Runner:
         uuid, work = gpu_uuid(self.device.index), f"{step} of {self.task.name}"
         with self.gpu.around(lease(uuid, work, alone, self.stop, partial(self.on_wait, step))):
             yield
+
+    def _leased_early(self, stop: Stop) -> AbstractContextManager[None]:
+        """Hold the GPU for contexts that nobody waits for yet: nobody is told of the wait."""
+        return lease(gpu_uuid(self.device.index), f"contexts of {self.task.name}", False, stop)
 
     def run(
         self,
@@ -311,7 +318,7 @@ class Runner:
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         except BadReport as error:
-            message = f"its process sent a report that no runner sends: {error}"
+            message = f"its process sent a report that is not a runner's: {error}"
             yield Crashed(case=batch.calls[started].oracle_case.case, message=message)
             return
         if finished < len(calls):

@@ -35,6 +35,7 @@ cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
 host_state      floating-point state in which a real launcher is called
 cuda_graph      the nodes of a captured CUDA graph
+recorded_plans  launch plans of many cases, recorded beside the judge
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 virtual_blocks  the device memory of one call on the virtual GPU
 fault_text      faults of the virtual GPU by argument and element

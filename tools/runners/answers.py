@@ -87,7 +87,7 @@ def _require_probabilities(arg: Arg, task: Task, case: Case, given: Tensors) -> 
     each = tuple(table.shape) == (*shape, symbols)
     require(arg.name, given, (*(shape if each else shape[:-1]), symbols), torch.float64)
     if (table < 0).any() or (table.sum(dim=-1) - 1).abs().max() > MAX_SUM_ERROR:
-        raise ValueError(f"'{arg.name}' of reference.py: probabilities of a row do not sum to 1")
+        raise ValueError(f"'{arg.name}' of reference.py: probabilities of a row do not add up to 1")
 
 
 def read(path: Path, arg: Arg, case: Case) -> torch.Tensor:
@@ -118,7 +118,7 @@ def require(name: str, tensors: Tensors, shape: tuple[int, ...], dtype: torch.dt
 
 def _tensor(tensors: Tensors, name: str) -> torch.Tensor:
     if name not in tensors:
-        raise KeyError(f"reference.py gives no '{name}'")
+        raise KeyError(f"reference.py returns no '{name}'")
     tensor = tensors[name]
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"'{name}' of reference.py is not a tensor")

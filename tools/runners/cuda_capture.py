@@ -84,7 +84,7 @@ def _compared(
 def _difference(asked: CallRequest, captured: list[Captured], addresses: dict[str, int]) -> str:
     planned = asked.launches.nodes
     if len(captured) != len(planned):
-        return f"it launches {len(captured)} nodes, and its plan has {len(planned)}"
+        return f"it launches {len(captured)} nodes, but its plan has {len(planned)}"
     for number, (node, plan) in enumerate(zip(captured, planned, strict=True), start=1):
         match plan:
             case KernelNode():
@@ -128,7 +128,7 @@ def _kernel(captured: Captured, plan: KernelNode, addresses: dict[str, int]) -> 
     unset = {at for start, length in plan.undefined for at in range(start, start + length)}
     for at, value in function.parameters(int(params.kernelParams)):
         if at not in unset and (at >= len(wanted_bytes) or wanted_bytes[at] != value):
-            return f"byte {at} of the parameters of {plan.kernel} is not the plan's"
+            return f"byte {at} of the parameters of {plan.kernel} differs from the plan's"
     return ""
 
 
@@ -156,7 +156,7 @@ def _memset(captured: Captured, plan: MemsetNode, addresses: dict[str, int]) -> 
     place = _argument(plan.target, addresses)
     wanted = (place, bytes([plan.value]) * size, plan.width_bytes, plan.height)
     rows = plan.height == 1 or params.pitch == plan.pitch_bytes
-    return "" if real == wanted and rows else "a memset that is not the plan's"
+    return "" if real == wanted and rows else "a memset that differs from the plan's"
 
 
 def _copy(captured: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
@@ -181,7 +181,7 @@ def _copy(captured: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
         plan.target_pitch_bytes,
         plan.source_pitch_bytes,
     )
-    return "" if real == wanted and rows else "a copy that is not the plan's"
+    return "" if real == wanted and rows else "a copy that differs from the plan's"
 
 
 def _argument(address: Address, addresses: dict[str, int]) -> int:

@@ -88,7 +88,7 @@ OF_A_KERNEL = {
 
 
 def main() -> None:
-    reporter = Reporter()
+    reporter = Reporter(Driver)
     limit_files_and_cores()
     request = CountersRequest.model_validate(reporter.request)
     report = _report(request, load_task(request.task), reporter.pipe)

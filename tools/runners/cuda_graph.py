@@ -43,7 +43,7 @@ def chain(graph: Any) -> list[Captured]:
     by_handle = {int(node): node for node in nodes}
     roots = [handle for handle in by_handle if handle not in ahead]
     if len(roots) != 1 or len(after) != len(by_handle) - 1 or count != len(ahead):
-        raise RuntimeError("its nodes do not follow one after the other")
+        raise RuntimeError("its nodes are not in one sequence")
     handle, found = roots[0], list[Captured]()
     while (handle := after.get(handle, 0)) != 0:
         node, edge = by_handle[handle], ahead[handle][1]
@@ -118,7 +118,7 @@ def as_reported(captured: Captured) -> report.AnyNode:
         return _memset(captured.node)
     if captured.kind == "MEMCPY":
         return _copy(captured.node)
-    raise RuntimeError(f"a {captured.kind.lower()} node: a launch plan holds none")
+    raise RuntimeError(f"a {captured.kind.lower()} node, which a launch plan cannot contain")
 
 
 def _kernel(captured: Captured) -> report.Kernel:
@@ -164,7 +164,7 @@ def _copy(node: Any) -> report.Copy:
     params = call("cuGraphMemcpyNodeGetParams", node)
     device = (cuda.CUmemorytype.CU_MEMORYTYPE_DEVICE, cuda.CUmemorytype.CU_MEMORYTYPE_UNIFIED)
     if params.srcMemoryType not in device or params.dstMemoryType not in device or params.Depth > 1:
-        raise RuntimeError("a copy that is not one of device memory")
+        raise RuntimeError("a copy that is not between two places in device memory")
     rows = params.Height > 1
     return report.Copy(
         kind="copy",

@@ -9,6 +9,7 @@ which cases are in doubt, or which call failed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -32,14 +33,20 @@ GUARD_BYTES = ALIGNMENT
 
 
 def main() -> None:
-    reporter = Reporter()
+    reporter = Reporter(opened)
     limit_files_and_cores()
     request = SweepRequest.model_validate(reporter.request)
     task = load_task(request.task)
-    torch.cuda.set_device(request.index)
-    torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
+    opened(request.index)
     lock(reporter.pipe)
     reporter.send("sweep", **_swept(task, request).model_dump(mode="json"))
+
+
+@cache
+def opened(index: int) -> None:
+    """Open a GPU: the driver starts what it needs before the lock."""
+    torch.cuda.set_device(index)
+    torch.zeros(1, device="cuda")
 
 
 def _swept(task: Task, request: SweepRequest) -> SweepReport:

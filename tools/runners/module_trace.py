@@ -158,9 +158,9 @@ def _require_kinds(function: ModuleFunction) -> None:
 def _require_float(what: str, value: torch.Tensor) -> None:
     dtype = str(value.dtype).removeprefix("torch.")
     if dtype not in DTYPES:
-        raise BadModule(f"{what} is of {dtype}, which no contract has")
+        raise BadModule(f"{what} is of {dtype}, which no contract supports")
     if not value.is_floating_point():
-        raise BadModule(f"{what} is of {dtype}: which numbers are valid, the file does not say")
+        raise BadModule(f"{what} is of {dtype}: the file does not say which numbers are valid")
     if value.numel() == 0:
         raise BadModule(f"{what} is empty")
 
@@ -201,7 +201,7 @@ class _NoExpression(Exception):
     """A size that no contract expresses: the dims in it have to be numbers."""
 
     def __init__(self, expression: sympy.Expr) -> None:
-        super().__init__(f"a size of it is {expression}, which no contract expresses")
+        super().__init__(f"one of its sizes is {expression}, which a contract cannot express")
         self.symbols = expression.free_symbols
         self.extents: set[int] = set()
         """What these sizes are in the file's own inputs."""
@@ -285,7 +285,8 @@ class _Traced:
             target = node.target
             if node.op == "get_attr":
                 raise BadModule(
-                    "its forward reads a tensor that is no input, parameter or buffer: register"
+                    "its forward reads a tensor that is neither an input, a parameter nor a"
+                    " buffer: register"
                     " it with register_buffer"
                 )
             if not isinstance(target, torch._ops.OpOverload):

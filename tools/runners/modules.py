@@ -96,7 +96,7 @@ def outputs(returned: Any) -> list[torch.Tensor]:
         returned = list(returned.values())
     found = [returned] if isinstance(returned, torch.Tensor) else returned
     if not isinstance(found, tuple | list) or not found or not all(map(_is_tensor, found)):
-        raise BadModule("its forward returns something that is no tensor and no tuple of tensors")
+        raise BadModule("its forward returns neither a tensor nor a tuple of tensors")
     return list(found)
 
 

@@ -37,7 +37,10 @@ def _faults(
         yield "reference", f"reference writes to its input '{other}'"
     asked = [a.name for a in task.args if a.written and a.judged_by(case) == "accept"]
     if asked and not hasattr(reference, "accept"):
-        yield "reference", f"'{asked[0]}' is judged by accept, but there is no function accept"
+        yield (
+            "reference",
+            f"'{asked[0]}' is judged by accept, but reference.py defines no function accept",
+        )
     if other := _different(expected, results(task, case, reference.reference(copies(before)))):
         yield "reference", f"reference returns a different '{other}' for the same inputs"
     if any(arg.written and arg.judged_by(case) == "distribution" for arg in task.args):
@@ -46,7 +49,7 @@ def _faults(
     if hasattr(reference, "accept"):
         said = answered(reference.accept(copies(before), copies(outputs)))
         if said["why"]:
-            yield "accept", f"accept refuses what reference gives: {said['why']}"
+            yield "accept", f"accept refuses what reference returns: {said['why']}"
     if hasattr(reference, "canonical"):
         once = {**outputs, **reference.canonical(copies(outputs), copies(before))}
         twice = {**once, **reference.canonical(copies(once), copies(before))}

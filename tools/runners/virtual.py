@@ -51,7 +51,7 @@ TOGETHER = 20
 """So many times more instructions are affordable where no time is estimated, outputs are judged as
 a whole, or blocks add to one another's results: ten seconds. A check's calls of many short rows
 then run whole: what is wrong beyond some number of rows may lie outside a sample."""
-TOO_LARGE = "so large a launch of blocks that add to one another's results"
+TOO_LARGE = "a launch of this size whose blocks add to each other's results"
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ class _Run:
                 return CaseReport(status=status)
             written, between = memory.stored()
             if between:
-                what = f"a kernel wrote between {between}, where no argument lies"
+                what = f"a kernel wrote between {between}, where there is no argument"
                 return _unsafe(what, "in a kernel that was launched")
             arrays, before = memory.after(), memory.before()
             unchanged = memory.unchanged(before, arrays)
@@ -178,7 +178,7 @@ class _Run:
             report["sampled"] = "{} of {} blocks".format(*parts[0])
             report["spread_blocks"] = min(ran for ran, _ in parts)
             if any(r.waited for r in reports):
-                report["sampled"] += ", the first ones: others wait for blocks before them"
+                report["sampled"] += ", the first ones, because others wait for earlier blocks"
                 report["spread_blocks"] = 0
             report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:
@@ -201,7 +201,7 @@ def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     for node in plan.kernels:
         if node.programmatic and node.kernel not in waiting:
             what = "launched with PDL, so it may start before the preceding work has ended"
-            never = f"{what}, and it never waits for that (griddepcontrol.wait)"
+            never = f"{what}, and it never waits for that work (griddepcontrol.wait)"
             return _unsafe(never, place_text(f"kernel {node.kernel}"))
     return None
 
@@ -243,7 +243,8 @@ def _between_rows(
         changed = changed_between(arg, call.case, array, call.pattern)
         if stored.any() and not changed.any():
             what = (
-                f"a kernel wrote between the rows of {arg.name}, though only what was there already"
+                f"a kernel wrote between the rows of {arg.name}, although it did not change the"
+                " contents"
             )
             return _unsafe(what, "in a kernel that was launched")
     return None
@@ -272,7 +273,7 @@ def fault_report(
         )
     else:  # nvcc wrote it, so it is the virtual GPU that lacks it
         lack = UnsupportedCall(
-            what=f"what this PTX says: {fault}",
+            what=f"a construct in this PTX: {fault}",
             kernel="the whole file",
             opcode="no instruction",
             line=0,

@@ -94,7 +94,8 @@ def _become(
         os.environ.update(asked["environment"])
         tempfile.tempdir = None
         os.chdir(asked["folder"])
-        launch.apply(asked["order"])
+        if asked["order"] is not None:
+            launch.apply(asked["order"])
         modules[asked["module"]].main()
         code = 0
     except SystemExit as end:

@@ -9,6 +9,7 @@ VIRTUAL = ForkServer(
         "astra_chat.tools.runners.virtual",
         "astra_chat.tools.runners.virtual_far",
         "astra_chat.tools.runners.translate",
+        "astra_chat.tools.runners.recorded_plans",
     ),
 )
 """Starts the processes of the virtual GPU: they need neither torch nor CUDA, and are many."""

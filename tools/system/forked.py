@@ -39,6 +39,11 @@ class Forked:
         found = self._status.read(NUMBER.size) or b""
         return int(NUMBER.unpack(found)[0]) if len(found) == NUMBER.size else KILLED
 
+    @property
+    def end(self) -> int:
+        """A file that can be read once the process has ended, until that is known here."""
+        return self._status.fileno()
+
     def poll(self) -> int | None:
         """Returns its exit code, as subprocess does, or None while it runs."""
         with self._lock:
@@ -74,13 +79,17 @@ class ForkServer:
         return module in self._modules and isolation() == "landlock"
 
     def start(
-        self, module: str, sandbox: SandboxPolicy, environment: Mapping[str, str], report: int
+        self,
+        module: str,
+        sandbox: SandboxPolicy | None,
+        environment: Mapping[str, str],
+        report: int,
     ) -> Forked:
-        """Start one, in its sandbox; `report` is the writing end of its pipe to the judge, which
-        it has as fork_server.REPORT. Raises AstraError where no server can be had."""
+        """Start one, in its sandbox, if it has one; `report` is the writing end of its pipe to the
+        judge, which it has as fork_server.REPORT. Raises AstraError where no server can be had."""
         asked = {
             "module": module,
-            "order": json.loads(sandbox.order()),
+            "order": json.loads(sandbox.order()) if sandbox else None,
             "environment": dict(environment),
             "folder": str(Path.cwd()),
         }

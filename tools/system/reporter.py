@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 WATCH_PARENT_S = 1.0
@@ -15,14 +16,29 @@ WATCH_PARENT_S = 1.0
 class Reporter:
     """The child's end of the private pipe."""
 
-    def __init__(self) -> None:
-        envelope = json.loads(sys.stdin.buffer.read())
-        self.request: dict[str, Any] = envelope["request"]
+    def __init__(self, open_gpu: Callable[[int], object] | None = None) -> None:
+        """Waits for the request. `open_gpu` is called with a GPU's index before that, where the
+        judge says so."""
+        envelope = json.loads(sys.stdin.buffer.readline())
         self._nonce, self.pipe = envelope["nonce"], int(envelope["fd"])
         sys.excepthook = self._broken
         if self.pipe >= 0:
             threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
         self.send("ready")
+        if (index := envelope.get("gpu")) is not None:
+            self._open(open_gpu, index)
+            envelope = json.loads(sys.stdin.buffer.read())
+        self.request: dict[str, Any] = envelope["request"]
+
+    def _open(self, open_gpu: Callable[[int], object] | None, index: int) -> None:
+        """What fails here, such as for want of memory on the GPU, ends this process only."""
+        try:
+            if open_gpu:
+                open_gpu(index)
+        except RuntimeError as error:
+            self.send("opened", why=str(error).partition("\n")[0])
+            raise SystemExit(1) from None
+        self.send("opened", why="")
 
     def send(self, kind: str, **fields: Any) -> None:
         if self.pipe < 0:  # Nsight Compute stands between us: there is no pipe

@@ -191,8 +191,8 @@ class Worker:
         reader, writer = os.pipe()
         self._child: Child
         try:
-            if server and sandbox and server.serves(module):
-                environment = child_environment(sandbox.environment())
+            if server and server.serves(module):
+                environment = child_environment((sandbox or SandboxPolicy()).environment())
                 self._child = server.start(module, sandbox, environment, writer)
                 self._report = REPORT
             else:
@@ -219,13 +219,33 @@ class Worker:
         """
         self._only_work = only_work
         self.allow(timeout_s, stop)
-        envelope = {"fd": self._report, "nonce": self._nonce, "request": request}
         assert self._child.stdin is not None
-        try:
-            self._child.stdin.write(json.dumps(envelope).encode())
+        with suppress(BrokenPipeError):  # it died at start: its exit status says why
+            self._send({"request": request})
             self._child.stdin.close()
-        except BrokenPipeError:
-            pass  # it died at start: its exit status says why
+
+    def open_gpu(self, index: int, timeout_s: float, stop: Stop) -> str:
+        """Let it open a GPU before it is asked for anything; returns why it could not, or "".
+
+        Raises as `reports`.
+        """
+        self.allow(timeout_s, stop)
+        with suppress(BrokenPipeError):
+            self._send({"gpu": index})
+        found = next((one for one in self.reports() if one["kind"] == "opened"), None)
+        return str(found["why"]) if found else f"it was {signal_name(self._child.wait())}"
+
+    def _send(self, content: Mapping[str, Any]) -> None:
+        """One line of JSON."""
+        assert self._child.stdin is not None
+        envelope = {"fd": self._report, "nonce": self._nonce, **content}
+        self._child.stdin.write(json.dumps(envelope).encode() + b"\n")
+        self._child.stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.pid
 
     def __enter__(self) -> Worker:
         return self
@@ -386,7 +406,21 @@ def _wait(child: Child, timeout_s: float, stop: Stop) -> None:
         except (Cancelled, StepMemory, StepTimeout):
             _kill(child)
             raise
+        _wait_a_little(child)
+
+
+def _wait_a_little(child: Child) -> None:
+    """Until a child ends, POLL_S at most."""
+    try:
+        end = child.end if isinstance(child, Forked) else os.pidfd_open(child.pid)
+    except (OSError, ValueError):  # an old kernel; or it has just ended
         time.sleep(POLL_S)
+        return
+    try:
+        select.select([end], [], [], POLL_S)
+    finally:
+        if not isinstance(child, Forked):
+            os.close(end)
 
 
 def _kill(child: Child) -> None:

@@ -71,7 +71,7 @@ def invariance_problems(
             what = f"'{name}' is not a result with {rule.rows} as its first extent"
             yield (*place, "outputs"), what
         elif arg.judged and arg.judged.by not in COMPARED:
-            what = f"'{name}' is judged by {arg.judged.by}: its bits are the kernel's to choose"
+            what = f"'{name}' is judged by {arg.judged.by}: the kernel may choose its bits"
             yield (*place, "outputs"), what
     for arg in args:
         others = arg.shape[1:] if has_rows(arg, rule.rows) else arg.shape
@@ -86,7 +86,7 @@ def rows_flaw(rule: BatchInvariant | None, case: Case) -> str:
     if not case.rows_of:
         return ""
     if rule is None:
-        return "rows_of is for tasks with batch_invariant"
+        return "rows_of requires a task with batch_invariant"
     if case.dims[rule.rows] > case.rows_of:
         return f"rows_of = {case.rows_of} is less than {rule.rows} = {case.dims[rule.rows]}"
     return ""

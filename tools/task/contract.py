@@ -352,7 +352,7 @@ class Scalar(Value):
         named = (self.value, *self.others, *self.values)
         if self.values and (self.range or self.others):
             raise ValueError(
-                f"{self.name}: values list all that there are: give neither range nor others"
+                f"{self.name}: values must list all valid values: give neither range nor others"
             )
         if self.type != "float" and not all(
             float(value).is_integer() and abs(value) <= 2**53

@@ -144,7 +144,7 @@ class Domain(Value):
         if case.dtype not in self.dtypes:
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.types) != set(self.variables[1:]):
-            wanted = ", ".join(self.variables[1:]) or "no type variable beside dtype"
+            wanted = ", ".join(self.variables[1:]) or "no type variable besides dtype"
             raise ValueError(f"types of {sorted(case.types)}: a case names {wanted}")
         chosen = ", ".join(f"{name} = {dtype}" for name, dtype in case.types.items())
         raise ValueError(f"no combination in types has dtype {case.dtype} with {chosen}")
@@ -153,7 +153,7 @@ class Domain(Value):
         """Raise ValueError unless every stride is at least as long as what it steps over."""
         strided = {arg.name: arg for arg in self.args if arg.strided}
         if case.pad and not strided:
-            raise ValueError("pad is for tasks with strided arguments")
+            raise ValueError("pad requires a task with strided arguments")
         for name, pads in case.pads.items():
             many = (pads,) if isinstance(pads, int) else pads
             if name not in strided or any(pad < 0 for pad in many):
@@ -175,7 +175,7 @@ class Domain(Value):
             if not free[name].allows(value):
                 raise ValueError(f"{name} = {value:g} is outside its range")
         if not set(case.offsets) <= {arg.name for arg in self.args}:
-            raise ValueError("offsets are for arguments")
+            raise ValueError("offsets can be given only for arguments")
         if not set(case.families) <= (own := {a.name for a in self.args if a.has_families}):
             raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
         finite = {arg.name for arg in self.args if arg.values == "finite"}
@@ -191,7 +191,9 @@ class Domain(Value):
         for name, numbers in case.planted.items():
             if name not in read or not (is_float(read[name].dtype_of(case)) or read[name].index):
                 some = sorted(n for n, a in read.items() if is_float(a.dtype_of(case)) or a.index)
-                raise ValueError(f"numbers are planted in floats and indices that are read: {some}")
+                raise ValueError(
+                    f"numbers can be planted only in floats and indices that are read: {some}"
+                )
             for number in numbers:
                 if not self._may_hold(read[name], case, number):
                     raise ValueError(f"{name} = {number:g} is not a valid value")
@@ -229,7 +231,7 @@ class Domain(Value):
         least = needed.get(index.kind, 1 if math.prod(shape) and index.none is None else 0)
         if high - low < least:
             found = f"{high - low} numbers from {low} to below {high}"
-            yield ("below",), f"{found}, and it needs {least}: {_at(names)}"
+            yield ("below",), f"{found}, but it needs {least}: {_at(names)}"
         limits = INTEGERS.get(arg.dtype_of(case), (0, 0))
         for field, value in (("from", low), ("below", high - 1), ("none", index.none)):
             if value is not None and not limits[0] <= value <= max(limits[1], low):

@@ -107,7 +107,7 @@ def _require_arithmetic(text: str, node: ast.expr) -> None:
                 raise ValueError(f"'{text}': {number} does not fit in 64 bits")
         case ast.Name(id=name):
             if name in FUNCTIONS:
-                raise ValueError(f"'{text}': {name} is a function: {name}(a, b)")
+                raise ValueError(f"'{text}': {name} is a function: write {name}(a, b)")
         case ast.BinOp(left=left, op=operator, right=right) if isinstance(operator, _OPERATORS):
             _require_arithmetic(text, left)
             _require_arithmetic(text, right)

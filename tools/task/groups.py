@@ -78,7 +78,7 @@ def _of_group(
     elif in_rows(members) and len({arg.shape[0] for arg in members}) > 1:
         yield f"rows of {names} lie next to each other, so their first extents must be equal"
     if group.then != "0" and (by_one_pointer or not in_rows(members)):
-        yield "then is for arguments whose first stride is free"
+        yield "`then` requires arguments whose first stride is free"
 
 
 def _of_one_pointer(members: Sequence[Arg], names: str) -> Iterator[str]:

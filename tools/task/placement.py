@@ -188,7 +188,7 @@ def _flaw_of_rows(
 ) -> str:
     able = [some for some in several if in_rows([args[number] for number in some])]
     if not able:
-        return f"{says} is for arguments whose first stride is free"
+        return f"{says} requires arguments whose first stride is free"
     for some in able:
         if not _fits(args, some, case):
             strides = ", ".join(f"{args[n].name} {args[n].strides_of(case)[0]}" for n in some)

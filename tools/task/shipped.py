@@ -22,12 +22,12 @@ def task_folder(name_or_folder: str) -> Path:
         if (folder / "task.toml").is_file() and not folder.samefile(BUILTIN / folder):
             raise BadInput(
                 f"{folder} is a task of Astra and a folder here: write ./{folder} for the folder;"
-                " in another folder the name stands for Astra's task"
+                " without ./, the name stands for Astra's task"
             )
         return BUILTIN / name_or_folder
     if folder.is_dir():
         return folder
     if folder.is_file():
-        raise BadInput(f"{folder} is a file, not a task: the TASK comes first, then the KERNEL")
+        raise BadInput(f"{folder} is a file, not a task: give the TASK first, then the KERNEL")
     hint = did_you_mean(name_or_folder, names) or "; `astra-chat tasks list` shows the names"
     raise BadInput(f"no task '{name_or_folder}', and no folder of that name{hint}")

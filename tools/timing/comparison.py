@@ -49,6 +49,6 @@ def resolution_text(basis: Basis) -> str:
     if basis == "measured":
         return (
             f"closer than the 95 % intervals of both and {BETWEEN_EVALUATIONS:.1%}, in quadrature"
-            " (by that one kernel's ratio differs from one evaluation to the next)"
+            " (the amount by which one kernel's ratio varies between evaluations)"
         )
     return f"closer than {ESTIMATES - 1:.0%}"

@@ -83,7 +83,7 @@ def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
     """Notes about throttling, slow clocks and other processes."""
     blocks, notes = times.blocks, []
     if others := times.other_processes:
-        notes.append(f"{others} other process(es) had work on the GPU")
+        notes.append(f"{others} other processes used the GPU at the same time")
     if slow := [block for block in kept if block.clock.throttled]:
         hot = (
             f"{max(b.clock.temperature_c for b in slow)} C, {max(b.clock.power_w for b in slow)} W"
@@ -124,7 +124,7 @@ def _implausible(candidate_us: float, floor_us: float, times: RawTimes) -> str:
         return why
     if times.event_us < HOST_SHARE * times.host_us:
         claimed, seen = times.event_us / 1e3, times.host_us / 1e3
-        return f"the events claim {claimed:.1f} ms where the host's clock saw {seen:.1f} ms"
+        return f"the events report {claimed:.1f} ms, but the host's clock saw {seen:.1f} ms"
     return ""
 
 

@@ -30,9 +30,9 @@ def unpack(text: str) -> RawTimes:
         content = stream.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
         if not stream.eof:
             raise BadInput(
-                "the raw samples are cut off, or there are more than any measurement has"
+                "the raw samples are truncated, or there are more than any measurement has"
             )
         return RawTimes.model_validate_json(content)
     except (binascii.Error, zlib.error, ValidationError) as error:
         first = str(error).splitlines()[0]
-        raise BadInput(f"raw samples that no measurement produced: {first}") from None
+        raise BadInput(f"raw samples that cannot come from a measurement: {first}") from None

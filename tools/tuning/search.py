@@ -186,7 +186,7 @@ def _winner(judge: Judge, ranked: _Ranked, best: int, by_shape: bool, tell: Tell
     """The source of the best point, or, where that gains, of a choice between two by shape."""
     table = None
     if by_shape:
-        tell("choices by shape tried", 0, 1)
+        tell("trying a choice by shape", 0, 0)
         table, both = table_for(
             judge, ranked.points, ranked.sources, ranked.cases, ranked.estimates, best
         )
@@ -196,7 +196,7 @@ def _winner(judge: Judge, ranked: _Ranked, best: int, by_shape: bool, tell: Tell
         if confirmed and table:
             table = table.model_copy(update={"why": f"as a whole: {confirmed.outcome.kind}"})
     source = ranked.sources[best]
-    tell(f"confirmed on fresh seeds: {assignments(ranked.points[best])}", 0, 1)
+    tell(f"confirming on fresh seeds: {assignments(ranked.points[best])}", 0, 0)
     confirmed = judge.evaluate(source, fresh_seeds=True)
     return _Winner(source=source, table=table, confirmation=confirmed)
 

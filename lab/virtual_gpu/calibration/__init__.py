@@ -5,6 +5,7 @@ tasks      the estimate against the judge's measurements of three tasks
 intervals  the interval of a ratio of estimates; its figures in docs/research/estimate.md
 outputs    results of three tasks' kernels on a GPU and on the virtual one, bit for bit
 
-Data: kernels.cu, h200.jsonl.xz and counters.jsonl.xz beside measure.cu; mechanisms/, general/,
-varied/, mixed/ and served/, sets in the form of validation/; judged.jsonl.xz of tasks.
+Data: kernels.cu beside measure.cu; mechanisms/, general/, varied/, mixed/ and served/, sets in the
+form of validation/. Times and counters of each, and what was measured of tasks (judged.jsonl), are
+members of ../recorded.tar.xz.
 """

@@ -4,18 +4,17 @@
     python -m lab.virtual_gpu.calibration.calibrate fit     # constants and residuals
 
 Six sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
-(h200.jsonl.xz is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3,
+(h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3,
 the task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the
 form of the validation set, measured and counted by `validate --set`. general/, varied/, mixed/,
 served/ were the validation set, in this order, until their results had been looked at.
-counters.jsonl.xz holds what the virtual GPU counts.
+counters.jsonl holds what the virtual GPU counts. Both are members of ../recorded.tar.xz.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import lzma
 import math
 import os
 import sys
@@ -37,9 +36,9 @@ from astra_vgpu.model.estimate import estimate
 from astra_vgpu.runtime.calls import device_array
 from astra_vgpu.runtime.compile import compile_file
 from astra_vgpu.types import LaunchReport
-from lab.virtual_gpu.validate import COUNTERS
-from lab.virtual_gpu.validation.counted import count as count_set
 from lab.virtual_gpu.validation.counted import (
+    COUNTERS,
+    on_file,
     pick,
     read_counts,
     read_report,
@@ -47,6 +46,7 @@ from lab.virtual_gpu.validation.counted import (
     stored,
     write_counts,
 )
+from lab.virtual_gpu.validation.counted import count as count_set
 from lab.virtual_gpu.validation.measured import read_times, times_of
 from lab.virtual_gpu.validation.points import read_points
 from lab.virtual_gpu.validation.score import Scored, score
@@ -98,7 +98,7 @@ def measured() -> list[dict[str, Any]]:
 
 def points() -> list[CalibrationPoint]:
     """Every measured point with its stored counters."""
-    counted = {tuple(row[k] for k in KEY): row for row in read_rows(HERE / COUNTERS)}
+    counted = {tuple(row[k] for k in KEY): row for row in read_rows(on_file(HERE, COUNTERS))}
     return [
         CalibrationPoint(
             key={k: row[k] for k in KEY},
@@ -117,7 +117,7 @@ def points() -> list[CalibrationPoint]:
 def of_set(folder: Path) -> list[CalibrationPoint]:
     """Every point of a set in the form of the validation set."""
     times = read_times(times_of(folder))
-    counts = read_counts(folder / COUNTERS)
+    counts = read_counts(on_file(folder, COUNTERS))
     return [
         CalibrationPoint(
             {},
@@ -137,7 +137,7 @@ def every_point() -> list[CalibrationPoint]:
 
 
 def count(wanted: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Counters of these points, in the form of counters.jsonl.xz."""
+    """Counters of these points, in the form of counters.jsonl."""
     by_source = defaultdict(list)
     for row in wanted:
         by_source[row["source"]].append(row)
@@ -269,7 +269,7 @@ def scored(
 def main(what: str) -> None:
     if what == "count":
         os.environ[block_races.SWITCH] = "off"  # blocks of a scatter write where others do
-        with lzma.open(HERE / COUNTERS, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
+        with (HERE / COUNTERS).open("w") as out:
             for row in count(measured()):
                 print(json.dumps(row), file=out)
         for folder in SETS:

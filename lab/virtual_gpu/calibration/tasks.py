@@ -4,14 +4,13 @@
     python -m lab.virtual_gpu.calibration.tasks         # estimates and their order
 
 A point is a candidate that was timed in a scripted run, the paper's start among them, and a case of
-at most MAX_ELEMENTS. judged.jsonl.xz beside this file holds what was measured, of candidate
+at most MAX_ELEMENTS. judged.jsonl, in ../recorded.tar.xz, holds what was measured, of candidate
 and baseline side by side, and what the virtual GPU counts of both.
 """
 
 from __future__ import annotations
 
 import json
-import lzma
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,6 +35,7 @@ from astra_vgpu.model.ratio_interval import JUDGED_LAUNCH_US, judged
 from astra_vgpu.types import Dim3, Launch, LaunchReport
 from lab.virtual_gpu.validation.counted import (
     Counted,
+    on_file,
     read_report,
     read_rows,
     stored,
@@ -43,7 +43,8 @@ from lab.virtual_gpu.validation.counted import (
 from lab.virtual_gpu.validation.score import Scored, score
 
 ROOT = Path(__file__).parents[3]
-JUDGED = Path(__file__).parent / "judged.jsonl.xz"
+HERE = Path(__file__).parent
+JUDGED = "judged.jsonl"
 MAX_ELEMENTS = 2**22
 EXAMPLES = ROOT / "transcripts/recorded.tar.xz/examples"
 RUNS = {
@@ -112,7 +113,7 @@ def recorded(task: Task) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def count(name: str) -> Iterator[dict[str, Any]]:
-    """The rows of judged.jsonl.xz of one task."""
+    """The rows of judged.jsonl of one task."""
     task = find_task(name)
     oracle, runner = Oracle(task), Runner(task, pick_device("virtual", "h200"))
     baselines: Calls = {}
@@ -165,7 +166,7 @@ def _counted(runner: Runner, oracle: Oracle, source: str, cases: Sequence[Case])
 
 def judged_points() -> list[JudgedPoint]:
     """Every point on file."""
-    rows = read_rows(JUDGED)
+    rows = read_rows(on_file(HERE, JUDGED))
     return [
         JudgedPoint(
             **{
@@ -204,7 +205,7 @@ def scored(points: Sequence[JudgedPoint]) -> list[Scored]:
 
 def main(what: str = "") -> None:
     if what == "count":
-        with lzma.open(JUDGED, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
+        with (HERE / JUDGED).open("w") as out:
             for name in RUNS:
                 for row in count(name):
                     print(json.dumps(row), file=out)

@@ -118,11 +118,11 @@ def against_kept(chosen: Sequence[ComparedInstruction], engine: Engine) -> tuple
 def against_checksums(
     chosen: Sequence[ComparedInstruction], engine: Engine
 ) -> tuple[list[Row], str]:
-    """Compares checksums over all inputs, for instructions whose results must be bit-equal: exact
-    ones and matrix products. Returns the rows, and what they were compared with."""
+    """Compares checksums over all inputs, for instructions whose results must be bit-equal. Returns
+    the rows, and what they were compared with."""
     held = read()
     rows = []
-    known = [i for i in chosen if i.name in held.whole and (i.is_matrix or not i.approximate)]
+    known = [i for i in chosen if i.name in held.whole and not i.approximate]
     for at in range(0, len(known), _AT_ONCE):
         part = known[at : at + _AT_ONCE]
         ours = answers(part, engine=engine)
@@ -140,7 +140,7 @@ def _on_gpu(
     theirs = answers(chosen, "cuda")
     if out:
         out.mkdir(parents=True, exist_ok=True)
-        keep(out / "h200.npz", device, date, theirs, list(chosen))
+        keep(out / "h200.npz.xz", device, date, theirs, list(chosen))
     ours = answers(chosen, engine=engine)
     rows = [compare(i, ours[i.name], theirs[i.name]) for i in chosen]
     if out:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
-import lzma
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.recordings.reading import names_in, read_recorded
 from astra_vgpu.gpu import VirtualGpu
 from astra_vgpu.ground.errors import BadInput
 from astra_vgpu.ground.gpu_specs import GpuSpec
@@ -24,6 +24,9 @@ from astra_vgpu.types import Counters, Dim3, Engine, Launch, LaunchReport
 from lab.virtual_gpu.validation.points import Point, input_of
 from lab.virtual_gpu.validation.references import wrong
 
+COUNTERS = "counters.jsonl"
+RECORDED = Path(__file__).parents[1] / "recorded.tar.xz"
+"""What was measured and counted of every set; `python -m lab.recordings add` puts a new file in."""
 SAMPLE_INSTRUCTIONS = 20_000_000
 """Thread instructions of a launch above which only a sample of its blocks runs."""
 
@@ -82,8 +85,8 @@ def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...
 
 
 def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
-    """A JSON object a line, all of them compressed by xz."""
-    with lzma.open(path, "wt", preset=9 | lzma.PRESET_EXTREME) as out:
+    """A JSON object a line."""
+    with path.open("w") as out:
         for point, counted in counts:
             row = {
                 "variant": point.variant,
@@ -95,12 +98,21 @@ def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
             print(json.dumps(row), file=out)
 
 
+def on_file(folder: Path, name: str) -> Path:
+    """Returns where a set's times or counters are: beside the set, if a command wrote them there,
+    else in the archive, where it has them. Raises BadInput for a damaged archive."""
+    beside = folder.resolve() / name
+    if beside.is_file() or not beside.is_relative_to(RECORDED.parent):
+        return folder / name
+    member = beside.relative_to(RECORDED.parent).as_posix()
+    return RECORDED / member if member in names_in(RECORDED) else folder / name
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """JSON objects, one a line; compressed where the file's name ends in .xz. Raises BadInput."""
+    """JSON objects, one a line. Raises BadInput."""
     try:
-        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
-            return [json.loads(line) for line in file]
-    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        return [json.loads(line) for line in read_recorded(path).splitlines()]
+    except ValueError as error:
         raise BadInput(f"cannot read {path}: {error}") from None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from astra_vgpu.ground.errors import BadInput, MissingDependency
 from astra_vgpu.ground.toolkit import find_toolkit
-from lab.virtual_gpu.validation.counted import read_rows
+from lab.virtual_gpu.validation.counted import on_file, read_rows
 from lab.virtual_gpu.validation.points import HERE, Point
 from lab.virtual_gpu.validation.references import wrong
 
@@ -71,9 +71,8 @@ def measure(points: Sequence[Point], out: Path, arch: str = "native") -> tuple[s
 
 
 def times_of(folder: Path) -> Path:
-    """The file of a set's times: as `measure` writes it, or compressed as it is committed."""
-    packed = folder / f"{TIMES}.xz"
-    return packed if packed.is_file() else folder / TIMES
+    """Where a set's times are, as `measure` writes them."""
+    return on_file(folder, TIMES)
 
 
 def read_times(path: Path) -> Times:

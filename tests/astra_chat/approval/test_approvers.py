@@ -293,7 +293,7 @@ def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
     asked = replace(asked_now(), kernel=Kernel(words="", source=VECTOR + "// line\n" * 500))
     out = io.StringIO()
     assert Terminal(io.StringIO("d\ns\n"), out).decide(asked) == "stop"
-    before, after = out.getvalue().split("whole [d]ifference, ", 1)
+    before, after = out.getvalue().split("full [d]iff, ", 1)
     assert before.count("+// line") < 200 and "d to show all" in before
     assert after.count("+// line") == 500 and after.count("[s]top, ") == 2
 
@@ -398,7 +398,7 @@ def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> 
     with pytest.raises(BadInput, match="started without"):
         request_on(resumed(path), task, session=SessionOptions(approver="ask"))
     path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
-    with pytest.raises(BadInput, match="name it with --approver"):
+    with pytest.raises(BadInput, match="give it with --approver"):
         request_on(resumed(path), task, RunOptions())
 
 

@@ -39,7 +39,7 @@ def written(folder: Path, text: str) -> Path:
         (GOOD + 'seed = "xyz"', "'xyz' is not a seed"),
         (GOOD + "rounds = 0", "--rounds 0"),
         (GOOD + 'judge = "elsewhere"', "--judge elsewhere"),
-        (GOOD + 'judge = "ssh:-oProxyCommand"', "name a host, as in ssh:user@host"),
+        (GOOD + 'judge = "ssh:-oProxyCommand"', "give a host, as in ssh:user@host"),
         (GOOD + TOO_MANY, "it defines 12,000 runs; at most 10,000 are allowed"),
         ("schema = ", "Invalid value"),
     ],

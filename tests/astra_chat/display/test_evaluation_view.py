@@ -123,7 +123,7 @@ def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
     }
     cases = (
         measured(baseline_warm_us=1.5, warm_us=1.25, gpu=said, note="spaced"),
-        measured(note="2 other process(es) had work on the GPU"),
+        measured(note="2 other processes used the GPU at the same time"),
     )
     found = evaluation(VECTOR, timed(1.9).model_copy(update={"cases": cases}))
     text = shown(evaluation_text(found))

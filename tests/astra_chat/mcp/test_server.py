@@ -140,7 +140,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
         "a run creates it with --models mailbox:",
     ),
     ("transcript", {"path": "/etc/hostname"}, "is not an Astra transcript"),
-    ("runs", {"folder": "/no/such/folder"}, "is not a folder: name a folder of runs"),
+    ("runs", {"folder": "/no/such/folder"}, "is not a folder: give a folder that contains runs"),
 ]
 
 

@@ -87,9 +87,9 @@ def test_the_same_plan_of_another_run_is_reproduced() -> None:
 
 
 def test_a_bottleneck_that_no_counter_showed_is_none() -> None:
-    assert f", limited by {CARD.bottleneck}, " in CARD.text
+    assert f", bottleneck {CARD.bottleneck}, " in CARD.text
     unknown = CARD.model_copy(update={"bottleneck": NOT_PROFILED})
-    assert ", not profiled, " in unknown.text and "limited by" not in unknown.text
+    assert ", not profiled, " in unknown.text and "bottleneck" not in unknown.text
 
 
 def test_signature_first_and_never_a_filter() -> None:
@@ -166,7 +166,7 @@ def test_the_command(
     assert astra("show", 4, "--memory", file)[0] == 2
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert "name the file" in astra("list")[2]
+    assert "give the file" in astra("list")[2]
     (tmp_path / "astra").mkdir()
     (tmp_path / "astra" / "astra.toml").write_text('memory = "../memory.toml"\n')
     assert len(astra("list")[1].splitlines()) == 3

@@ -206,7 +206,7 @@ FAILURES: list[tuple[str, Reply, type[AstraError], str, int]] = [
     ("google", google(400, "The input token count (9) exceeds the maximum number of tokens allowed"
                            " (8).", "INVALID_ARGUMENT"), BadInput, "does not fit in", 1),
     ("openrouter", openrouter(400, "This endpoint's maximum context length is 8 tokens"), BadInput,
-     "name a model with a longer context", 1),
+     "choose a model with a longer context", 1),
     ("ollama", ollama(400, "the request exceeds the available context size (4096)"), BadInput,
      "a larger OLLAMA_CONTEXT_LENGTH", 1),
     ("vllm", vllm(400, "This model's maximum context length is 8 tokens. However, you requested 9",

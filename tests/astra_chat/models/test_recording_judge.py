@@ -266,11 +266,11 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, recording: Path) ->
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("record:", "name the file and the models"),
-        ("record:tape.jsonl", "name the file and the models"),
-        ("record::scripted", "name the file of the recording"),
+        ("record:", "give the file and the models"),
+        ("record:tape.jsonl", "give the file and the models"),
+        ("record::scripted", "give the file of the recording"),
         ("auto:tape.jsonl:nobody", "no backend 'nobody'"),
-        ("replay:", "name the file of the recording"),
+        ("replay:", "give the file of the recording"),
         ("replay:none.jsonl", "cannot read none.jsonl"),
     ],
 )

@@ -38,7 +38,7 @@ def test_an_address_is_one_more_option() -> None:
         ("openai:a,seed=", "'seed=' is not of the form"),
         ("openai:a,driver.seed=1", "no role 'driver', only tester"),
         ("openai:a,judge=openai:o3", "no role 'judge', only tester.*coder=openai:gpt-5"),
-        ("judge=openai:o3", "name the model of all roles first, before 'judge=openai:o3'"),
+        ("judge=openai:o3", "give the model of all roles first, before 'judge=openai:o3'"),
         ("openai:", "'openai:' names no model: for example openai:o4-mini"),
         ("openai:a,coder=openai:", "'openai:' names no model"),
     ],

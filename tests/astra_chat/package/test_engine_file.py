@@ -64,7 +64,7 @@ def test_arguments_are_forwarded_as_they_came() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ('"x, out=None"', '"x, out=None, **rest"', "name each parameter"),
+        ('"x, out=None"', '"x, out=None, **rest"', "list each parameter"),
         ('input = "x"', 'input = "y.view(-1)"', "uses y, which is not defined there"),
         ('input = "x"', 'input = "x ="', "is not a Python expression"),
         ('input = "x"', 'weight = "x"', "but the launcher takes out, input"),

@@ -27,7 +27,7 @@ def test_what_is_not_said_has_defaults(task_folder: Path) -> None:
         and found.models.name == "scripted"
         and found.options.tier == "sglang"
     )
-    with pytest.raises(BadInput, match="name a TASK"):
+    with pytest.raises(BadInput, match="give a TASK"):
         request_for(RunOptions(), SessionOptions())
 
 
@@ -52,7 +52,7 @@ def test_words_become_values(task_folder: Path) -> None:
         ({"task": "none"}, "no task 'none'"),
         ({"gpu": "v0"}, "v0"),
         ({"seed": "lucky"}, "'lucky' is not a seed"),
-        ({"base_url": "http://127.0.0.1:1/v1"}, "--base-url: also name a model of that server"),
+        ({"base_url": "http://127.0.0.1:1/v1"}, "--base-url: also give a model of that server"),
     ],
 )
 def test_what_is_off_is_named(task_folder: Path, changes: dict[str, Any], said: str) -> None:

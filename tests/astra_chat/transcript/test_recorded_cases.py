@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
         ({"dims": {"tokens": 10**9, "d": 64}}, "is outside"),
         ({"dims": {"tokens": 65536, "d": 8192}}, "too many for a check"),
         ({"dims": {"tokens": 1}}, "are not"),
-        ({"pad": 10**15}, "pad is for tasks|too many"),
+        ({"pad": 10**15}, "pad requires a task|too many"),
         ({"scalars": {"eps": 1.0}}, "only these scalars"),
     ],
 )

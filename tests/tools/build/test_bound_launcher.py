@@ -160,7 +160,7 @@ def test_work_on_the_default_stream_is_refused_with_the_way_out(changed: Changed
     source = task.baseline.replace("128, 0, stream>>>", "128>>>")
     plans = record_each(built(task, source), task, task.check, spec("h200"), random.Random(1))
     assert isinstance(plans, Refused)
-    assert "then default_stream = true under [binding]" in plans.findings[0].what
+    assert "set default_stream = true under [binding]" in plans.findings[0].what
     allowed = changed("[binding]\n", "[binding]\ndefault_stream = true\n")
     plans = record_each(built(allowed, source), allowed, task.check, spec("h200"), random.Random(1))
     assert isinstance(plans, tuple)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.calls import CheckProgress, _in_context
+from astra_chat.tools.check.calls import CheckProgress, _in_context, passed
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
@@ -73,7 +73,21 @@ def test_a_failure_says_what_was_right_before(oracle_case: OracleCase, tmp_path:
     assert isinstance(told, Wrong)
     assert told.note == (
         "an earlier call on the same inputs was correct;"
-        " called in buffers that held other inputs before"
+        " called in buffers that held other inputs before; 1 case passed before (1 normal)"
     )
     crashed = _in_context(Crashed(case=CASE, message="gone"), Call(oracle_case), CheckProgress())
     assert isinstance(crashed, Crashed) and crashed.message == "gone"
+
+
+def test_a_wrong_verdict_names_the_kinds_of_cases_that_passed(tmp_path: Path) -> None:
+    cases = [
+        CASE,
+        CASE.model_copy(update={"values": "special", "pad": 8}),
+        CASE.model_copy(update={"offsets": {"input": 1}}),
+    ]
+    made = [OracleCase(case, tmp_path / str(n), tmp_path) for n, case in enumerate(cases)]
+    calls = [Call(one) for one in (*made, made[0])]
+    assert passed(calls) == (
+        "3 cases passed before (2 normal, 1 special; 1 with padded rows; 1 off a 256-byte boundary)"
+    )
+    assert passed([]) == ""

@@ -121,7 +121,7 @@ def test_a_code_two_steps_off_is_wrong(scene: Scene) -> None:
     scene.got[2, 7] = 120.0
     wrong = scene.judge()
     assert isinstance(wrong, Wrong) and wrong.index == (2, 7) and wrong.got == 120.0
-    assert (wrong.bad, wrong.note) == (1, "a code may be one step away from the nearest one")
+    assert (wrong.bad, wrong.note) == (1, "a code may be one step away from the nearest code")
 
 
 def test_scales_have_their_own_tolerance(scene: Scene) -> None:

@@ -118,7 +118,7 @@ def test_a_kernel_that_looks_at_the_batch_is_wrong(fault: str, device: str, orac
     outcome, _ = judged(source, group(WHOLE, 1, 7, 255), oracle, pick_device(device))
     assert isinstance(outcome, Wrong) and outcome.reason == "batch_variant"
     said = describe(outcome)
-    assert "bits of a row depend on the batch" in said and "with tokens = 300 are the same" in said
+    assert "bits of a row depend on its batch" in said and "with tokens = 300 are the same" in said
     assert "ulp" in outcome.note and f"row {outcome.index[0]} of" in outcome.note
 
 
@@ -142,7 +142,7 @@ def test_a_case_of_rows_is_read_and_written() -> None:
     assert read_case(TASK, case_text(case)) == case
     with pytest.raises(BadInput, match="rows_of = 2 is less than tokens = 3"):
         read_case(TASK, text.replace("40", "2"))
-    with pytest.raises(BadInput, match="rows_of is for tasks with batch_invariant"):
+    with pytest.raises(BadInput, match="rows_of requires a task with batch_invariant"):
         read_case(find_task("fused_add_rmsnorm"), text)
 
 

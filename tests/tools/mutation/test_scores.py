@@ -82,7 +82,8 @@ def test_a_suite_without_mutants_says_why_and_scores_nothing() -> None:
 def test_a_suite_names_what_it_misses() -> None:
     score = SuiteScore(mutants=("a", "b", "c"), own=("a",), drawn=("b",))
     assert score.lines() == [
-        "seeded bugs: the check cases detect 1 of 3",
+        "seeded bugs: the check cases detect 1 of 3; a sample that is too small to score the cases"
+        " by",
         "  detected by drawn cases only: b",
         "  survived (possibly an equivalent mutant): c",
     ]

@@ -146,7 +146,7 @@ class Model(nn.Module):
 def get_inputs(): return [torch.randint(0, 10, (3,))]
 def get_init_inputs(): return []
 """,
-    "is no input, parameter or buffer": """
+    "neither an input, a parameter nor a buffer": """
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -172,7 +172,7 @@ class Model(nn.Module):
     def forward(self, x): return x + 1
 def get_inputs(): return [torch.randn(8, 6)]
 """,
-    "is of float64, which no contract has": """
+    "is of float64, which no contract supports": """
 class Model(nn.Module):
     def forward(self, x): return x.double() + 1
 def get_inputs(): return [torch.randn(8, 6)]

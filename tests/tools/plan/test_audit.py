@@ -123,9 +123,9 @@ def argument(name: str, offset: int) -> PointerRelocation:
     ("change", "what"),
     [
         ({"kernel": "ghost"}, "the cubin has no kernel ghost"),
-        ({"block": (257, 1, 1)}, "no GPU of this kind takes it"),
-        ({"block": (1, 1, 65)}, "no GPU of this kind takes it"),
-        ({"dynamic_shared_bytes": 232_000}, "no GPU of this kind takes it"),
+        ({"block": (257, 1, 1)}, "no GPU of this kind can run it"),
+        ({"block": (1, 1, 65)}, "no GPU of this kind can run it"),
+        ({"dynamic_shared_bytes": 232_000}, "no GPU of this kind can run it"),
         (
             {
                 "cooperative": True,
@@ -153,9 +153,9 @@ def argument(name: str, offset: int) -> PointerRelocation:
         ({"undefined": ((8, 4), (10, 4))}, "undefined bytes outside"),
         ({"relocations": (pointer(4),)}, "misaligned or overlapping"),
         ({"relocations": (pointer(0), pointer(0))}, "misaligned or overlapping"),
-        ({"relocations": (pointer(8),)}, "outside every parameter"),
-        ({"relocations": (pointer(1 << 40),)}, "outside every parameter"),
-        ({"relocations": (TensorMapRelocation(at=24, map=MAP),)}, "outside every parameter"),
+        ({"relocations": (pointer(8),)}, "outside all parameters"),
+        ({"relocations": (pointer(1 << 40),)}, "outside all parameters"),
+        ({"relocations": (TensorMapRelocation(at=24, map=MAP),)}, "outside all parameters"),
         ({"relocations": (argument("out", 65),)}, "byte 65 of out"),
         ({"relocations": (argument("ghost", 0),)}, "no argument ghost"),
         ({"relocations": (argument("ghost", -16),)}, "no argument ghost"),
@@ -177,7 +177,7 @@ def argument(name: str, offset: int) -> PointerRelocation:
                     TensorMapRelocation(at=16, map=MAP.model_copy(update={"box_dim": (1, 1, 1)})),
                 )
             },
-            "do not fit its rank",
+            "do not match its rank",
         ),
     ],
 )

@@ -103,8 +103,8 @@ def test_a_crash_names_the_call_that_ran(built: Build) -> None:
     ("entry", "what"),
     [
         ("forged_kernel", "the cubin has no kernel _Z5ghostPf"),
-        ("forged_block", "no GPU of this kind takes it"),
-        ("forged_shared", "no GPU of this kind takes it"),
+        ("forged_block", "no GPU of this kind can run it"),
+        ("forged_shared", "no GPU of this kind can run it"),
         ("forged_parameters", "1 parameter bytes"),
     ],
 )

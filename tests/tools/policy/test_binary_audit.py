@@ -13,6 +13,7 @@ from astra_chat.tools.build import disassembly
 from astra_chat.tools.build.nvcc import Build, build, build_all
 from astra_chat.tools.policy.binary_audit import TEXTS, audit, device_calls
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.batch_invariance import BatchInvariant
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Finding
 from astra_vgpu.ground.elf import Elf
@@ -51,7 +52,7 @@ HIDDEN = {
     ),
     "memory of the heap": (
         kernel("", "volatile int* kept = new int[500]; kept[100] = kept[100] + 1; delete[] kept;"),
-        "allocates nothing",
+        "must not allocate memory",
     ),
     "a policy that is a number": (
         kernel(
@@ -167,13 +168,13 @@ HIDDEN = {
         ),
         "%globaltimer (SR_GLOBALTIMERLO)",
     ),
-    "the driver's memory for grid.sync()": (
+    "only grid.sync() may use": (
         kernel(
             "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;"
             "__global__ void k(float* o) { ++cg::details::get_grid_workspace()->wsSize; }",
             RUN,
         ),
-        "for grid.sync() alone",
+        "only grid.sync()",
     ),
     "a driver call": (
         kernel("#include <cuda.h>\n", "CUcontext c; cuCtxGetCurrent(&c);"),
@@ -188,6 +189,14 @@ def test_hidden_things_are_found(name: str) -> None:
     findings = found(source)
     assert any(what in finding.what for finding in findings), findings
     assert all(1 <= finding.line <= source.count("\n") + 1 for finding in findings)
+
+
+def test_sums_of_a_batch_invariant_task_have_an_order() -> None:
+    source = kernel("__global__ void k(float* o) { atomicAdd(o, o[threadIdx.x + 1]); }", RUN)
+    rule = BatchInvariant(rows="tokens", outputs=("out",))
+    assert found(source) == ()
+    (finding,) = found(source, batch_invariant=rule)
+    assert "adds floats in the order in which threads come" in finding.what
 
 
 def test_the_line_is_the_one_that_names_it() -> None:
@@ -231,7 +240,7 @@ def test_a_launch_from_a_kernel_is_found(tmp_path: Path) -> None:
     command = [str(find_toolkit().nvcc), "-rdc=true", "-arch=sm_90", "-cubin", "-o", str(cubin)]
     subprocess.run([*command, str(source)], check=True)
     said = dict(device_calls(Elf.read(cubin)))
-    assert said and all("launched by the launcher" in why for why in said.values()), said
+    assert said and all("only the launcher may launch" in why for why in said.values()), said
 
 
 def test_machine_code_that_cannot_be_read_is_refused(

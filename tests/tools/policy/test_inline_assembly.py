@@ -18,7 +18,7 @@ def found(text: str) -> list[str]:
 )
 def test_registers_that_say_when_and_where_a_kernel_runs(register: str) -> None:
     (what,) = found(f'asm volatile("mov.u32 %0, %%{register};" : "=r"(v));')
-    assert f"%{register}: " in what and "arguments alone" in what
+    assert f"%{register}: " in what and "only on its arguments" in what
     assert found(f'asm volatile("mov.u32 %0, %%{register}s;" : "=r"(v));') == []
     built = Code(tokens(f'asm volatile("mov.u32 %0, %%{register};" : "=r"(v));'))
     assert list(assembly(built, registers=False)) == []

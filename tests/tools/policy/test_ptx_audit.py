@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.policy.ptx_audit import (
+    float_sum_by_atomics,
     has_atomics,
     kept_in_l2,
     kernels_with_global_atomics,
@@ -44,6 +45,22 @@ def test_kernels_with_atomics(body: str, atomic: bool, adds: bool) -> None:
     ptx = f".visible .entry a() {{ {body} ret; }} .visible .entry b() {{ ret; }}"
     assert kernels_with_global_atomics(ptx) == ({"a"} if adds else set())
     assert has_atomics(ptx) == atomic
+
+
+@pytest.mark.parametrize(
+    ("body", "adds"),
+    [
+        ("atom.shared.add.f32 %f1, [%r1], %f2;", True),
+        ("@%p1 red.global.add.noftz.bf16x2 [%rd1], %r2;", True),
+        ("atom.global.v2.f32.add %f1, [%rd1], %f2;", True),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], %r2;", True),
+        ("atom.shared.add.u32 %r1, [%r2], 1;", False),
+        ("red.global.max.f32 [%rd1], %f2;", False),
+        ("add.f32 %f1, %f1, %f2;", False),
+    ],
+)
+def test_floats_that_are_added_by_atomics(body: str, adds: bool) -> None:
+    assert (float_sum_by_atomics(f".visible .entry a() {{ {body} ret; }}") is not None) == adds
 
 
 def test_precision() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.policy.register_flow import only_grid_sync, only_sleeps
+from astra_chat.tools.policy.register_flow import ignored_wait, only_grid_sync, only_sleeps
 
 HEAD = """.version 8.0
 .target sm_90
@@ -155,3 +155,30 @@ def test_whatever_else_is_done_with_the_grids_barrier_is_not(name: str) -> None:
     old, new = GRID_CHANGED[name]
     assert old in GRID
     assert not only_grid_sync(HEAD + GRID.replace(old, new, 1))
+
+
+TRIES = {
+    "in a loop": ("$AGAIN:\n{try}\n@!%p1 bra $AGAIN;\n{load}", False),
+    "once": ("{try}\n{load}", True),
+    "once in each round": ("$AGAIN:\n{try}\n{load}\n@%p2 bra $AGAIN;", True),
+    "as a number that nobody reads": ("{try}\nselp.u32 %r2, 1, 0, %p1;\n{load}", True),
+    "as a number that a branch reads": (
+        "$AGAIN:\n{try}\nselp.u32 %r2, 1, 0, %p1;\nsetp.eq.u32 %p3, %r2, 0;\n@%p3 bra $AGAIN;\n"
+        "{load}",
+        False,
+    ),
+    "before a loop of its own": (
+        "{try}\n@%p1 bra $DONE;\n$AGAIN:\n{try}\n@!%p1 bra $AGAIN;\n$DONE:\n{load}",
+        False,
+    ),
+    "once, beside one in a loop": ("{try}\n{load}\n$AGAIN:\n{try}\n@!%p1 bra $AGAIN;", True),
+}
+
+
+@pytest.mark.parametrize("name", TRIES)
+@pytest.mark.parametrize("how", ["try_wait.parity", "test_wait"])
+def test_what_a_wait_at_an_mbarrier_returns_decides_something(name: str, how: str) -> None:
+    body, ignored = TRIES[name]
+    wait = f"mbarrier.{how}.shared::cta.b64 %p1, [%r8], %r9;"
+    text = body.replace("{try}", wait).replace("{load}", "ld.shared.f32 %f1, [%r7];")
+    assert (ignored_wait(f"{HEAD}{text}\nret;\n}}\n") is not None) == ignored

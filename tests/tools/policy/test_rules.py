@@ -57,13 +57,13 @@ def test_launchers_may_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("cudaMallocManaged", "allocates nothing"),
+        ("cudaMallocManaged", "must not allocate memory"),
         ("cudaEventRecord", "the judge"),
-        ("cudaStreamBeginCapture", "launched again"),
+        ("cudaStreamBeginCapture", "launch its work again"),
         ("cudaLaunchAttributeAccessPolicyWindow", "changes the device"),
         ("cuModuleLoad", "driver API"),
-        ("cudaMemcpy", "not among the names"),
-        ("cudaMemcpyToSymbol", "not among the names"),
+        ("cudaMemcpy", "does not need this name"),
+        ("cudaMemcpyToSymbol", "does not need this name"),
         ("__cudaPushCallConfiguration", "compiler's own"),
         ("vfork", "another program"),
         ("clock64", "being judged"),

@@ -102,7 +102,7 @@ def test_a_case_that_launches_the_same_gets_the_same_counts(
     profiles, _ = profile_by([by_cupti], _Planned(), None, CASES)  # type: ignore[arg-type]
     assert isinstance(profiles, list)
     assert [profile.case for profile in profiles] == [one.case for one in CASES]
-    same = f"; counted on {CASES[0].case.label}, which launches the same"
+    same = f"; counted on {CASES[0].case.label}, which has the same launches"
     assert [same in profile.why for profile in profiles] == [False, False, True]
 
 

@@ -292,8 +292,8 @@ def test_a_kernel_that_no_call_launches_is_named_before_the_confirmation() -> No
     record = check_record(never_launched=("spare<float>",))
     found = with_launches("kernel grid 4x1x1 block 256x1x1").model_copy(update={"check": record})
     text = judge_report(found)
-    assert "launched by no call of the check, so nothing of it was judged: spare<float>;" in text
-    assert "refuses the candidate" in text and "launched by no call" not in judge_report(
+    assert "no call of the check launched spare<float>, so nothing of it was judged;" in text
+    assert "will be refused" in text and "no call of the check launched" not in judge_report(
         found.model_copy(update={"check": check_record()})
     )
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.record import record_each
+from astra_chat.tools.run import recorded_apart as module
 from astra_chat.tools.run.launch_plans import MAX_CRASHES, LaunchPlans
+from astra_chat.tools.run.recorded_apart import MANY, recorded_apart
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.system.fork_servers import server_of
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Case, Crashed, Refused
+from astra_vgpu.ground.gpu_specs import spec
 
 TASK = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "row_sum")
 DEVICE = virtual_device("h200")
@@ -84,3 +90,38 @@ def test_plans_from_elsewhere_are_taken_as_they_are(
     other = LaunchPlans(TASK, DEVICE, Stop())
     other.keep(elsewhere, plans)
     assert other.of(elsewhere, CASES[::-1], None, Seed("2")) == plans[::-1]
+
+
+@pytest.mark.parametrize(("entry", "cases"), [("", CASES), ("odd", CASES[:3]), ("odd", CASES[:2])])
+def test_plans_recorded_apart_are_the_same(built: Build, entry: str, cases: list[Case]) -> None:
+    """Also what is wrong with the launcher, which ends all of it."""
+    task, seed = TASK.model_copy(update={"entry": entry or TASK.entry}), Seed("5")
+    here = record_each(built, task, cases, spec(DEVICE.spec), seed.random())
+    assert recorded_apart(built, task, cases, DEVICE, seed, Stop()) == here
+
+
+def test_many_plans_are_recorded_apart_where_there_are_cores(
+    built: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    cases = [Case(dims={"rows": rows, "n": 5}, dtype="float32") for rows in range(1, MANY + 1)]
+
+    def apart(*given: Any) -> Any:
+        asked.append(len(given[2]))
+        return recorded_apart_itself(*given)
+
+    recorded_apart_itself = module.recorded_apart
+    monkeypatch.setattr(module, "recorded_apart", apart)
+    monkeypatch.setattr(module, "begins_ahead", lambda: True)
+    plans = [
+        LaunchPlans(TASK, DEVICE, Stop()).of(built, some, None, Seed("1"))
+        for some in (cases, cases[:2])
+    ]
+    assert asked == ([MANY] if server_of(module.CHILD) else [])
+    assert all(isinstance(one, LaunchPlan) for one in plans[0]) and plans[1] == plans[0][:2]
+
+
+def test_a_stopped_recording_raises(built: Build) -> None:
+    (stop := Stop()).set()
+    with pytest.raises(Cancelled):
+        recorded_apart(built, TASK, CASES, DEVICE, Seed("1"), stop)

@@ -208,7 +208,7 @@ def test_a_module_variable_that_a_call_writes_is_named(oracle: Oracle, name: str
     )
     (found,) = outcomes(oracle, source, [SMALL])
     assert isinstance(found, Refused) and found.gate == "plan"
-    assert f"writes to module variable {name}, whatever" in found.findings[0].what
+    assert f"writes to module variable {name}, even if" in found.findings[0].what
 
 
 ADDS = (
@@ -227,7 +227,7 @@ ADDS = (
     }
     """
 )
-"""Blocks add to one another's results."""
+"""Blocks add to each other's results."""
 MIDDLE = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
 
 
@@ -248,7 +248,7 @@ def test_all_blocks_run_where_they_add_to_one_anothers_results(oracle: Oracle) -
 @pytest.mark.second_tier
 def test_sums_of_too_many_blocks_are_unsupported_not_wrong(oracle: Oracle) -> None:
     (found,) = outcomes(oracle, ADDS.replace("TURNS", "6000"), [MIDDLE], "numpy")
-    assert isinstance(found, Unsupported) and "add to one another" in found.what
+    assert isinstance(found, Unsupported) and "add to each other" in found.what
 
 
 @pytest.mark.second_tier

@@ -142,7 +142,7 @@ def test_a_case_outside_the_domain_is_refused(folder: Path) -> None:
 
 def test_a_task_that_writes_nothing_is_refused(folder: Path) -> None:
     edit(folder, 'access = "write"', 'access = "read"')
-    assert "no argument is written" in message(folder)
+    assert "writes no argument" in message(folder)
 
 
 def test_headers_have_to_be_there_and_are_part_of_the_task(folder: Path) -> None:

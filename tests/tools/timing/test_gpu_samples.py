@@ -123,7 +123,7 @@ def test_what_the_gpu_said_at_each_block_is_kept() -> None:
 def test_others_on_the_gpu_are_told_of() -> None:
     time = judged([block(2.0)] * 10, other_processes=2)
     assert isinstance(time, MeasuredTime)
-    assert time.note == "2 other process(es) had work on the GPU"
+    assert time.note == "2 other processes used the GPU at the same time"
 
 
 def test_below_the_physical_limit_is_not_believed() -> None:

@@ -62,4 +62,4 @@ def test_the_best_point_is_ranked_halved_judged_and_confirmed(tmp_path: Path) ->
     assert steps == {"ranked on the virtual GPU", "measured on 1 of 1 case", "judged"}
     assert {"judged; next: kBlocks = 64, kThreads = 64"} < set(told)
     assert any(text.startswith("judged; kBlocks = 64, kThreads = 64: correct on") for text in told)
-    assert "confirmed on fresh seeds: kBlocks = 64, kThreads = 64" in told
+    assert "confirming on fresh seeds: kBlocks = 64, kThreads = 64" in told

@@ -10,6 +10,7 @@ memory         what torch::empty gives out: the contract's results and workspace
 tensor         at::Tensor and what makes one
 cuda           streams, guards, device properties
 dispatch       AT_DISPATCH_*
+stable         torch's stable ABI: the same by its names
 values         the launcher's arguments as the parameters of the user's function
 library        TORCH_LIBRARY and PYBIND11_MODULE
 tvm_ffi        tvm-ffi's tensors, checks and exports

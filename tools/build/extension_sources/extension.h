@@ -24,9 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "complex.h"
-#include "dispatch.h"
 #include "library.h"
+#include "stable.h"
 
 namespace at {
 using namespace c10;
@@ -46,13 +45,6 @@ using Dtype = at::ScalarType;
 using at::Tensor;
 namespace cuda {
 using namespace at::cuda;
-}
-namespace headeronly {
-using c10::CppTypeToScalarType;
-using c10::ScalarType;
-}
-namespace stable {
-using at::Tensor;
 }
 namespace autograd {
 using variable_list = std::vector<at::Tensor>;

@@ -6,6 +6,8 @@
 
 #include "memory.h"
 
+struct AtenTensorOpaque;  // a tensor by the stable ABI's handle
+
 namespace c10 {
 
 enum class DeviceType : int8_t { CPU = 0, CUDA = 1, HIP = 6, Meta = 14 };
@@ -187,6 +189,8 @@ class Tensor {
   int64_t storage_offset() const { return here().offset; }
   Device device() const { return here().device; }
   int8_t get_device() const { return 0; }
+  int32_t get_device_index() const { return 0; }
+  AtenTensorOpaque* get() const { return reinterpret_cast<AtenTensorOpaque*>(const_cast<Tensor*>(this)); }
   c10::Layout layout() const { return c10::kStrided; }
   TensorOptions options() const { return TensorOptions(scalar_type()).device(device()); }
   const Tensor& type() const { return *this; }
@@ -195,6 +199,7 @@ class Tensor {
   bool is_sparse() const { return false; }
   bool is_quantized() const { return false; }
   bool requires_grad() const { return false; }
+  const Tensor& set_requires_grad(bool) const { return *this; }
   bool is_floating_point() const { return c10::isFloatingType(scalar_type()); }
   bool is_same(const Tensor& other) const { return place_ == other.place_; }
   bool is_non_overlapping_and_dense() const { return is_contiguous(); }

@@ -22,7 +22,7 @@ Compare = Callable[[Array, Array], Comparison]
 NOTES = {
     "close": "allowed error there: {allowed:.3g}",
     "exact": "it must be exact",
-    "quantized": "a code may be one step away from the nearest one",
+    "quantized": "a code may be one step away from the nearest code",
 }
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from astra_vgpu.ground.gpu_specs import spec
-from lab.virtual_gpu.validate import COUNTERS
 from lab.virtual_gpu.validation.counted import (
+    COUNTERS,
     count,
+    on_file,
     read_counts,
     write_counts,
 )
@@ -20,9 +21,7 @@ WANTED = {"row_offsets_quads", "long_sum_then_scan"}
 
 @pytest.mark.parametrize("folder", [HERE, CALIBRATED / "served"], ids=lambda f: f.name)
 def test_every_point_of_a_set_was_counted(folder: Path) -> None:
-    if folder == HERE and not (HERE / COUNTERS).is_file():
-        pytest.skip("the set is listed and not counted yet")
-    assert read_counts(folder / COUNTERS).keys() == {p.key for p in read_points(folder)}
+    assert read_counts(on_file(folder, COUNTERS)).keys() == {p.key for p in read_points(folder)}
 
 
 @pytest.mark.second_tier
@@ -30,9 +29,9 @@ def test_the_counters_on_file_are_what_is_counted_and_can_be_kept(tmp_path: Path
     mixed = CALIBRATED / "mixed"
     points = [p for p in read_points(mixed) if p.variant in WANTED and p.a in (32, 64)]
     counted = list(count(points, spec("h200")))
-    write_counts(counted, tmp_path / "c.jsonl.xz")
-    kept, on_file = read_counts(tmp_path / "c.jsonl.xz"), read_counts(mixed / COUNTERS)
+    write_counts(counted, tmp_path / "c.jsonl")
+    kept, known_counts = read_counts(tmp_path / "c.jsonl"), read_counts(on_file(mixed, COUNTERS))
     assert kept.keys() == {p.key for p in points} and len(points) == 2
     for key, found in kept.items():
         known = [as_on_file(r.counters) for r in found.reports]
-        assert known == [r.counters for r in on_file[key].reports]
+        assert known == [r.counters for r in known_counts[key].reports]

@@ -207,7 +207,7 @@ def test_trivial_outputs_fail(scene: str, request: pytest.FixtureRequest) -> Non
     assert {t.output for t in found} == {
         "all zeros",
         "the most frequent value everywhere",
-        "its own places, 0, 1, 2, ...",
+        "the element's own index, 0, 1, 2, ...",
     }
     assert undetected(found) == []
     assert not any(t.passed for t in found if t.argument == "places")
