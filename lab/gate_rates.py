@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from astra_chat.judging.opening import open_judge
 from astra_chat.package.winners import read_evaluation
@@ -126,7 +127,7 @@ def _times(judge: Judge, source: str, count: int, together: int) -> Iterator[Eva
     for begun in range(0, count, together):
         number = min(together, count - begun)
         seeds = [judge.entropy.timing(f"{begun} {turn}") for turn in range(number)]
-        weighted = [one for seed in seeds for one in reseeded(judge.weighted, seed)]
+        weighted = tuple(one for seed in seeds for one in reseeded(judge.weighted, seed))
         found = judge.time(source, weighted)
         if not isinstance(found, list):
             raise BadInput(f"{judge.task.name}: the baseline was not timed: {found.kind}")
@@ -141,9 +142,8 @@ def _again(judge: Judge, source: str) -> Evaluation:
 def evaluation_of(device: Device, cases: Sequence[AnyTime]) -> Evaluation:
     """What the rule reads of an evaluation; nothing was checked or profiled for it."""
     ratio, verdict, why = judge_times(cases)
-    timed = Timed.model_construct(
-        kind="timed", cases=tuple(cases), ratio=ratio, verdict=verdict, why=why
-    )
+    found: dict[str, Any] = {"ratio": ratio, "verdict": verdict, "why": why}
+    timed = Timed.model_construct(kind="timed", cases=tuple(cases), **found)
     return Evaluation.model_construct(candidate="", device=device, outcome=timed)
 
 

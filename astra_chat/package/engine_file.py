@@ -109,7 +109,7 @@ class Today(Value):
     low: float = Field(gt=0)
     high: float = Field(gt=0)
     lowest: float = Field(gt=0)
-    """The same of the case with the lowest ratio."""
+    """That speed on the slowest case."""
     rivals: str
     """The kernels that were fastest on a case."""
 

@@ -39,17 +39,17 @@ LINE: TypeAdapter[TestResult | CallCounts] = TypeAdapter(TestResult | CallCounts
 
 
 @dataclass
-class Found:
+class TestsFound:
     """The tests of all processes."""
 
     tests: dict[str, dict[str, TestResult]] = field(default_factory=dict)
-    """By test and variant."""
+    """Results of a test by variant, by its name."""
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
 
-def read_results(paths: Iterable[Path]) -> Found:
+def read_results(paths: Iterable[Path]) -> TestsFound:
     """Raises BadInput."""
-    found = Found()
+    found = TestsFound()
     for path in paths:
         for line in path.read_text().splitlines():
             try:
@@ -64,7 +64,7 @@ def read_results(paths: Iterable[Path]) -> Found:
     return found
 
 
-def summary(found: Found) -> Iterator[str]:
+def summary(found: TestsFound) -> Iterator[str]:
     """Counts by file, each difference, failures of both, and what winners did."""
     files = sorted({test.partition("::")[0] for test in found.tests})
     for file in files:

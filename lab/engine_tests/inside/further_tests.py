@@ -47,10 +47,10 @@ def test_align(
     ids = torch.rand(tokens, experts, device="cuda").topk(topk).indices.to(dtype).contiguous()
     count = ids.numel()
     most = min(count * block, count + (experts + 1) * (block - 1))
-    kind = {"dtype": torch.int32, "device": "cuda"}
-    places = torch.full((most,), count, **kind)
-    owners, total = torch.full((-(-most // block),), -7, **kind), torch.empty(1, **kind)
-    room = torch.empty(experts + 2, **kind)
+    places, owners, total, room = (
+        torch.full((size,), value, dtype=torch.int32, device="cuda")
+        for size, value in ((most, count), (-(-most // block), -7), (1, 0), (experts + 2, 0))
+    )
     moe.moe_align_block_size(ids, experts + 1, block, places, owners, total, room, pad)
     each = torch.bincount(ids.flatten().long(), minlength=experts)
     blocks = (each + block - 1) // block
