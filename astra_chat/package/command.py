@@ -165,11 +165,10 @@ def _files(found: list[Winner], target: Target, out: Path, arch: str | None) -> 
     from astra_chat.export.writing import new_folder
     from astra_chat.package.folder import write_files
 
-    for one in found:
-        print(f"{one.task.name}: {one.words}")
     with new_folder(out) as folder:
         if target is Target.FILES:
             for one in found:
+                print(f"{one.task.name}: {one.words}")
                 write_files([one], arch or one.summary.device.arch, folder)
         else:
             from astra_chat.package.sglang_pr import write_pull_request

@@ -27,7 +27,8 @@ SCALARS = {"float": "float", "int64_t": "int", "bool": "bool"}
 
 
 def write_pull_request(found: Sequence[Winner], folder: Path) -> None:
-    """Write the files of every winner that has a place there. Raises BadInput where none has."""
+    """Write the files of every winner that has a place there, and print which it is. Raises
+    BadInput where none has."""
     written = []
     for winner in found:
         name = winner.task.name
@@ -45,6 +46,7 @@ def write_pull_request(found: Sequence[Winner], folder: Path) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("a") as stream:
                 stream.write(text)
+        print(f"{name}: {winner.words}")
         written.append(name)
     if not written:
         raise BadInput("none of these winners has a place in SGLang's sources")
