@@ -57,6 +57,8 @@ class Contents:
     """Versions of the engine in which it was proved; empty: before a proof."""
     steps: Mapping[str, Mapping[str, Sequence[StepRow]]] = field(default_factory=dict)
     """Steps in which a winner gains and others in which it loses, by operator and GPU."""
+    gains: Mapping[str, str] = field(default_factory=dict)
+    """What measured steps say of an operator."""
     trial: bool = False
     """Nothing was proved yet: it runs under `astra-chat step` alone."""
 
@@ -91,7 +93,10 @@ def write_plugin(contents: Contents, out: Path) -> Path:
         )
     )
     (out / "setup.cfg").write_text(_SETUP)
-    rows = "\n".join(f"| {n} | {w.words} | {w.over_today} |" for n, w in contents.winners.items())
+    rows = "\n".join(
+        f"| {n} | {w.words} | {w.over_today} | {contents.gains.get(n, 'not measured')} |"
+        for n, w in contents.winners.items()
+    )
     (out / "README.md").write_text(_README.format(engine=contents.engine, rows=rows, name=NAME))
     return build_wheel(out)
 
@@ -210,8 +215,8 @@ plat_name = linux_x86_64
 _README = """\
 # Faster kernels for {engine}
 
-| operator | winner | today |
-|---|---|---|
+| operator | winner | today | in a server's step |
+|---|---|---|---|
 {rows}
 
     pip install dist/*.whl                  # {engine} loads it at its next start
@@ -223,6 +228,7 @@ _README = """\
   and why the original ran. `python -m astra_winners counters NAME.*` sums the files up.
 
 The original runs where a call is outside the contract, and where the winner was not faster on the
-timed case that is nearest to the call. Figures are of single kernels: `astra-chat step` says what a
-server's step gains. Modules, sources and contracts: `astra_winners/modules/`.
+timed case that is nearest to the call. Speeds over a baseline and over today's kernels are of
+single kernels; only `astra-chat step` says what a server's step gains. Modules, sources and
+contracts: `astra_winners/modules/`.
 """

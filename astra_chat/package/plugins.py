@@ -83,7 +83,7 @@ def proved_plugin(
     proofs = [read_proof(path) for path in paths]
     _require_one_kind(proofs, engine)
     gpus = sorted({proof.gpu for proof in proofs})
-    winners, hooks, steps = {}, {}, {}
+    winners, hooks, steps, gains = {}, {}, {}, {}
     for one in found:
         name = one.task.name
         shown = {proof.gpu for proof in proofs if proof.shows(name, one.best.candidate)}
@@ -95,6 +95,9 @@ def proved_plugin(
             continue
         if own := hooks_of(one, engine):
             winners[name], hooks[name] = without(one, gpus), own
+            gains[name] = "; ".join(
+                f"{text} ({proof.gpu})" for proof in proofs if (text := proof.operators[name].step)
+            )
             steps[name] = {
                 proof.gpu: rows for proof in proofs if (rows := proof.operators[name].steps)
             }
@@ -114,6 +117,7 @@ def proved_plugin(
         min(proof.ranks for proof in proofs),
         sorted({proof.version for proof in proofs}),
         steps,
+        {name: text for name, text in gains.items() if text},
     )
     with new_folder(out) as folder:
         write_plugin(contents, folder)

@@ -52,6 +52,8 @@ class OperatorProof(Value):
     """Calls that the original took, by reason."""
     off: str = ""
     """Why it took none at all."""
+    step: str = ""
+    """What measured steps say of it."""
     steps: tuple[StepRow, ...] = ()
     """Steps in which it gains and others in which it loses; none: it takes every call."""
 
@@ -119,9 +121,10 @@ class _StepReport(Value):
         """The proof, in which no graph counts of an operator that is left out."""
         operators = dict(self.proof.operators)
         for name, found in self.operators.items():
-            if name in operators and not found.ships:
-                why = {"graphs": 0, "off": f"{found.finding}: {found.why}"}
-                operators[name] = operators[name].model_copy(update=why)
+            if name in operators:
+                text = f"{found.finding}: {found.why}"
+                said = {"step": text} if found.ships else {"graphs": 0, "off": text}
+                operators[name] = operators[name].model_copy(update=said)
         return self.proof.model_copy(update={"operators": operators})
 
 

@@ -73,8 +73,8 @@ def prove(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (folder / "serve.py").write_text(SERVE)
-    path = f"{folder / 'engine'}:{ROOT}:{ROOT / 'tools' / 'virtual_gpu'}"
-    monkeypatch.setenv("PYTHONPATH", path)
+    paths = f"{folder / 'engine'}:{ROOT}:{ROOT / 'tools' / 'virtual_gpu'}"
+    monkeypatch.setenv("PYTHONPATH", paths)
     command = shlex.join([sys.executable, str(folder / "serve.py"), *words])
     options = ["--prove", str(folder / "proof.json"), "--engine-command", command]
     return CliRunner().invoke(app, ["package", str(VIRTUAL), "--for", "sglang", *options])
@@ -102,7 +102,7 @@ def test_what_ran_in_the_graphs_proves_a_winner(
         for n, low in ((1, 0.99), (8, 1.02))
     ]
     document = json.loads((tmp_path / "proof.json").read_text())
-    document["operators"]["silu_and_mul"]["steps"] = steps
+    document["operators"]["silu_and_mul"] |= {"steps": steps, "step": "gains: m at 8: 1.02"}
     (tmp_path / "proof.json").write_text(json.dumps(document))
     plugin = tmp_path / "plugin"
     words = ["--proof", str(tmp_path / "proof.json"), "-o", str(plugin)]
@@ -112,6 +112,8 @@ def test_what_ran_in_the_graphs_proves_a_winner(
     assert written["gpus"] == ["NVIDIA H200"] and written["versions"] == ["0.5.17"]
     assert written["operators"]["silu_and_mul"]["steps"] == {"NVIDIA H200": steps}
     assert "it takes calls of steps in which it gains, and of no other" in made.output
+    row = next(one for one in (plugin / "README.md").read_text().splitlines() if "| silu" in one)
+    assert row.endswith("launch today | gains: m at 8: 1.02 (NVIDIA H200) |")
 
 
 @pytest.mark.second_tier

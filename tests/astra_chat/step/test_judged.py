@@ -168,6 +168,7 @@ def test_the_report_is_a_proof_of_what_the_graphs_contain(
     assert proof.operators["slower"].off.startswith("loses: moe6 at 1: 0.97")
     assert proof.graphs == 2
     assert proof.shows("faster", PACKAGED["faster"]["candidate"])  # type: ignore[arg-type]
+    assert proof.operators["faster"].step.startswith("gains: moe6 at 1: 1.05")
     assert proof.operators["faster"].kernels == {"void faster_kernel<(bool)1>(int)": 12}
     assert proof.operators["refused"].fell_back == {"no rows": 6}
 
