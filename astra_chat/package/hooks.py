@@ -61,14 +61,21 @@ def _function(
         inner = "            " if hook.gates else "        "
         if hook.gates:
             yield "        else:"
-        yield from (f"{inner}{key} = {_one_line(value)}" for key, value in hook.let.items())
-        yield f"{inner}if operator.launch("
-        for parameter in parameter_names(tasks[operator]):
-            yield f"{inner}    {_one_line(hook.arguments[parameter])},"
-        yield f"{inner}):"
-        yield f"{inner}    return {_one_line(hook.returns)}"
+        yield f"{inner}try:"
+        yield from (f"{inner}    {line}" for line in _launch(hook, tasks[operator]))
+        yield f"{inner}except RuntimeError as error:  # such as a view that is none"
+        yield f"{inner}    operator.falls_back(str(error).partition('\\n')[0])"
     yield f"    return {original}"
     yield ""
+
+
+def _launch(hook: EngineHook, task: Task) -> Iterator[str]:
+    yield from (f"{key} = {_one_line(value)}" for key, value in hook.let.items())
+    yield "if operator.launch("
+    for parameter in parameter_names(task):
+        yield f"    {_one_line(hook.arguments[parameter])},"
+    yield "):"
+    yield f"    return {_one_line(hook.returns)}"
 
 
 def _row(name: str, some: Sequence[tuple[str, EngineHook]]) -> Iterator[str]:

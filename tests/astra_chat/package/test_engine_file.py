@@ -7,6 +7,8 @@ import re
 import shutil
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,6 +55,28 @@ def test_hooks_and_predicates_of_all_tasks_are_python() -> None:
     assert len(functions) == len(places) < sum(map(len, hooks.values())), "places are shared"
     for task in TASKS.values():
         ast.parse(predicate(task, "eligible"))
+
+
+def test_a_view_that_cannot_be_made_leaves_the_call_to_the_original() -> None:
+    """PyTorch raises RuntimeError where rows are no whole heads, and a server has to run on."""
+    task = TASKS["rotary_embedding"]
+    file = read_engine_file(task)
+    assert file is not None
+    reasons: list[str] = []
+
+    def view(*_: int) -> None:
+        raise RuntimeError("shape '[3, -1, 16]' is invalid\nfor input of size 120")
+
+    operator = SimpleNamespace(wanted=True, launch=None, falls_back=reasons.append)
+    operator.ready = lambda: True
+    torch = SimpleNamespace(compiler=SimpleNamespace(is_compiling=lambda: False), int64="int64")
+    names: dict[str, Any] = {"OPERATORS": {task.name: operator}, "torch": torch}
+    text = hooks_source({task.name: file.hooks}, {task.name: task})
+    exec(text[text.index("def hook_0") : text.index("HOOKS = ")], names)
+    rows = SimpleNamespace(view=view, numel=lambda: 3, is_contiguous=lambda: True, dtype="int64")
+    found = names["hook_0"](lambda *given: given, rows, rows, None, 16, None)
+    assert found == (rows, rows, None, 16, None, True)
+    assert reasons == ["shape '[3, -1, 16]' is invalid"]
 
 
 def test_arguments_are_forwarded_as_they_came() -> None:
