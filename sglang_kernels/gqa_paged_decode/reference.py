@@ -17,7 +17,8 @@ probability to bfloat16, 2^-8."""
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Draw q [requests, heads, head_dim] and both caches [pages, page_size, kv_heads, head_dim]."""
     dims = case.dims
-    cache = dims["pages"], dims["page_size"], dims["kv_heads"], dims["head_dim"]
+    pages = dims["requests"] * dims["max_pages"] + dims["other_pages"]
+    cache = pages, dims["page_size"], dims["kv_heads"], dims["head_dim"]
     query = dims["requests"], dims["kv_heads"] * dims["group"], dims["head_dim"]
     shapes = {"q": query, "k_cache": cache, "v_cache": cache}
     return {

@@ -258,8 +258,8 @@ extern "C" cudaError_t gqa_paged_decode(void* out, const void* q, const void* k_
                                         const void* v_cache, const void* page_table,
                                         const void* lengths, void* workspace, int64_t requests,
                                         int64_t kv_heads, int64_t group, int64_t head_dim,
-                                        int64_t pages, int64_t page_size, int64_t max_pages,
-                                        int64_t shortest, float sm_scale, int dtype,
+                                        int64_t page_size, int64_t max_pages, int64_t other_pages,
+                                        int64_t spread, float sm_scale, int dtype,
                                         cudaStream_t stream) {
   if (dtype != 2 || head_dim != kDim) return cudaErrorInvalidValue;
   const int longest = static_cast<int>(max_pages * page_size);

@@ -61,8 +61,8 @@ __global__ void query_kernel(__nv_bfloat16* out, const __nv_bfloat16* q, const _
 extern "C" cudaError_t gqa_paged_decode(void* out, const void* q, const void* k_cache,
                                         const void* v_cache, const void* page_table,
                                         const void* lengths, void*, int64_t requests,
-                                        int64_t kv_heads, int64_t group, int64_t, int64_t,
-                                        int64_t page_size, int64_t max_pages, int64_t,
+                                        int64_t kv_heads, int64_t group, int64_t,
+                                        int64_t page_size, int64_t max_pages, int64_t, int64_t,
                                         float sm_scale, int, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(kv_heads * group), static_cast<unsigned>(requests));
   query_kernel<<<grid, 32, 0, stream>>>(
