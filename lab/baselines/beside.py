@@ -39,6 +39,7 @@ FAILURE_CHARACTERS = 400
 LIKELY = (
     *("triton", "triton-pdl", "cute", "cute-pdl", "jit", "jit-pdl"),
     *("headers", "headers-pdl", "library", "torch-linear", "torch-mm", "torch-native"),
+    *("torch-router", "torch-sdpa"),
 )
 """Kernels of today, those first that engines launch first."""
 

@@ -3,22 +3,25 @@
 `python -m lab.baselines.torch_child REQUEST ANSWER`, both JSON files (torch_rivals.py). Both sides
 are captured into CUDA graphs of one call after the other, each on the next of several sets of
 buffers that together exceed the L2, and replayed by turns, ABBA. Before, one call of ours is
-compared with the operator's own arithmetic in float64, by the task's tolerance.
+compared with the task's reference.py, by the task's tolerance.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import math
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from astra_chat.tools.runners.arguments import launch
+from astra_chat.tools.runners.indices import draw_indices
+from astra_chat.tools.runners.references import load_reference
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 
@@ -28,6 +31,8 @@ MOST_SETS, LEAST_CALLS = 512, 64
 BLOCKS = 15
 EVENT_CALLS = 51
 Tensors = dict[str, torch.Tensor]
+Values = Mapping[str, float]
+"""Dims and scalars of a call, by name."""
 
 
 def main() -> None:
@@ -39,59 +44,116 @@ def main() -> None:
     answer.write_text(json.dumps([_beside(task, library, operator, case) for case in cases]))
 
 
-def gemv_mm(at: Tensors, eps: float) -> Tensors:
+def gemv_mm(at: Tensors, values: Values) -> Tensors:
     return {"y": torch.mm(at["x"], at["w"].t(), out=at["y"])}
 
 
-def gemv_linear(at: Tensors, eps: float) -> Tensors:
+def gemv_linear(at: Tensors, values: Values) -> Tensors:
     return {"y": torch.nn.functional.linear(at["x"], at["w"])}
 
 
-def norm_native(at: Tensors, eps: float) -> Tensors:
+def norm_native(at: Tensors, values: Values) -> Tensors:
     """RMSNorm's definition, operator by operator, in fp32."""
     rows = at["input"].to(torch.float32) + at["residual"].to(torch.float32)
     residual = rows.to(at["input"].dtype)
     variance = rows.pow(2).mean(dim=-1, keepdim=True)
-    normed = rows * torch.rsqrt(variance + eps) * at["weight"]
+    normed = rows * torch.rsqrt(variance + values["eps"]) * at["weight"]
     return {"input": normed.to(at["input"].dtype), "residual": residual}
 
 
-Operator = Callable[[Tensors, float], Tensors]
+def router(at: Tensors, values: Values) -> Tensors:
+    """A product with fp32 results, which PyTorch has on GPUs only, then the choice of experts,
+    operator by operator."""
+    x, w = at["hidden_states"], at["router_weight"].t()
+    logits = torch.mm(x, w, out_dtype=torch.float32) if x.is_cuda else x.float() @ w.float()
+    scores = logits.sigmoid()
+    choice = (scores + at["correction_bias"]).unflatten(1, (int(values["groups"]), -1))
+    sums = choice.topk(2, dim=2).values.sum(dim=2)
+    chosen = sums.topk(int(values["topk_groups"]), dim=1, sorted=False).indices
+    left_out = torch.ones_like(sums, dtype=torch.bool).scatter_(1, chosen, False)
+    choice = choice.masked_fill(left_out[:, :, None], -torch.inf).flatten(1)
+    ids = choice.topk(int(values["topk"]), dim=1).indices
+    weights = scores.gather(1, ids)
+    weights = weights / (weights.sum(dim=1, keepdim=True) + 1e-20)
+    return {"topk_weights": weights * values["routed_scaling_factor"], "topk_ids": ids.int()}
+
+
+def paged_sdpa(at: Tensors, values: Values) -> Tensors:
+    """Each request's pages gathered, then PyTorch's attention, masked beyond its length."""
+    k, v = (
+        at[name][at["page_table"].long()].flatten(1, 2).transpose(1, 2)
+        for name in ("k_cache", "v_cache")
+    )
+    there = torch.arange(k.shape[2], device=k.device) < at["lengths"][:, None]
+    out = torch.nn.functional.scaled_dot_product_attention(
+        at["q"][:, :, None],
+        k,
+        v,
+        attn_mask=there[:, None, None],
+        scale=values["sm_scale"],
+        enable_gqa=True,
+    )
+    return {"out": out[:, :, 0]}
+
+
+Operator = Callable[[Tensors, Values], Tensors]
 OPERATORS: dict[str, Operator] = {
     "torch-mm": gemv_mm,
     "torch-linear": gemv_linear,
     "torch-native": norm_native,
+    "torch-router": router,
+    "torch-sdpa": paged_sdpa,
 }
 
 
-def expected(at: Tensors, eps: float) -> Tensors:
-    """The results in float64, some columns of a product at a time."""
-    if "w" in at:
-        x = at["x"].double()
-        return {
-            "y": torch.cat([x @ part.double().t() for part in torch.split(at["w"], 8192)], dim=1)
-        }
-    rows = at["input"].double() + at["residual"].double()
-    scale = torch.rsqrt(rows.square().mean(dim=-1, keepdim=True) + eps)
-    return {"input": rows * scale * at["weight"].double(), "residual": rows}
+def values_of(task: Task, case: Case) -> dict[str, float]:
+    """The dims and scalars of a call, by name."""
+    return {**case.dims, **{one.name: one.value_in(case) for one in task.scalars}}
 
 
-def _drawn(task: Task, case: Case) -> Tensors:
-    return {
-        arg.name: torch.randn(arg.shape_of(case), device="cuda").to(
-            getattr(torch, arg.dtype_of(case))
-        )
-        for arg in task.args
-    }
+def drawn(task: Task, case: Case, device: str = "cuda") -> Tensors:
+    """Arguments of a call: normal numbers, of a product's weights by the length of its sums."""
+    generator = torch.Generator().manual_seed(case.seed)
+    found = {}
+    for arg in task.args:
+        shape, dtype = arg.shape_of(case), getattr(torch, arg.dtype_of(case))
+        if arg.index:
+            found[arg.name] = draw_indices(arg, case, generator).to(device)
+            continue
+        numbers = torch.randn(shape, device=device)
+        scale = math.sqrt(shape[-1]) if arg.weight and len(shape) > 1 else 1.0
+        found[arg.name] = (numbers / scale).to(dtype)
+    return found
+
+
+def truth(task: Task, case: Case, at: Tensors) -> Tensors:
+    """What the task's reference.py says of a call, in float64."""
+    found: Tensors = load_reference(task).reference({**at, **values_of(task, case)})
+    return found
+
+
+def fault(task: Task, case: Case, wanted: Tensors, inputs: Tensors, found: Tensors) -> str:
+    """What is wrong with results, by the task's tolerance or reference.py's `accept`; else ""."""
+    accept = getattr(load_reference(task), "accept", None)
+    if accept and (why := accept({**inputs, **values_of(task, case)}, found)):
+        return str(why)
+    for arg in task.args:
+        if arg.written and arg.judged_by(case) != "accept":
+            tolerance = task.tolerance_of(arg, case)
+            off = (found[arg.name].double() - wanted[arg.name]).abs()
+            allowed = tolerance.atol + tolerance.rtol * wanted[arg.name].abs()
+            if bad := int((off > allowed).sum()) + int(off.isnan().sum()):
+                return f"{arg.name}: {bad} of {off.numel()} results are off"
+    return ""
 
 
 def _beside(task: Task, library: ctypes.CDLL, operator: Operator, case: Case) -> dict[str, Any]:
     """Times of both sides on a case, in microseconds a call."""
     torch.manual_seed(case.seed)
-    eps = next((s.value_in(case) for s in task.scalars if s.name == "eps"), 0.0)
+    values = values_of(task, case)
     held = sum(arg.bytes_of(case) for arg in task.args)
     sets = min(MOST_SETS, max(2, -(-COLD_BYTES // held)))
-    places = [_drawn(task, case) for _ in range(sets)]
+    places = [drawn(task, case) for _ in range(sets)]
 
     def ours(at: Tensors) -> None:
         addresses = [at[arg.name].data_ptr() for arg in task.args]
@@ -99,10 +161,10 @@ def _beside(task: Task, library: ctypes.CDLL, operator: Operator, case: Case) ->
         if status := launch(library, task, case, addresses, stream):
             raise RuntimeError(f"the launcher returned CUDA error {status}")
 
-    wrong = _wrong(task, case, places[0], ours, eps)
+    wrong = _wrong(task, case, places[0], ours)
     if wrong:
         return {"wrong": wrong}
-    theirs = [lambda at=at: operator(at, eps) for at in places]
+    theirs = [lambda at=at: operator(at, values) for at in places]
     own = [lambda at=at: ours(at) for at in places]
     graphs = [_captured(calls) for calls in (theirs, own)]
     warm = [_captured(calls[:1] * len(calls)) for calls in (theirs, own)]
@@ -112,20 +174,13 @@ def _beside(task: Task, library: ctypes.CDLL, operator: Operator, case: Case) ->
     return {"cold_us": cold_us, "warm_us": warm_us, "event_us": event_us, "wrong": ""}
 
 
-def _wrong(task: Task, case: Case, at: Tensors, ours: Callable[[Tensors], None], eps: float) -> str:
-    """Runs our kernel once on copies; where it differs by more than the task's tolerance, what."""
+def _wrong(task: Task, case: Case, at: Tensors, ours: Callable[[Tensors], None]) -> str:
+    """Runs our kernel once on copies; what is wrong with what it leaves."""
     copies = {name: tensor.clone() for name, tensor in at.items()}
-    wanted = expected(copies, eps)
+    wanted = truth(task, case, copies)
     ours(copies)
     torch.cuda.synchronize()
-    for arg in task.args:
-        if arg.written:
-            tolerance = task.tolerance_of(arg, case)
-            off = (copies[arg.name].double() - wanted[arg.name]).abs()
-            allowed = tolerance.atol + tolerance.rtol * wanted[arg.name].abs()
-            if bad := int((off > allowed).sum()) + int(off.isnan().sum()):
-                return f"{arg.name}: {bad} of {off.numel()} results are off"
-    return ""
+    return fault(task, case, wanted, at, {arg.name: copies[arg.name] for arg in task.args})
 
 
 def _captured(calls: Sequence[Callable[[], object]]) -> tuple[torch.cuda.CUDAGraph, int]:

@@ -51,6 +51,12 @@ IN_TORCH: Mapping[str, tuple[TorchRival, ...]] = {
     "fused_add_rmsnorm_batch_invariant": (
         TorchRival("torch-native", "RMSNorm operator by operator, as SGLang's forward_native"),
     ),
+    "router_gate": (
+        TorchRival("torch-router", "torch.mm with fp32 results, cuBLAS; the choice by operators"),
+    ),
+    "gqa_paged_decode": (
+        TorchRival("torch-sdpa", "pages gathered, then scaled_dot_product_attention"),
+    ),
 }
 """Operators by task. In batch-invariant mode SGLang replaces the mean of forward_native by a Triton
 kernel; here it is PyTorch's."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 import pytest
-import torch
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.system.devices import cuda_device, virtual_device
@@ -14,10 +13,15 @@ from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 from astra_vgpu.ground.errors import AstraError
 from lab.baselines.beside import torch_side
-from lab.baselines.torch_child import OPERATORS, expected
+from lab.baselines.torch_child import OPERATORS, drawn, fault, truth, values_of
 from lab.baselines.torch_rivals import IN_TORCH, _run, measured, timed_beside_torch
 
-SMALL = {"m": 3, "n": 40, "k": 64, "tokens": 5, "h": 128}
+SMALL = {
+    "m": 3, "n": 40, "k": 64, "tokens": 5, "h": 128,
+    "hidden": 128, "experts": 32, "groups": 4, "topk_groups": 2, "topk": 4,
+    "requests": 3, "kv_heads": 2, "group": 4, "head_dim": 128, "page_size": 16,
+    "max_pages": 3, "other_pages": 2, "spread": 40,
+}  # fmt: skip
 
 
 def small(task: str) -> Case:
@@ -27,17 +31,14 @@ def small(task: str) -> Case:
 def test_each_operator_computes_what_the_contract_says() -> None:
     for name, rivals in IN_TORCH.items():
         task, case = find_task(name), small(name)
-        generator = torch.Generator().manual_seed(3)
-        tensors = {
-            arg.name: torch.randn(arg.shape_of(case), generator=generator).to(torch.bfloat16)
-            for arg in task.args
-        }
-        wanted = expected(tensors, 1e-6)
+        tensors = drawn(task, case, "cpu")
+        wanted = truth(task, case, tensors)
         assert set(wanted) == {arg.name for arg in task.args if arg.written}
         for rival in rivals:
-            found = OPERATORS[rival.name](tensors, 1e-6)
-            for result, truth in wanted.items():
-                torch.testing.assert_close(found[result].double(), truth, rtol=8e-3, atol=5e-3)
+            found = OPERATORS[rival.name](tensors, values_of(task, case))
+            assert fault(task, case, wanted, tensors, found) == ""
+            moved = {name: result + 1 for name, result in found.items()}
+            assert fault(task, case, wanted, tensors, moved) != ""
 
 
 def test_every_operator_has_a_side_of_todays() -> None:

@@ -1,0 +1,83 @@
+"""The task gqa_paged_decode: an honest variant passes its check cases, planted faults fail, and its
+script is what its files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from astra_chat.models.script import load_script
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
+from tests.contracts.planted import judged, planted
+from tests.sglang_kernels import shipped
+
+TASK = find_task("gqa_paged_decode")
+SCRIPT = load_script(TASK)
+KERNELS = shipped.kernels(TASK)
+ROUNDED = "__bfloat162float(__float2bfloat16_rn({}))"
+FAULTS = {
+    "scores in bfloat16": ("score *= scale;", f"score = {ROUNDED.format('score * scale')};"),
+    "results in bfloat16": (
+        "result[row][i] = result[row][i] * before + share * values[i];",
+        f"result[row][i] = {ROUNDED.format('result[row][i] * before + share * values[i]')};",
+    ),
+    "the last token twice": ("if (token >= end) continue;", "if (token > end) continue;"),
+    "not rescaled": ("sum[row] * before + share;", "sum[row] + share;"),
+    "the pages of the first request": ("cache.page_table[request *", "cache.page_table[0 *"),
+    "parts without their weights": (
+        "total = total * before + weight * one.y;",
+        "total = total + one.y;",
+    ),
+    "the first head's cache": (
+        "(slot * cache.kv_heads + head) * kDim",
+        "(slot * cache.kv_heads) * kDim",
+    ),
+    "one query left out": ("for (int row = 0; row < kGroup; ++row) {\n    float highest",
+                           "for (int row = 1; row < kGroup; ++row) {\n    float highest"),
+}  # fmt: skip
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("device", ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_honest_variants_pass_and_planted_faults_fail(device: str) -> None:
+    judged(TASK, planted(TASK.baseline, FAULTS), pick_device(device))
+
+
+@pytest.mark.parametrize("name", shipped.sound(TASK, SCRIPT))
+def test_kernel_exports_the_prototype(name: str, tmp_path: Path) -> None:
+    shipped.require_prototype(TASK, KERNELS[name], tmp_path)
+
+
+def test_the_script_holds_to_its_form() -> None:
+    shipped.require_anchors(TASK, SCRIPT)
+    shipped.require_new_cases(TASK, SCRIPT)
+
+
+def test_the_reference_is_pytorchs_attention_over_the_pages() -> None:
+    generator = torch.Generator().manual_seed(4)
+    k, v, q = (torch.randn(6, 4, 2, 16, generator=generator) for _ in range(3))
+    q = q.flatten()[: 2 * 8 * 16].view(2, 8, 16)
+    table, lengths = torch.tensor([[4, 1, 3], [0, 5, 2]]), torch.tensor([9, 1])
+    inputs = {"q": q, "k_cache": k, "v_cache": v, "page_table": table, "lengths": lengths}
+    found = shipped.reference(TASK).reference({**inputs, "sm_scale": 0.25})["out"]
+    for row, length in enumerate(lengths.tolist()):
+        keys, values = (
+            torch.cat([cache[page] for page in table[row]])[:length].transpose(0, 1).double()
+            for cache in (k, v)
+        )
+        wanted = torch.nn.functional.scaled_dot_product_attention(
+            q[row, :, None].double(), keys, values, enable_gqa=True
+        )
+        torch.testing.assert_close(found[row], wanted[:, 0])
+
+
+def test_served_caches_are_timed() -> None:
+    """Groups, pages and lengths of the models, one request most."""
+    assert {c.dims["page_size"] for c, _ in TASK.bench} == {1, 16, 64}
+    assert {c.dims["group"] for c, _ in TASK.bench} == {4, 8}
+    longest = {c.dims["max_pages"] * c.dims["page_size"] for c, _ in TASK.bench}
+    assert max(longest) == 32768
+    assert {c.dims["requests"] for c, _ in TASK.bench} == {1, 8, 16, 64}
