@@ -15,18 +15,15 @@ selector_prompt   what that model is asked
 roles/            standing instructions of each role
 prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
 source_sections   the sections that show a source
-search_sections   those that widen a search: prices, other algorithms, kernels that differ
-difference        how a source differs from another
+search_sections   those that widen a search: prices, other algorithms, kernels that differ and how
 task_text         the task, the launcher, how candidates are compared
 source_text       sources with line numbers, and what is copied from them
 idle_functions    what of a source no timed case runs
-history_text      earlier rounds and predictions
-plan_text         a plan
+history_text      plans, earlier rounds and predictions
 standing          how candidates stand against parent and best; which is kept
 position          where in the chat a turn is: the last line of its prompt
 role_agent        a role that a model plays: asks, checks the reply, sends it back if unusable
 reply_errors      what is wrong with a reply
-usable_reply      the turn that a well-formed reply amounts to
 fact_check        replies that contradict the facts
 edits             a kernel given as anchored edits
 executor          takes candidates to the judge

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 
 from astra_chat.agents.constants import PLAN_PROMPT, PROMPT, without_effect
 from astra_chat.agents.evaluations import profile_of
-from astra_chat.agents.history_text import prediction_line, round_lines
+from astra_chat.agents.history_text import plan_in_short, plan_text, prediction_line, round_lines
 from astra_chat.agents.memory_cards import matching
 from astra_chat.agents.plan_predictions import predictions, score
-from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.prompt_section import ChatContext as ChatContext
 from astra_chat.agents.prompt_section import Section

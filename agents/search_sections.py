@@ -3,15 +3,30 @@ differ, a second parent; and how a tester's cases are scored."""
 
 from __future__ import annotations
 
-from astra_chat.agents.difference import difference
+import difflib
+
 from astra_chat.agents.prompt_section import ChatContext, Section
 from astra_chat.agents.roles import passage
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.source_sections import parent_source
+from astra_chat.agents.source_text import listing
 from astra_chat.agents.standing import rounds_below_resolution
 from astra_chat.tools.report.prices import prices_text
-from astra_chat.tools.text import one_line
+from astra_chat.tools.text import fenced, one_line
 from astra_chat.tools.types import Timed
+
+CONTEXT = 2
+"""Lines beside each change."""
+
+
+def difference(before: str, after: str) -> str:
+    """The changed lines with a few beside them; the whole source where that is shorter."""
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "source to change", "this one", "", "", CONTEXT, ""
+    )
+    changed, whole = fenced("\n".join(lines), "diff"), listing(after)
+    return changed if len(changed) < len(whole) else whole
+
 
 USED_UP = 2
 """Rounds in a row without a gain that can be resolved: then another algorithm is asked for."""

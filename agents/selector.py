@@ -10,11 +10,11 @@ from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessa
 
 from astra_chat.agents.messages import SharedState
 from astra_chat.agents.reply_errors import TRIES, UnusableReply, ask_again
+from astra_chat.agents.role_agent import choice_of
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import Decision, next_step, speakers
 from astra_chat.agents.turns import NextSpeaker, Speaker
-from astra_chat.agents.usable_reply import choice_of
 from astra_chat.tools.types import Value
 
 

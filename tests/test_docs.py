@@ -37,13 +37,14 @@ OF_A_MAILBOX = {"prompt.md", "words.md", "closed.md"}
 OF_A_CAMPAIGN = {"results.md"}
 OF_OTHER_PROJECTS = {"docs/research/found-bugs.md", "docs/research/programs.md"}
 """Pages that name other projects' files."""
-A_USERS_FILES = {
-    "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
-    "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml", "scale.cu", "test_scale.py",
-    "torch_op.py", "load_example.py", "norms.py", "serve.py", "gate.cu", "gates.py", "astra.toml",
-    "launcher.cu", "cards.toml", "problem.py",
-    "old.cu", "new.cu", "wrong.cu", "marked.cu",
-}  # fmt: skip
+A_USERS_FILES = set(
+    (
+        "my.cu mine.cu rms.cu rope.cu faster.cu best.cu kernel.cu kernel.py app.cu reduce.cu a.cu"
+        " b.cu compare.toml scale.cu test_scale.py torch_op.py load_example.py norms.py serve.py"
+        " gate.cu gates.py astra.toml launcher.cu cards.toml problem.py old.cu new.cu wrong.cu"
+        " marked.cu"
+    ).split()
+)
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)

@@ -76,17 +76,25 @@ def by_machine(own: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pyte
 
 def is_of_another_task(item: pytest.Item) -> bool:
     """Whether it judges kernels of a task that is not among JUDGED_TASKS."""
-    judges = item.path.parent == TASKS and item.get_closest_marker(MARK)
-    return bool(judges) and item.path.stem.removeprefix("test_") not in JUDGED_TASKS
+    if item.path.parent != TASKS or not item.get_closest_marker(MARK):
+        return False
+    given = (
+        item.callspec.params
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else {}
+    )
+    return given.get("task", item.path.stem.removeprefix("test_")) not in JUDGED_TASKS
 
 
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Items of the first tier and of the second, each in their order."""
     first: set[pytest.Item] = set()
     left_out: set[pytest.Item] = set()
-    for own in by_function(items):
-        if own[0].get_closest_marker(IN_FULL) or is_of_another_task(own[0]):
-            left_out |= set(own)
+    for same in by_function(items):
+        own = [] if same[0].get_closest_marker(IN_FULL) else same
+        own = [item for item in own if not is_of_another_task(item)]
+        left_out |= {*same} - {*own}
+        if not own:
             continue
         short = [item for item in own if not any(map(item.get_closest_marker, (MARK, "gpu")))]
         name = getattr(own[0], "originalname", None) or own[0].name

@@ -6,7 +6,6 @@ rows           where each run stands, from its transcript
 index          index.json: the campaign as one document
 results        tables: the runs, the arms of each task side by side
 overview       the campaign on the screen, while it runs and at its end
-allotment      what a run may spend of the campaign's budget
-driver         starts the chats and follows them
+driver         starts the chats, follows them, and shares out the budget
 chat           one chat, in a process that ends with the driver's
 """

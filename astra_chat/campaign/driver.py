@@ -5,17 +5,17 @@ started once more."""
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from astra_chat.campaign.allotment import allotted, reserved, spent_by, used_up
 from astra_chat.campaign.campaign_file import CampaignFile
 from astra_chat.campaign.index import Index, index_of, now, read_index, write_index
 from astra_chat.campaign.plan import plans_of, run_arguments, transcript_of
@@ -24,6 +24,57 @@ from astra_chat.spending.budget import Budget
 from astra_chat.transcript.run_folder import LOG
 from astra_chat.transcript.under_way import locked_inodes
 from astra_vgpu.ground.errors import BadInput
+
+Amounts = dict[str, float]
+UNITS = ("tokens", "usd", "evaluations", "gpu_s")
+"""What runs spend side by side; the campaign's wall_s is the driver's to keep."""
+
+
+def spent_by(row: CampaignRow) -> Amounts:
+    """What a run has spent; an unknown price is no small one."""
+    usd = math.inf if row.usd is None else row.usd
+    return {
+        "tokens": row.tokens,
+        "usd": usd,
+        "evaluations": row.evaluations,
+        "gpu_s": row.gpu_s,
+    }
+
+
+def allotted(
+    own: CampaignRow, run: Budget, whole: Budget, others: Iterable[Mapping[str, float]]
+) -> Budget | None:
+    """The budget of a run beside others, of which each has spent so much, or may; None: too little
+    is left."""
+    taken = list(others)
+    given = run.model_dump(exclude_none=True)
+    for unit in UNITS:
+        limit = getattr(whole, unit)
+        if limit is None:
+            continue
+        left = limit - sum(one.get(unit, 0.0) for one in taken)
+        if left <= spent_by(own)[unit] or given.get(unit, 0) > left:
+            return None
+        given.setdefault(unit, left)
+    return Budget.model_validate(given)
+
+
+def reserved(row: CampaignRow, budget: Budget) -> Amounts:
+    """What a run under way may still have spent at its end."""
+    spent = spent_by(row)
+    return {unit: max(spent[unit], getattr(budget, unit) or 0.0) for unit in UNITS}
+
+
+def used_up(whole: Budget, rows: Iterable[CampaignRow]) -> str:
+    """What of the campaign's budget does not suffice for one more run, for the reader."""
+    taken = [spent_by(row) for row in rows]
+    parts = [
+        f"{unit}: {sum(one[unit] for one in taken):,.6g} of {limit:,.6g} spent"
+        for unit in UNITS
+        if (limit := getattr(whole, unit)) is not None
+    ]
+    return "the campaign's budget does not cover another run: " + ", ".join(parts)
+
 
 LOOK_S = 1.0
 ASK_AGAIN_S = 10.0

@@ -4,8 +4,7 @@ jobs     one evaluation that is asked for, by value: job.json and the texts that
 results  what came of a job: result.json or refused.json, and which of them count
 claims   which worker judges a job, so that no other does
 asking   the judge of a run whose evaluations are jobs
-worker   judges the jobs under a folder
-kept_judges  judges that a worker keeps from one job to the next
+worker   judges the jobs under a folder; keeps judges from one job to the next
 packing  jobs and results as one file, to be carried
 carrying  has jobs judged by ssh or Ray while the run waits
 answering  the other end: judges what comes on stdin

@@ -9,8 +9,8 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,11 @@ from astra_chat.detached.jobs import (
     CLOSED,
     Job,
     Wanted,
+    canonical_sha256,
     folders_under,
     read_job,
     read_texts,
 )
-from astra_chat.detached.kept_judges import IDLE_S, KeptJudges
 from astra_chat.detached.results import Result, misfit, result_of, write_refusal, write_result
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.tools.descriptions import describe
@@ -49,6 +49,48 @@ from astra_chat.transcript.recorded_cases import (
 )
 from astra_chat.transcript.recorded_task import write_task_files
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency, failure
+
+MOST_JUDGES = 2
+"""Each keeps its cases' inputs and results in a temporary folder, which can be gigabytes."""
+IDLE_S = 120.0
+"""Seconds without a job after which a worker keeps none."""
+OF_ONE_JOB = {"number", "source", "extra_cases", "fresh_seeds", "tune", "seed"}
+"""What may differ between jobs of one judge; of the seed the part that all of a session share is
+the same."""
+
+
+@dataclass
+class KeptJudges:
+    """The judges of one worker, by what their jobs have in common; the one used last is last."""
+
+    _kept: dict[str, tuple[TuningJudge, ExitStack]] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, job: Job, made: Callable[[ExitStack], TuningJudge]) -> Iterator[TuningJudge]:
+        """The judge of this job, from whose seed it draws. `made` makes one and puts what ends with
+        it on the stack. One that did not come to an end is not used again."""
+        shared = canonical_sha256(
+            {**job.model_dump(mode="json", exclude=OF_ONE_JOB), "cases": job.seed.split("-")[0]}
+        )
+        judge, ended = self._kept.pop(shared, (None, ExitStack()))
+        with ended:
+            if judge is None:
+                while len(self._kept) >= MOST_JUDGES:
+                    self._end(next(iter(self._kept)))
+                judge = ended.enter_context(made(ended))
+            judge.entropy.again(job.seed)
+            yield judge
+            self._kept[shared] = judge, ended.pop_all()
+
+    def close(self) -> None:
+        """End them all."""
+        while self._kept:
+            self._end(next(iter(self._kept)))
+
+    def _end(self, shared: str) -> None:
+        _, ended = self._kept.pop(shared)
+        ended.close()
+
 
 LOOK_S = 1.0
 """Between two looks for jobs."""

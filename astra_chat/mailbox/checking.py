@@ -15,11 +15,11 @@ from astra_chat.agents.fact_check import contradiction
 from astra_chat.agents.position import position_of
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.reply_errors import malformed
+from astra_chat.agents.role_agent import choice_of, payload_of
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.task_text import basis_of, device_text
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import MODEL_ROLES, REPLY_TYPES, RoleName, Speaker
-from astra_chat.agents.usable_reply import choice_of, payload_of
 from astra_chat.mailbox.answers import give, kernel_reply, refuse, require_open
 from astra_chat.mailbox.files import MAX_BYTES
 from astra_chat.mailbox.questions import Question

@@ -14,6 +14,5 @@ metered              models and judge behind the meter of a run
 retry                of requests that a server refused or lost
 layer, answer        what a client wrapped around another needs
 schema, trial        structured replies; a trial request
-difference           what differs from a recording
 offline              clients without a live model
 """

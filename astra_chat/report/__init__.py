@@ -4,11 +4,11 @@ command         `astra-chat report`
 html            transcripts to the page
 run_page        what the page shows of one run
 comparison      several runs side by side
-rounds          a run by rounds: plans, candidates, what they changed, results
+rounds          a run by rounds: plans, candidates, what changed between sources, results
 turns           every turn as text
-diff, highlight what changed between sources, with syntax colours
+highlight       syntax colours
 figures         plots as SVG in the colours of the page
 compact_svg     matplotlib's SVG in fewer bytes
-round_plots, case_plots, part_plots, spending_plots  the plots of one run
+round_plots, case_plots, part_plots  the plots of one run
 templates/      the page: one file a section, style sheet and script
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from astra_chat.display.results_table import where
-from astra_chat.report import case_plots, part_plots, round_plots, spending_plots
+from astra_chat.report import case_plots, part_plots, round_plots
 from astra_chat.report.figures import Drawing
 from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import Candidate, Round, rounds_of
@@ -175,8 +175,8 @@ def _drawings(page: RunPage, transcript: Transcript) -> Iterator[Drawing]:
         round_plots.speed_by_round(name, summary, page.basis),
         round_plots.predictions(name, summary, page.basis),
         case_plots.errors(name, errors),
-        spending_plots.seconds_by_step(name, summary.spent),
-        spending_plots.tokens_by_role(name, summary.spent),
+        part_plots.seconds_by_step(name, summary.spent),
+        part_plots.tokens_by_role(name, summary.spent),
     ]
     if (timing := page.timing) is not None:
         shown = timing.model_copy(update={"cases": tuple(filter(_drawable, timing.cases))})

@@ -2,10 +2,9 @@
 
 claims           what is claimed, and whether it stands
 recorded         a run as the checks read it: its task, its evaluations, its sources
-text_claims      hashes of texts, names of candidates, the task, the harness
 draw_claims      seeds, hidden cases, timed cases
 figure_claims    samples, ratios, limits, verdicts
-run_claims       winner, confirmation, ledger
+run_claims       winner, confirmation, ledger, hashes of texts, names of candidates, the harness
 verify           all checks of a transcript
 measure          the winner judged again on this machine
 bundle           a run as one file: its members, its manifest, reading it

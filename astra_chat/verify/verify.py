@@ -16,8 +16,7 @@ from astra_chat.verify.draw_claims import draw_claims
 from astra_chat.verify.figure_claims import figure_claims
 from astra_chat.verify.measure import REPEATS, measured_again
 from astra_chat.verify.recorded import opened
-from astra_chat.verify.run_claims import run_claims
-from astra_chat.verify.text_claims import text_claims
+from astra_chat.verify.run_claims import run_claims, text_claims
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,72 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from markupsafe import Markup
+
+from astra_chat.report.html import report, script_hash, style_sheet, templates
+from astra_chat.transcript.reader import read
 from astra_chat.transcript.under_way import state_of_run
-from astra_chat.viewer import pages
-from astra_chat.viewer.following import Following
+from astra_chat.viewer.following import Following, News
 from astra_chat.viewer.runs import RunRow, Runs
 from astra_vgpu.ground.errors import AstraError, BadInput
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def index_page(root: Path, rows: Sequence[RunRow]) -> str:
+    """The runs in a folder."""
+    return _render("index.html", root=str(root), **_index(rows))
+
+
+def index_rows(rows: Sequence[RunRow]) -> str:
+    """The part of the index that changes."""
+    return _render("rows.html", **_index(rows))
+
+
+def live_page(row: RunRow, news: News) -> str:
+    """A run under way: what came so far, and new turns as they come."""
+    return _render("live.html", row=row, **_news(news))
+
+
+def live_turns(news: News) -> str:
+    """The turns of `news` alone."""
+    return _render("live_turns.html", **_news(news))
+
+
+def run_report(paths: Sequence[Path]) -> str:
+    """The report of one run or of several. Raises BadInput."""
+    if not paths:
+        raise BadInput("no run was chosen")
+    return report([read(path) for path in paths])
+
+
+def _index(rows: Sequence[RunRow]) -> dict[str, Any]:
+    folders: dict[str, list[RunRow]] = {}
+    for row in rows:
+        folders.setdefault(row.folder, []).append(row)
+    waiting = [row for row in rows if row.state in ("running", "waiting")]
+    return {"folders": folders, "waiting": waiting, "count": len(rows)}
+
+
+def _news(news: News) -> dict[str, Any]:
+    return {"turns": news.turns, "after": news.after}
+
+
+def _render(name: str, **values: Any) -> str:
+    environment = templates(TEMPLATES)
+    script = (TEMPLATES / "live.js").read_text(encoding="utf-8")
+    return environment.get_template(name).render(
+        style=style_sheet(), script=Markup(script), script_hash=script_hash(script), **values
+    )
+
 
 HOST = "127.0.0.1"
 MOST_COMPARED = 50
@@ -46,9 +101,9 @@ class Viewer:
         """Type and text at a path behind the token; None where nothing is."""
         match path.split("/"):
             case [""]:
-                return HTML, pages.index_page(self.root, self._rows())
+                return HTML, index_page(self.root, self._rows())
             case ["rows"]:
-                return HTML, pages.index_rows(self._rows())
+                return HTML, index_rows(self._rows())
             case ["compare"]:
                 return HTML, self._report(query.get("run", [])[:MOST_COMPARED])
             case ["run", key, ""]:
@@ -77,7 +132,7 @@ class Viewer:
             return self._report([key])
         news = self._follow(key).news(0)
         seen = news.transcript.records[-1].turn
-        return pages.live_page(row.model_copy(update={"turns": seen}), news)
+        return live_page(row.model_copy(update={"turns": seen}), news)
 
     def _since(self, key: str, seen: int) -> str:
         """New turns of a run under way. Nothing but its new lines is read."""
@@ -88,7 +143,7 @@ class Viewer:
         return json.dumps(
             {
                 "turns": news.transcript.records[-1].turn,
-                "html": pages.live_turns(news),
+                "html": live_turns(news),
                 "state": f"{state}: {words}",
                 "over": not running,
             }
@@ -97,7 +152,7 @@ class Viewer:
     def _report(self, keys: list[str]) -> str:
         found = [self._runs.path_of(key) for key in keys]
         with self._lock:
-            return pages.run_report([path for path in found if path is not None])
+            return run_report([path for path in found if path is not None])
 
     def _follow(self, key: str) -> Following:
         with self._lock:

@@ -7,10 +7,10 @@ import pytest
 from astra_chat.agents.constants import is_marked, unreadable_marks, without_effect
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.prompt import ChatContext, turn_prompt
+from astra_chat.agents.role_agent import payload_of
 from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.turn_order import Ask, AskHuman, Build, Propose, Run, Tune, next_step
 from astra_chat.agents.turns import Approval, Kernel, KernelReply, Payload, Source, Speaker, Turn
-from astra_chat.agents.usable_reply import payload_of
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.tuning.tuned import TriedPoint, Tuning
 from astra_chat.tools.types import candidate_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.prompt import ChatContext
+from astra_chat.agents.role_agent import choice_of, payload_of
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import (
@@ -21,7 +22,6 @@ from astra_chat.agents.turns import (
     TesterReply,
     Turn,
 )
-from astra_chat.agents.usable_reply import choice_of, payload_of
 from astra_chat.tools.task.folder import Task
 from tests.chat_samples import DEVICE, SCALAR, VECTOR, baseline_turns, plan, run_request, suite
 

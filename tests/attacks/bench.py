@@ -56,7 +56,7 @@ class Attack(Value):
     name: str
     file: str = ""
     edits: tuple[Edit, ...] = ()
-    """Of the task's baseline, instead of a file."""
+    """Edits of the task's baseline, instead of a file."""
     task: str = ""
     gates: tuple[str, ...] = ()
     outcome: tuple[str, ...] = ()

@@ -57,10 +57,10 @@ def test_commands_of_blocks_are_found_and_nothing_else() -> None:
 
 
 def test_a_page_is_walked_in_order_with_its_stand_ins(tmp_path: Path) -> None:
-    text = "\n".join(
-        ["```bash", "cat made && echo FILE > more", "```", "    git wrong", "    pip install this",
-         "", "```bash", "grep mine more && false", "```"]
-    )  # fmt: skip
+    text = (
+        "```bash\ncat made && echo FILE > more\n```\n    git wrong\n    pip install this\n\n"
+        "```bash\ngrep mine more && false\n```"
+    )
     own = PageRules(
         before="echo begun > made",
         instead={"FILE": "mine"},

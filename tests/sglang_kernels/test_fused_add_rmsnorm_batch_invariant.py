@@ -1,6 +1,5 @@
-"""The task fused_add_rmsnorm_batch_invariant: an honest variant passes its check cases, planted
-faults fail, and its script is what its files say. Kernels whose rows depend on the batch are in
-tests/tools/check/test_same_rows.py."""
+"""The task fused_add_rmsnorm_batch_invariant: its script is what its files say. Kernels whose rows
+depend on the batch are in tests/tools/check/test_same_rows.py."""
 
 from __future__ import annotations
 
@@ -9,34 +8,12 @@ from pathlib import Path
 import pytest
 
 from astra_chat.models.script import load_script
-from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from tests.contracts.planted import judged, planted
 from tests.sglang_kernels import shipped
 
 TASK = find_task("fused_add_rmsnorm_batch_invariant")
 SCRIPT = load_script(TASK)
 KERNELS = shipped.kernels(TASK)
-STORED = "    residual_row[at] = from_float<T>(sum);\n"
-FAULTS = {
-    "the residual without its input": (
-        STORED,
-        "    residual_row[at] = from_float<T>(to_float(residual_row[at]));\n",
-    ),
-    "a square too few": ("    own += sum * sum;", "    if (at > 0) own += sum * sum;"),
-    "eps left out": (" / static_cast<float>(h) + eps)", " / static_cast<float>(h))"),
-    "a row of at most 16,384": ("  float own = 0.0f;", "  float own = 0.0f;\n  h = min(h, 16384);"),
-    "the weight added": (
-        "from_float<T>(sum * scale * to_float(weight[at]))",
-        "from_float<T>(sum * scale + to_float(weight[at]))",
-    ),
-}
-
-
-@pytest.mark.second_tier
-@pytest.mark.parametrize("device", ["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_honest_variants_pass_and_planted_faults_fail(device: str) -> None:
-    judged(TASK, planted(TASK.baseline, FAULTS), pick_device(device))
 
 
 @pytest.mark.parametrize("name", shipped.sound(TASK, SCRIPT))

@@ -91,9 +91,5 @@ def test_planted_faults_fail(device: str) -> None:
     assert wrong.argument == "topk_ids" and len(wrong.index) == 2 and "expert" in wrong.note
 
 
-def test_served_batches_weigh_most() -> None:
-    """Decode steps are as many as SGLang's CUDA graphs hold; prefills are few."""
-    few = sum(weight for case, weight in TASK.bench if case.dims["tokens"] <= 256)
-    assert few > 0.7 * sum(weight for _, weight in TASK.bench)
-    assert {case.dims["tokens"] for case, _ in TASK.bench} >= {1, 8, 16, 32, 64, 128, 256}
+def test_served_numbers_of_experts_are_timed() -> None:
     assert {case.dims["experts"] for case, _ in TASK.bench} >= {128, 160, 256}

@@ -1,8 +1,7 @@
 """Mutation testing: which seeded bugs of a source do a task's cases, and the tester's, detect?
 
 operators  mutation operators: small faults as edits of C++ tokens
-mutants    draws faults and builds them together
-reach      whether a legal case reaches the code that a fault is in
+mutants    draws faults that a valid case reaches and builds them together
 seeded_sources  the sources that bugs are put into: the baseline and a candidate
 mutant_runs  runs mutants on cases in the sandbox; keeps the scores on disk
 scores     the results: killed and surviving mutants

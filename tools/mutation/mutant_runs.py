@@ -25,8 +25,8 @@ from astra_chat.tools.mutation.mutants import (
     Mutant,
     build_mutants,
     mutants,
+    probe,
 )
-from astra_chat.tools.mutation.reach import probe
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure

@@ -10,7 +10,6 @@ early_reads      what a programmatic launch may touch before it waits for the wo
 parameter_reads  which bytes of its parameters a kernel reads
 stand_ins        drawn addresses in the place of device memory
 recordings       which processes and calls: what is drawn for each
-host_state       floating-point state, environment and locale of recordings
 rounding         a launcher called where the host's numbers round otherwise
 launch_failures  a failed launch as text, with the limit that it exceeds
 process          one recorder process: request, walls, what its end means

@@ -57,7 +57,7 @@ class Recording:
     pattern: int
     """Low byte: what the stack holds before; the rest shifts the stack."""
     state: int = 0
-    """State of the host (host_state.py)."""
+    """State of the host (recordings.py)."""
 
 
 @dataclass(frozen=True)

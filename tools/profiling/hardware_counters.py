@@ -40,11 +40,18 @@ HOW_TO_PERMIT = (
     " NVreg_RestrictProfilingToAdminUsers=0"
 )
 UNITS = {
-    "nanosecond": "ns", "percent": "%", "byte/second": "byte/s", "instruction": "inst",
-    "gpc_cycle/second": "hz", "branch_target": "branches", "l2_sector": "sector",
-    "l2_sector/l1tex_request": "sector", "l1tex_request": "", "l1tex_wavefront": "",
+    "nanosecond": "ns",
+    "percent": "%",
+    "byte/second": "byte/s",
+    "instruction": "inst",
+    "gpc_cycle/second": "hz",
+    "branch_target": "branches",
+    "l2_sector": "sector",
+    "l2_sector/l1tex_request": "sector",
+    "l1tex_request": "",
+    "l1tex_wavefront": "",
     "l1data_bank_conflict": "",
-}  # fmt: skip
+}
 """Nsight Compute's names of units, by CUPTI's."""
 UNITS_OF_THE_DRIVER = {
     "launch__registers_per_thread": "register/thread",

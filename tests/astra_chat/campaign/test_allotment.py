@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.campaign.allotment import allotted, reserved, spent_by, used_up
+from astra_chat.campaign.driver import allotted, reserved, spent_by, used_up
 from astra_chat.campaign.plan import RunPlan
 from astra_chat.campaign.rows import CampaignRow
 from astra_chat.spending.budget import parse_budget

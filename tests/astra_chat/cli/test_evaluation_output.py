@@ -21,10 +21,8 @@ def test_a_finding_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_wrong_result_names_the_users_file(capsys: pytest.CaptureFixture[str]) -> None:
     note = "this element was last written at kernel.cu:12, block (0, 0, 0), thread (0, 0, 0)"
-    wrong = Wrong(
-        case=CASE, argument="y", reason="value", index=(0,), expected=1, got=2, bad=1, total=4,
-        note=note,
-    )  # fmt: skip
+    numbers = {"index": (0,), "expected": 1, "got": 2, "bad": 1, "total": 4}
+    wrong = Wrong(case=CASE, argument="y", reason="value", note=note, **numbers)
     assert not show_evaluation(evaluation("", wrong), as_json=False, quiet=True, file="mine.cu")
     assert "last written at mine.cu:12, block" in capsys.readouterr().out
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.detached.jobs import read_job
-from astra_chat.detached.kept_judges import MOST_JUDGES
 from astra_chat.detached.results import result_of
+from astra_chat.detached.worker import MOST_JUDGES
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Correct, Timed
 from tests.astra_chat.job_samples import put, worker

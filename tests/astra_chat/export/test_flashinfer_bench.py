@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.analysis.recorded_run import load_transcript
-from astra_chat.export.fib_binding import source
 from astra_chat.export.filters import Filter
-from astra_chat.export.flashinfer_bench import data_set, definition, require_sayable
+from astra_chat.export.flashinfer_bench import data_set, definition, require_sayable, source
 from astra_chat.tools.build.tvm_ffi_binding import FLAGS, compile_cpp, tvm_ffi_folder
 from astra_chat.tools.task.folder import find_task
 from astra_vgpu.ground.errors import BadInput

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astra_chat.models.difference import changes, difference, nearest
+from astra_chat.models.recording import changes, difference, nearest
 
 
 def request(*messages: str, **more: Any) -> dict[str, Any]:

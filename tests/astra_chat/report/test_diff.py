@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.report.diff import AROUND, difference
+from astra_chat.report.rounds import AROUND, difference
 from tests.chat_samples import SCALAR, VECTOR
 
 OLD = "\n".join(f"line {n}" for n in range(1, 31))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.report.spending_plots import seconds_by_step, tokens_by_role
+from astra_chat.report.part_plots import seconds_by_step, tokens_by_role
 from astra_chat.transcript.spending import RoleSpent, Spent, StepSpent, Tokens
 
 NOTHING = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0, rejected=())

@@ -13,8 +13,16 @@ from astra_chat.transcript.reader import read
 from astra_chat.verify.draw_claims import BESIDE, BUILT_ANEW, CHECKED, HIDDEN, SEEDS, TIMED
 from astra_chat.verify.figure_claims import BASIS, ERRORS, LIMITS, RATIOS, STEPS, VERDICT
 from astra_chat.verify.measure import REPEATS
-from astra_chat.verify.run_claims import CONFIRMED, LEDGER, WINNER
-from astra_chat.verify.text_claims import BASELINE, HARNESS, NAMES, TASK, TEXTS
+from astra_chat.verify.run_claims import (
+    BASELINE,
+    CONFIRMED,
+    HARNESS,
+    LEDGER,
+    NAMES,
+    TASK,
+    TEXTS,
+    WINNER,
+)
 from astra_chat.verify.verify import verify
 from tests.astra_chat.verify.forgeries import H200, Edit, forged, judged, last
 from tests.recorded_files import EXAMPLES, PLAIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.mutation.reach import HEADER, STOP, probe
+from astra_chat.tools.mutation.mutants import HEADER, STOP, probe
 
 SOURCE = """
 struct Pair { int a; int b = 1; };

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.plan.host_state import (
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.record import record, record_each
+from astra_chat.tools.plan.recordings import (
     VARIABLES,
     drawn_environments,
     drawn_states,
     with_rounding,
 )
-from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.plan.record import record, record_each
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case, Crashed, Device, Refused, TimedOut
 from astra_vgpu.ground.gpu_specs import spec
