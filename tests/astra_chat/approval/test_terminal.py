@@ -68,10 +68,10 @@ def test_approved_then_rejected_in_the_last_round(short: Task, tmp_path: Path) -
     at.wait_for("the reason is recorded")
     at.wait_for(ASKS)
     at.type("r\n")
-    at.wait_for("why? For the record")
+    at.wait_for("reason for the record")
     at.type("\n")
     assert at.end() == 0, at.shown
-    assert "planner reads" not in at.plain
+    assert "planner will read" not in at.plain
     first, second = decided(tmp_path / "out")
     assert isinstance(first, Approval) and first.decision == "approve"
     assert isinstance(second, Approval) and (second.decision, second.reason) == ("reject", "")
@@ -81,9 +81,9 @@ def test_rejected_with_a_reason_that_the_planner_reads(task: Task, tmp_path: Pat
     at = OwnTerminal(chat(task, tmp_path / "out", rounds=3))
     at.wait_for(ASKS)
     at.type("r\n")
-    at.wait_for("why? The planner reads it: ")
+    at.wait_for("reason (the planner will read it): ")
     at.type("\n")
-    at.wait_for("why? The planner reads it: ")
+    at.wait_for("reason (the planner will read it): ")
     at.type("too bold\n")
     at.wait_for(ASKS)
     at.type("s\n")

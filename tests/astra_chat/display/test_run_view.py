@@ -142,7 +142,7 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
             "live run r-9 of 2026-11-22 (Ann); every kernel is judged now, on"
             " this machine; --models scripted plays the task's script",
         ),
-        ("transcript:f.jsonl", "", "replies recorded: run r-9 of 2026-11-22 (mailbox:box); every"),
+        ("transcript:f.jsonl", "", "recorded replies: run r-9 of 2026-11-22 (mailbox:box); every"),
     ):
         told = repeats.model_copy(update={"answered_by": answered_by})
         options = head.options.model_copy(update={"models": own})
