@@ -107,7 +107,7 @@ def test_edited_in_an_editor_at_the_terminal(
     at.type("256\n")
     at.wait_for("accept it as the best? ")
     at.type("r\n")
-    at.wait_for("why? ")
+    at.wait_for("reason ")
     at.type("\n")
     assert at.end() == 0, at.shown
     edit, rejection = decided(tmp_path / "out")
@@ -127,7 +127,7 @@ def test_left_and_resumed(short: Task, tmp_path: Path, keys: str) -> None:
     if rest:
         at.type(rest.pop(0))
     if rest:
-        at.wait_for("why? ")
+        at.wait_for("reason ")
         at.type(rest.pop(0))
     assert at.end() == 130, at.shown
     assert decided(out) == []
@@ -136,7 +136,7 @@ def test_left_and_resumed(short: Task, tmp_path: Path, keys: str) -> None:
     again.wait_for(ASKS)
     assert "is waiting to be run" in again.plain
     again.type("r\n")
-    again.wait_for("why? ")
+    again.wait_for("reason ")
     again.type("no\n")
     assert again.end() == 0, again.shown
     (only,) = decided(out)
