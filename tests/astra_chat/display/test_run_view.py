@@ -44,7 +44,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
         "the plan predicted 1.50x over its parent, estimated 1.90x",
         "global_load_requests 100 before, global_load_requests 25 now",
         "evidence, estimated: global_load_requests 25",
-        "estimated for NVIDIA H200, L2 cold, from baseline.cu",
+        "estimated for NVIDIA H200, L2 cold, over baseline.cu",
         "all cases, weighted: estimated 1.90x the baseline's speed",
     ):
         assert piece in text.replace("\n     ", " "), piece
