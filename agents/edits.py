@@ -33,7 +33,7 @@ def _span(edit: Edit, source: str) -> tuple[int, int, str]:
     """Start and end of the edit's anchor, and its replacement."""
     found = spans(edit.find, source)
     if len(found) != 1:
-        hint = "copy it exactly, whitespace included" if not found else "give more of it"
+        hint = "copy it exactly, including whitespace" if not found else "give more of it"
         raise ValueError(
             f"the text to find, {_shown(edit.find)}, occurs {len(found)} times in the source to"
             f" change, not once: {hint}"

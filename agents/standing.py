@@ -36,16 +36,12 @@ class Standing:
         if self.over_parent is not None:
             parts.append(f"{_with(self.over_parent)} its parent")
         if self.over_best == "tie":
-            kept = (
-                "which it replaces because of its higher ratio"
-                if self.kept
-                else "which stays the best because of its higher ratio"
-            )
-            parts.append(f"tie with the best so far, {kept}")
+            kept = "new best by its higher ratio" if self.kept else "which has the higher ratio"
+            parts.append(f"tie with the best, {kept}")
         elif self.kept:
             parts.append("new best, kept")
         elif self.over_best is not None:
-            parts.append("slower than the best so far, discarded")
+            parts.append("slower than the best, discarded")
         return "; ".join(parts)
 
     @property

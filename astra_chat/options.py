@@ -223,8 +223,8 @@ class RunArguments(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Seed for all of the judge's random choices: up to 32 hex digits. Fresh by"
-            " default, and printed at the end of the run.",
+            "Seed for all of the judge's random choices: up to 32 hex digits. By default, a fresh"
+            " seed is used and printed at the end of the run.",
             "HEX",
         ),
     ]

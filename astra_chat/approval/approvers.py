@@ -52,12 +52,15 @@ PROMPTS: dict[Gate, str] = {
 HELP = """\
 a  approve      {yes}
 r  reject       {no}; {why}
-e  edit         change its source in $EDITOR; your version is built and judged in its place
+e  edit         change its source in $EDITOR; your version is built and judged instead
 l  all          approve this and every later candidate of this run
-d  difference   show everything that it changes in its parent
+d  diff         show the full diff from its parent
 s  stop         decide later: the run ends and can be resumed
 """
-WHY = {False: "why? The planner reads it: ", True: "why? For the record, Enter for no reason: "}
+WHY = {
+    False: "reason (the planner will read it): ",
+    True: "reason for the record (press Enter for none): ",
+}
 """What is asked after a rejection, by whether it is in the last round: no planner follows that."""
 MEANING: dict[Gate, dict[str, str]] = {
     "run": {

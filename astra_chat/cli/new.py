@@ -30,7 +30,7 @@ LauncherOption = Annotated[
 ]
 FolderOption = Annotated[
     list[Path] | None,
-    typer.Option("-I", metavar="DIR", help="Folder to search for headers, as nvcc's -I."),
+    typer.Option("-I", metavar="DIR", help="Folder to search for headers, as with nvcc's -I."),
 ]
 RootOption = Annotated[
     Path | None,

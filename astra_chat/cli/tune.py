@@ -124,7 +124,7 @@ def _show(report: TuningReport, out: Path | None) -> None:
     for number, one in enumerate(report.halving.rounds if report.halving else (), 1):
         screen.print(f"round {number}: {one.text}")
     if report.confirmation is None:
-        screen.print("none of the points that were judged is correct")
+        screen.print("none of the judged points is correct")
         return
     if report.by_shape:
         screen.print(_by_shape(report.by_shape))

@@ -19,7 +19,7 @@ def table(summary: RunSummary) -> list[RenderableType]:
         return []
     name = summary.best.candidate if summary.best else ""
     baseline = baseline_name(summary.task, summary.options.tier)
-    said = f"{where(timed.basis, summary.device)}, L2 cold, from {baseline}"
+    said = f"{where(timed.basis, summary.device)}, L2 cold, over {baseline}"
     title = Text(f"{said}, best {name}" if name else said, "bold")
     rows = FigureTable(box=None, pad_edge=False)
     rows.add_column("case", overflow="fold")

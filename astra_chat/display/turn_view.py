@@ -80,7 +80,7 @@ def repeated_text(one: RepeatedRun, scripted: bool) -> str:
     who = one.answered_by or one.models
     script = "; --models scripted plays the task's script" if scripted else ""
     return (
-        f"replies recorded: {kind} of {one.started[:10]} ({who}); every kernel is judged now, on"
+        f"recorded replies: {kind} of {one.started[:10]} ({who}); every kernel is judged now, on"
         f" this machine{script}"
     )
 

@@ -128,7 +128,7 @@ def require_sayable(task: Task) -> None:
             else ""
         )
         if what:
-            raise BadInput(f"{task.name}: flashinfer-bench cannot say that {arg.name} {what}")
+            raise BadInput(f"{task.name}: flashinfer-bench cannot express that {arg.name} {what}")
     if len(task.variables) > 1:
         raise BadInput(f"{task.name}: several type variables are not exported to flashinfer-bench")
 

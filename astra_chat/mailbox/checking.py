@@ -70,7 +70,9 @@ def answer(
             raise BadInput(f"the answer cannot be used: {error}") from None
     if wrong is not None and not as_is:
         refuse(question, reply, wrong, answered_by)
-        raise BadInput(f"the answer contradicts the facts: {wrong}; to give it anyway, add --as-is")
+        raise BadInput(
+            f"the answer contradicts the facts: {wrong}; to submit it anyway, add --as-is"
+        )
     give(question, reply, answered_by)
     if facts is None:
         return "checked against the schema; the run's transcript is not here, so the run checks"

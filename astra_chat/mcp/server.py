@@ -101,6 +101,8 @@ def same_words(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     async def told(*args: P.args, **words: P.kwargs) -> T:
         try:
             return await tool(*args, **words)
+        except ToolError:
+            raise
         except Exception as error:
             line, code = failure(error)
             raise ToolError(f"{line} (exit code {code})") from None
@@ -135,9 +137,13 @@ class _Server(MCPServer[Any]):
 
 
 def _wrong(error: ValidationError) -> str:
-    """ "task: it is missing; kernel: it is missing"."""
+    """ "task is missing; kernel is missing"."""
     problems = error.errors(include_url=False)
-    return "; ".join(f"{'.'.join(map(str, p['loc']))}: {invalid(p)}" for p in problems)
+    return "; ".join(
+        f"{place} is missing" if problem["type"] == "missing" else f"{place}: {invalid(problem)}"
+        for problem in problems
+        for place in [".".join(map(str, problem["loc"]))]
+    )
 
 
 def server(jobs: Jobs, trust: bool = False) -> MCPServer[Any]:
@@ -226,6 +232,8 @@ async def _awaited(jobs: Jobs, job: str, wait_s: float, context: Context[Any, An
         if (words := status.progress or status.state) != told:
             told, number = words, number + 1
             await context.report_progress(number, None, told)
+        if status.state == "failed":  # the caller's or the machine's fault, not the kernel's
+            raise ToolError(f"{status.error} (exit code {status.exit_code})")
         if status.state in ENDED or time.monotonic() >= deadline:
             return status
         await anyio.sleep(LOOK_S)

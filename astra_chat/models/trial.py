@@ -17,9 +17,7 @@ from astra_chat.models.spec import LIVE, ROLES, Role, at_address, parse
 from astra_chat.tools.text import one_line
 from astra_vgpu.ground.errors import AstraError, BadInput, MissingDependency
 
-QUESTION = (
-    "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."
-)
+QUESTION = "This is a test of the connection. Answer with the JSON object {reply} and nothing else."
 TRIES = "2"
 """Tries of each question, unless --models says otherwise: somebody waits for the answer."""
 UNUSABLE = MissingDependency.exit_code

@@ -15,8 +15,8 @@ Hooks = Mapping[str, Sequence[EngineHook]]
 """Hooks by the name of their operator."""
 HEAD = '''\
 """Written by `astra-chat package` from the engine.toml of each task. The engine calls these
-instead of its own functions, with the original first. A function that torch.compile traces calls
-the original."""
+instead of its own functions, with the original as the first argument. A function that torch.compile
+traces calls the original."""
 
 import torch
 

@@ -103,11 +103,11 @@ def proved_plugin(
             }
             print(f"{name}: {one.words}")
             if steps[name]:
-                note(f"{name}: it takes calls of steps in which it gains, and of no other")
+                note(f"{name}: it takes only calls of steps in which it gains")
             if not winners[name].measured:
                 note(f"{name}: not timed on {', '.join(gpus)}: it takes every call it can")
     if not winners:
-        raise NotProved(f"no winner of these runs was seen in {engine} according to these proofs")
+        raise NotProved(f"according to these proofs, no winner of these runs was seen in {engine}")
     contents = Contents(
         engine,
         proofs[0].arch,

@@ -115,7 +115,7 @@ def _entry(task: Task, group: str) -> str:
         f"{HELPERS}\n\n{predicate(task, f'can_use_{task.name}')}\n\n"
         f'@register_custom_op(op_name="kda_{task.name}", mutates_args=[{written}])\n'
         f"def {task.name}(\n{typed}) -> None:\n"
-        f'    """Outside the contract it raises: ask can_use_{task.name} first."""\n'
+        f'    """It raises outside the contract: check can_use_{task.name} first."""\n'
         f"    _module().run({names})\n\n\n"
         f'__all__ = ["can_use_{task.name}", "{task.name}"]\n'
     )

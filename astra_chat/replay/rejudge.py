@@ -232,7 +232,7 @@ def _cases_words(one: Rejudged) -> str:
     if then.keys() == now.keys():
         return f"timed then and now: {', '.join(then)}"
     return (
-        f"timed {_counted(then)} then, {_counted(now)} now; verdicts and ratios are over the"
+        f"timed {_counted(then)} then, {_counted(now)} now; verdicts and ratios cover the"
         f" {len(one.common)} in common: {', '.join(one.common) or 'none'}"
     )
 

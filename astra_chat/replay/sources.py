@@ -78,6 +78,6 @@ def _named(transcript: Transcript, name: str) -> str:
     what = "several candidates begin" if fitting else "no candidate begins"
     hint = "" if fitting else did_you_mean(name, [BASELINE, BEST, *known])
     raise BadInput(
-        f"{transcript.path}: {what} with '{name}': name {BASELINE}, {BEST} or one of"
+        f"{transcript.path}: {what} with '{name}': use {BASELINE}, {BEST} or one of"
         f" {', '.join(fitting or known)}{hint}"
     )

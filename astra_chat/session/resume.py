@@ -102,7 +102,7 @@ def _whole(path: Path) -> Transcript:
     """A chat that is continued has to be known in full. Raises BadInput."""
     transcript = read(path)
     if unknown := unknown_kinds(transcript):
-        raise BadInput(f"{unknown}; resume with the Astra that wrote them")
+        raise BadInput(f"{unknown}; resume with the version of Astra that wrote them")
     return transcript
 
 

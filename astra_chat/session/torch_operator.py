@@ -71,8 +71,8 @@ _OPERATOR = '''\
     torch.ops.{namespace}.{entry}({arguments})
 
 It runs on the current stream, in eager code, under CUDA graphs and in functions that torch.compile
-compiles. It has no derivative. What the contract does not allow raises ValueError or TypeError, and
-nothing is launched.
+compiles. It has no derivative. A call that the contract does not allow raises ValueError or
+TypeError before anything is launched.
 """
 
 from pathlib import Path

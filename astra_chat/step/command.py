@@ -132,7 +132,7 @@ def _read(given: list[Path], files: list[Path]) -> list[Samples]:
         first = found[0]
         same = ("engine", "version", "gpu", "packaged")
         if any(getattr(one, key) != getattr(first, key) for key in same):
-            raise BadInput(f"{path} is of another package, engine or GPU than {files[0]}")
+            raise BadInput(f"{path} belongs to a different package, engine or GPU than {files[0]}")
     return found
 
 
@@ -153,7 +153,7 @@ def _requests(
     if len(given) != 1:
         raise BadInput("give one package")
     if call is not None and models:
-        raise BadInput("--call is instead of --model")
+        raise BadInput("--call replaces --model: give only one of them")
     if call is not None and not all(call.partition(":")):
         raise BadInput(f"--call {call}: write it as MODULE:FUNCTION")
     names = [call] if call is not None else models or list(MODELS)

@@ -121,7 +121,9 @@ class Samples(Value):
                 other = plain.get(batch)
                 lengths = len(one.blocks_us), len(one.errors)
                 if other is None or lengths != (len(other.blocks_us), len(other.errors)):
-                    raise ValueError(f"{name} at {batch} requests has no counterpart without")
+                    raise ValueError(
+                        f"{name} at {batch} requests has no counterpart without winners"
+                    )
         return self
 
     @property
@@ -144,4 +146,4 @@ def samples_of(content: bytes | dict[str, Any], name: str) -> Samples:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         found = f"{where}: {invalid(first)}" if where else invalid(first)
-        raise BadInput(f"{name} holds no samples of a step: {found}") from None
+        raise BadInput(f"{name} contains no samples of a step: {found}") from None

@@ -53,7 +53,7 @@ def require_room(folder: Path) -> None:
     ours = (TRANSCRIPT, LOG, PROGRESS)
     files = [name for name in others if name not in ours and _has_content(folder / name)]
     if files and not (folder / TRANSCRIPT).exists():
-        raise BadInput(f"{folder} holds other files, such as {files[0]}: choose a new folder")
+        raise BadInput(f"{folder} contains other files, such as {files[0]}: choose a new folder")
 
 
 def _has_content(path: Path) -> bool:

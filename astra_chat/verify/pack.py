@@ -162,6 +162,7 @@ def _code(
     builds = build_all(task, [baseline, *(sources[name] for name in names)], device)
     built = dict(zip(["", *names], builds, strict=True))
     found: dict[str, bytes] = {}
+    other: list[str] = []
     for name, one in built.items():
         hashes, plans = _wanted(judged, name)
         if not isinstance(one, Build):
@@ -171,7 +172,7 @@ def _code(
         if sha256_of_bytes(code) in hashes:
             found[f"cubins/{sha256_of_bytes(code)}.cubin"] = code
         else:
-            left_out.append(f"machine code of {name or 'the baseline'}: {_other_code(run)}")
+            other.append(name or "the baseline")
             if _same_compiler(run):
                 found[f"rebuilt/{name or 'baseline'}.cubin"] = code
         tell(f"recording what {name or 'the baseline'} launches")
@@ -180,6 +181,8 @@ def _code(
             for plan in _recorded(one, task, device, list(plans.values()))
             if plan.sha256 in plans
         }
+    if other:
+        left_out.append(f"machine code of {', '.join(other)}: {_other_code(run)}")
     return found
 
 

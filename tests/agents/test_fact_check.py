@@ -114,7 +114,7 @@ def test_evidence_that_the_evaluation_does_not_have(context: ChatContext) -> Non
 def test_a_bottleneck_of_its_own(context: ChatContext) -> None:
     wrong = analysis().model_copy(update={"bottleneck": "memory"})
     said = contradiction(wrong, context, state_of(faster()))
-    assert said is not None and "name one of dram, l2, issue" in said
+    assert said is not None and "use one of dram, l2, issue" in said
 
 
 def test_without_a_profile_no_evidence_is_a_contradiction(context: ChatContext) -> None:

@@ -35,18 +35,14 @@ def test_a_first_gain_is_the_best() -> None:
 
 def test_slower_than_its_parent_is_told_though_it_beats_the_baseline() -> None:
     assert texts(1.9, 1.5)[1] == (
-        "faster than the baseline; slower than its parent; slower than the best so far, discarded"
+        "faster than the baseline; slower than its parent; slower than the best, discarded"
     )
 
 
 def test_in_a_tie_the_higher_ratio_is_kept_and_of_equals_the_earlier() -> None:
     higher, lower = texts(1.5, 1.52)[1], texts(1.5, 1.48)[1]
-    assert higher.endswith(
-        "tie with the best so far, which it replaces because of its higher ratio"
-    )
-    assert lower.endswith(
-        "tie with the best so far, which stays the best because of its higher ratio"
-    )
+    assert higher.endswith("tie with the best, new best by its higher ratio")
+    assert lower.endswith("tie with the best, which has the higher ratio")
     state = state_of(rounds(timed(1.5), timed(1.5)))
     assert [one.kept for one in standings(state.rounds)] == [True, False]
     assert (

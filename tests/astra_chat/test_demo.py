@@ -163,7 +163,7 @@ def require_as_recorded(name: str, stdout: str, out: Path) -> None:
     live, again = read(LIVE[name]), read(out)
     head = " ".join(stdout.split("\n\n")[0].split())
     day = live.header.started.partition("T")[0]
-    assert f"replies recorded: live run {live.records[0].run} of {day} (Claude" in head
+    assert f"recorded replies: live run {live.records[0].run} of {day} (Claude" in head
     scripted = "--models scripted plays the task's script" in head
     assert scripted == (BUILTIN / name / "script").is_dir()
     assert parted(again) == []

@@ -106,7 +106,7 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
         "7x88 float32 binary offset 1",
         "5,678 bytes",
         "exact bounds",
-        "2 calls on other numbers at the same addresses",
+        "2 calls with other inputs at the same addresses",
         "3 repeated calls: deterministic",
         "0.31 ulp; the baseline has 0.25, limit 0.5",
         "drawn but not used: 1x8 special",
@@ -240,10 +240,12 @@ def test_a_second_clock_is_told_or_why_there_was_none() -> None:
         last = Step(name="time", seconds=1, note="not compared: no permission")
         told = story(explain(found.model_copy(update={"steps": (last,)}), TASK), "time").saw
         assert any(words in sentence for sentence in told)
-        assert any("12 to 12 blocks a case" in sentence for sentence in told)
+        assert any("12 to 12 blocks per case" in sentence for sentence in told)
         assert any("A/A at most 0.31%" in sentence for sentence in told)
         assert f"weights in the mean: {CASE.label} 3" in told
-        assert any("above 1.01 and no case's below 0.98" in sentence for sentence in told)
+        assert any(
+            "above 1.01 and no case's interval begins below 0.98" in sentence for sentence in told
+        )
 
 
 def test_launches_are_shown_and_what_is_older_than_plans_has_no_such_gate() -> None:

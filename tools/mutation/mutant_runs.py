@@ -194,12 +194,12 @@ class Scorer:
         if self._unsupported:
             return "the virtual GPU supports none of them"
         if not self._drawn:
-            return "it has no place for one"
+            return "it has no place to put one"
         itself = build(self._task, self._source, self._device, self._runner.stop)
         if isinstance(itself, BuildFailed):
             return f"it does not build: {itself.log.splitlines()[0]}"
         drawn = counted(len(self._drawn), "one that was drawn", "that were drawn")
-        return f"of {drawn} none compiles"
+        return f"none of the bugs compiles ({drawn})"
 
     def _harmless(self, lived: Sequence[BuiltMutant]) -> list[str]:
         """Names of the mutants that write what the source writes, byte by byte, on each of many

@@ -176,7 +176,7 @@ def _reference(draft: Draft, definition: Definition) -> str:
         "",
         "def reference(inputs):",
         '    """What run() of the Definition returns, by name."""',
-        f"    # {MARK}: run() computes in dtypes of its own: make them float64.",
+        f"    # {MARK}: run() chooses its own dtypes: change them to float64.",
         f"    found = run({', '.join(passed)})",
         "    if not isinstance(found, dict):",
         "        several = found if isinstance(found, (tuple, list)) else (found,)",

@@ -61,7 +61,7 @@ def module_toml(
         f"demo = [ {_row(_demo(contract))} ]",
         *_dims(contract),
         "",
-        "# A few times what PyTorch's own results are off those in float64.",
+        "# A few times the error of PyTorch's own results relative to float64.",
         "[tolerance]",
         *(
             f"{dtype} = {{ rtol = {rtol:g}, atol = {atol:g} }}"

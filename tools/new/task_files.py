@@ -112,7 +112,7 @@ def _binding(draft: Draft) -> list[str]:
         return []
     return [
         "# The launcher calls this function of the file: arguments, dims and scalars by name, and",
-        '# what no contract holds: { text = "auto" }, { dtype = "T" }, 1, {} for nothing.',
+        '# what a contract cannot express: { text = "auto" }, { dtype = "T" }, 1, {} for nothing.',
         *(f"# {MARK}: {doubt}" for doubt in draft.unbound),
         "[binding]",
         *(f"{key} = {_toml(value)}" for key, value in draft.binding.items()),

@@ -118,7 +118,7 @@ def _kernel(captured: Captured, plan: KernelNode, addresses: dict[str, int]) -> 
     )
     for what, real, wanted in pairs:
         if real != wanted:
-            return f"{what} {real} where the plan has {wanted}"
+            return f"{what} {real}, but the plan has {wanted}"
 
     def place(address: Address) -> int:
         known = addresses[address.name] if address.kind == "argument" else None

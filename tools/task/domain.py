@@ -145,7 +145,7 @@ class Domain(Value):
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.types) != set(self.variables[1:]):
             wanted = ", ".join(self.variables[1:]) or "no type variable besides dtype"
-            raise ValueError(f"types of {sorted(case.types)}: a case names {wanted}")
+            raise ValueError(f"types of {sorted(case.types)}: a case must give {wanted}")
         chosen = ", ".join(f"{name} = {dtype}" for name, dtype in case.types.items())
         raise ValueError(f"no combination in types has dtype {case.dtype} with {chosen}")
 

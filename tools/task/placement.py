@@ -174,7 +174,7 @@ def placement_flaw(contract: Grouped, case: Case) -> str:
     field = "same" if case.packed == "same" else "packed"
     says = f'packed = "{case.packed}" ({PACKED_TEXT[case.packed]})'
     if not groups:
-        return f"{says} is for a contract that names arguments as {field}: this one names none"
+        return f"{says} requires a contract that lists arguments as {field}; this one lists none"
     several = [some for g in groups if len(some := _present(contract.args, g, case)) > 1]
     if not several:
         return f"{says}: fewer than two of the arguments named as {field} have elements"

@@ -68,10 +68,10 @@ def test_approved_then_rejected_in_the_last_round(short: Task, tmp_path: Path) -
     at.wait_for("the reason is recorded")
     at.wait_for(ASKS)
     at.type("r\n")
-    at.wait_for("why? For the record")
+    at.wait_for("reason for the record")
     at.type("\n")
     assert at.end() == 0, at.shown
-    assert "planner reads" not in at.plain
+    assert "planner will read" not in at.plain
     first, second = decided(tmp_path / "out")
     assert isinstance(first, Approval) and first.decision == "approve"
     assert isinstance(second, Approval) and (second.decision, second.reason) == ("reject", "")
@@ -81,9 +81,9 @@ def test_rejected_with_a_reason_that_the_planner_reads(task: Task, tmp_path: Pat
     at = OwnTerminal(chat(task, tmp_path / "out", rounds=3))
     at.wait_for(ASKS)
     at.type("r\n")
-    at.wait_for("why? The planner reads it: ")
+    at.wait_for("reason (the planner will read it): ")
     at.type("\n")
-    at.wait_for("why? The planner reads it: ")
+    at.wait_for("reason (the planner will read it): ")
     at.type("too bold\n")
     at.wait_for(ASKS)
     at.type("s\n")
@@ -107,7 +107,7 @@ def test_edited_in_an_editor_at_the_terminal(
     at.type("256\n")
     at.wait_for("accept it as the best? ")
     at.type("r\n")
-    at.wait_for("why? ")
+    at.wait_for("reason ")
     at.type("\n")
     assert at.end() == 0, at.shown
     edit, rejection = decided(tmp_path / "out")
@@ -127,7 +127,7 @@ def test_left_and_resumed(short: Task, tmp_path: Path, keys: str) -> None:
     if rest:
         at.type(rest.pop(0))
     if rest:
-        at.wait_for("why? ")
+        at.wait_for("reason ")
         at.type(rest.pop(0))
     assert at.end() == 130, at.shown
     assert decided(out) == []
@@ -136,7 +136,7 @@ def test_left_and_resumed(short: Task, tmp_path: Path, keys: str) -> None:
     again.wait_for(ASKS)
     assert "is waiting to be run" in again.plain
     again.type("r\n")
-    again.wait_for("why? ")
+    again.wait_for("reason ")
     again.type("no\n")
     assert again.end() == 0, again.shown
     (only,) = decided(out)

@@ -55,14 +55,14 @@ def measured() -> Timed:
 
 def test_an_estimate() -> None:
     shown = text([*baseline_turns(), Turn("executor", evaluation(VECTOR, timed(1.6)))])
-    assert "estimated for NVIDIA H200, L2 cold, from baseline.cu" in shown
+    assert "estimated for NVIDIA H200, L2 cold, over baseline.cu" in shown
     assert "1.44 to 1.76" in shown and "measured" not in shown
 
 
 def test_a_measurement() -> None:
     device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     shown = text([*baseline_turns(), Turn("executor", evaluation(VECTOR, measured()))], device)
-    assert "measured on NVIDIA H200, L2 cold, from baseline.cu" in shown
+    assert "measured on NVIDIA H200, L2 cold, over baseline.cu" in shown
     assert "weighted: measured 2.00x" in shown and "estimated" not in shown
 
 

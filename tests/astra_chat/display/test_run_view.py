@@ -44,7 +44,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
         "the plan predicted 1.50x over its parent, estimated 1.90x",
         "global_load_requests 100 before, global_load_requests 25 now",
         "evidence, estimated: global_load_requests 25",
-        "estimated for NVIDIA H200, L2 cold, from baseline.cu",
+        "estimated for NVIDIA H200, L2 cold, over baseline.cu",
         "all cases, weighted: estimated 1.90x the baseline's speed",
     ):
         assert piece in text.replace("\n     ", " "), piece
@@ -142,7 +142,7 @@ def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_
             "live run r-9 of 2026-11-22 (Ann); every kernel is judged now, on"
             " this machine; --models scripted plays the task's script",
         ),
-        ("transcript:f.jsonl", "", "replies recorded: run r-9 of 2026-11-22 (mailbox:box); every"),
+        ("transcript:f.jsonl", "", "recorded replies: run r-9 of 2026-11-22 (mailbox:box); every"),
     ):
         told = repeats.model_copy(update={"answered_by": answered_by})
         options = head.options.model_copy(update={"models": own})

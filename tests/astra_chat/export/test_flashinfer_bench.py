@@ -70,7 +70,7 @@ def test_what_cannot_be_said_is_refused() -> None:
     task = find_task("silu_and_mul")
     out, given = task.args
     wild = task.model_copy(update={"args": (out, given.model_copy(update={"access": "workspace"}))})
-    with pytest.raises(BadInput, match="cannot say that input is a workspace"):
+    with pytest.raises(BadInput, match="cannot express that input is a workspace"):
         require_sayable(wild)
 
 

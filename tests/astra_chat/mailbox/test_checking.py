@@ -70,7 +70,7 @@ def test_a_plan_names_a_line_and_a_metric(task: Task, box: Path) -> None:
     reply = PlannerReply(reply=odd).model_dump_json()
     said = refusal(question, reply)
     assert "contradicts the facts: the anchor `no such line` is not in the source" in said
-    assert "to give it anyway, add --as-is" in said
+    assert "to submit it anyway, add --as-is" in said
     assert answer(question, reply, as_is=True) == FACTS
     with pytest.raises(BadInput, match="already has an answer"):
         answer(question, reply)

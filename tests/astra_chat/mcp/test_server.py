@@ -128,7 +128,12 @@ STATES = ("queued", "running", "done")
 FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("task", {"task": "nope"}, "no task 'nope'"),
     ("evaluate", {"task": "nope", "kernel": "x"}, "no task 'nope'"),
-    ("evaluate", {}, "task: it is missing; kernel: it is missing (exit code 2)"),
+    (
+        "evaluate",
+        {"task": "silu_and_mul", "kernel": "x", "device": "nope"},
+        "no device 'nope': use auto, cuda, cuda:N or virtual (exit code 2)",
+    ),
+    ("evaluate", {}, "task is missing; kernel is missing (exit code 2)"),
     (
         "evaluation",
         {"job": "nope"},

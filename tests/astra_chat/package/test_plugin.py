@@ -235,4 +235,4 @@ def test_a_trial_takes_calls_where_a_step_is_measured(
         (site / name).write_text(text)
     found = run(site, "-c", SWITCHED, **environment)
     assert found.stdout.splitlines() == [f"{hooked} {on and hooked}" for on in (True, False, True)]
-    assert ("for `astra-chat step` alone" in found.stderr) is not hooked
+    assert ("works only in `astra-chat step`" in found.stderr) is not hooked

@@ -102,7 +102,7 @@ def test_what_is_said() -> None:
     out = io.StringIO()
     console(out).print(rejudged_text([one]), soft_wrap=True)
     said = " ".join(out.getvalue().split())
-    assert "timed 15 cases then, 2 cases now; verdicts and ratios are over the 2 in common:" in said
+    assert "timed 15 cases then, 2 cases now; verdicts and ratios cover the 2 in common:" in said
     assert "in common: 1x64 float32, 2x64 float32" in said and "accepted 1.35x" in said
     document = rejudged_document(one)
     assert len(document["then_cases"]) == 15 and len(document["now_cases"]) == 2  # type: ignore[arg-type]

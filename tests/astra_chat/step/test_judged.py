@@ -279,7 +279,7 @@ def corrupt(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "holds no samples of a step"),
+        ("{", "contains no samples of a step"),
         ('{"schema": "other"}', "schema"),
         (corrupt(variants={}), "without winners and with all of them is missing"),
         (corrupt(ranks="many"), "ranks"),
@@ -304,7 +304,7 @@ def test_rounds_have_to_be_paired(tmp_path: Path) -> None:
     [
         (["none"], "is not a plugin package"),
         (["none", "--call", "step"], "MODULE:FUNCTION"),
-        (["none", "--call", "a:b", "--model", "moe6"], "instead of --model"),
+        (["none", "--call", "a:b", "--model", "moe6"], "replaces --model"),
         (["none", "--model", "huge"], "neither dense8 nor moe6 nor a folder"),
         (["none", "moe6.json"], "not both"),
         (["none.json"], "cannot read none.json"),
@@ -325,4 +325,4 @@ def test_samples_of_two_packages_are_not_put_together(tmp_path: Path) -> None:
     first.write_text(json.dumps(samples()))
     second.write_text(corrupt(gpu="NVIDIA H200"))
     error = step(first, second).exception
-    assert isinstance(error, BadInput) and "another package, engine or GPU" in str(error)
+    assert isinstance(error, BadInput) and "a different package, engine or GPU" in str(error)

@@ -30,7 +30,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     require_room(tmp_path)
     (tmp_path / "notes.txt").write_text("precious")
-    with pytest.raises(BadInput, match="holds other files, such as notes"):
+    with pytest.raises(BadInput, match="contains other files, such as notes"):
         require_room(tmp_path)
 
 

@@ -93,7 +93,12 @@ def test_a_sound_reference(task: Task) -> None:
         ),
         ('inputs["x"].double()', 'inputs["x"].mul_(0.5).double()', "writes to its input 'x'", 5),
         ("x * 254,", "x * 254 + torch.rand(1),", "reference returns a different 'codes'", 5),
-        ("def accept(", "def accepts(", "'order' is judged by accept, but there is no function", 5),
+        (
+            "def accept(",
+            "def accepts(",
+            "'order' is judged by accept, but reference.py defines no function",
+            5,
+        ),
         ("x.argsort()", "x.argsort(descending=True)", "accept refuses what reference", 8),
         (
             '"order": outputs["order"].sort().values',

@@ -56,7 +56,7 @@ def test_all_that_schema_2_says_of_a_case_comes_back(tmp_path: Path) -> None:
     assert 'I = "int32"' in whole and "key = [4, 2]" in whole and 'absent = ["bias"]' in whole
     follows = "{ tokens = 1, heads = 1, head_size = 8, rot_dim = 2, blocks = 1, block_size = 16,"
     assert read_case(task, follows + ' T = "float32" }').types == {"I": "int64"}
-    with pytest.raises(BadInput, match="names I"):
+    with pytest.raises(BadInput, match="must give I"):
         read_case(task, follows + ' T = "float16" }')
     with pytest.raises(BadInput, match="dtype"):
         read_case(task, follows + ' I = "int64" }')

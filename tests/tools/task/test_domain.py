@@ -60,7 +60,7 @@ def test_least_bytes(task: Task, tmp_path: Path) -> None:
         ({"dims": {"rot_dim": 10}}, "'rot_dim <= head_size' does not hold"),
         ({"dims": {"rot_dim": 3}}, "'rot_dim % 2 == 0' does not hold"),
         ({"dims": {"block_size": 24}}, "steps of 16"),
-        ({"types": {}}, "names I"),
+        ({"types": {}}, "must give I"),
         ({"types": {"I": "uint8"}}, "no combination"),
         ({"types": {"I": "int32"}, "dtype": "float32"}, "no combination"),
         ({"absent": ("key",)}, "may be absent"),

@@ -115,7 +115,7 @@ def test_the_seed_does_not_move_arguments() -> None:
     ("how", "what"),
     [
         ("rows", "equal strides from row to row, of at least 24 elements: query 16, key 8"),
-        ("same", "for a contract that names arguments as same"),
+        ("same", "requires a contract that lists arguments as same"),
     ],
 )
 def test_what_cannot_lie_so_is_refused(how: Packed, what: str) -> None:
@@ -130,7 +130,7 @@ def test_a_typed_case_is_read_or_refused_in_one_line() -> None:
     assert read_case(ROTARY, case_text(case)) == case and 'packed = "rows"' in case_text(case)
     assert case.label.endswith("packed")
     text = '{ tokens = 3, d = 24, dtype = "float16", packed = true }'
-    with pytest.raises(BadInput, match="names arguments as packed: this one names none") as error:
+    with pytest.raises(BadInput, match="lists arguments as packed; this one lists none") as error:
         read_case(find_task("silu_and_mul"), text)
     assert "\n" not in str(error.value)
     with pytest.raises(BadInput, match="rows, tensors"):

@@ -135,7 +135,7 @@ class Operator:
 def switched_on() -> set[str]:
     """Operators that ASTRA_WINNERS lets run: all, off, or names with commas between."""
     if PACKAGED.get("trial") and not os.environ.get(TRIAL):
-        log.warning("astra: no winner runs: this package is for `astra-chat step` alone")
+        log.warning("astra: no winner runs: this package works only in `astra-chat step`")
         return set()
     text = os.environ.get("ASTRA_WINNERS", "all").strip()
     names = {name.strip() for name in text.split(",") if name.strip()}

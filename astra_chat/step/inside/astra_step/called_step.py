@@ -49,7 +49,7 @@ class CalledStep:
         return captured[batch][0]
 
     def reference(self, batch: int) -> str:
-        return "a callable of one's own has no forward pass in float32 beside it"
+        return "a custom callable has no float32 forward pass to compare with"
 
     def facts(self) -> dict[str, str]:
         return {}
