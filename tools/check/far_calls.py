@@ -401,6 +401,11 @@ def _bytes(task: Task, case: Case) -> int:
     return sum(buffer_bytes(arg, case) for arg in task.args)
 
 
+def _answer(case: Case, report: CaseReport) -> _Answer:
+    failure = failure_of(report, case)
+    return _Answer(case, failure, report.wrote or {}, report.stored, report.left)
+
+
 def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answer]:
     """Returns what is said of each call. Of some nothing is: what a launcher refuses shows
     elsewhere, and a process that ends early says nothing."""
@@ -442,16 +447,7 @@ def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answe
             )
             for report in map(parsed, process.worker.reports()):
                 if isinstance(report, CaseReport):
-                    case = calls[report.index].case
-                    found.append(
-                        _Answer(
-                            case,
-                            failure_of(report, case),
-                            report.wrote or {},
-                            report.stored,
-                            report.left,
-                        )
-                    )
+                    found.append(_answer(calls[report.index].case, report))
             process.worker.finish()
         except (StepTimeout, StepMemory, BadReport, IndexError):
             pass
