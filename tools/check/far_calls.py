@@ -174,7 +174,7 @@ class FarCalls:
             )
             largest = np.abs(known[np.isfinite(known)]).max(initial=0.0)
             apart = ~(np.abs(got - known) <= DIFFERENT * largest) & np.isfinite(known)
-            if apart.any():
+            if largest and apart.any():
                 at = int(np.argmax(apart))
                 shape = arg.shape_of(answer.case)
                 return Wrong(
