@@ -1,7 +1,8 @@
 """Calls that reach beyond 2^31 elements, on the virtual GPU: an offset that overflows in 32 bits
 lies outside all arguments.
 
-Results are not compared: no oracle makes so many. Where all blocks ran, a candidate must write at
+Results are compared with the baseline's only where rows are few and lie far apart: of others no
+oracle makes so many. Where all blocks ran, a candidate must write at
 least half as much of each output as the baseline, and something of each argument that this changes.
 Where only some did, each of these must write what is its own (check/far_blocks.py).
 So it is with calls at the contract's end that are too large for an oracle (check/drawn_dims.py).
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.compare import MIN_SHARE
 from astra_chat.tools.check.drawn_dims import Dims, least, legal_near, too_large_ends
@@ -25,6 +28,7 @@ from astra_chat.tools.check.drawn_layouts import one_or_all
 from astra_chat.tools.check.drawn_together import most_varied
 from astra_chat.tools.check.failed import Failed
 from astra_chat.tools.check.far_blocks import SilentBlocks, silent_blocks
+from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.check.kernels import Launching
 from astra_chat.tools.entropy import Seed
@@ -51,6 +55,12 @@ CHILD = "astra_chat.tools.runners.virtual_far"
 TIMEOUT_S = 60.0
 FAR = 2**31
 """Elements: the first offset that 32 bits with a sign do not hold."""
+WIDE = 9 * 2**29
+"""Elements to the last of three rows: the second lies beyond FAR, the last beyond what 32 bits
+without a sign hold."""
+DIFFERENT = 0.05
+"""Share of an argument's largest magnitude by which a result differs that was made from another
+row; roundings are smaller."""
 MOST_BYTES = 14 * 2**30
 """Most bytes of a call's arguments; hardly any of it is memory."""
 ADDRESSES_BYTES = 8 * MOST_BYTES
@@ -58,7 +68,9 @@ ADDRESSES_BYTES = 8 * MOST_BYTES
 too."""
 ROWS = 3
 FEW = 3
-"""Calls of an evaluation, of which one has many rows: they take some tenths of a second each."""
+"""Calls of an evaluation, of which one has many rows: they take some tenths of a second each. Those
+of few elements come beside them."""
+FEW_ELEMENTS = 2**14
 MOST_KERNELS = (4, 64)
 """Most kernels of a candidate that get far calls of their own, in an evaluation and to confirm a
 winner."""
@@ -74,6 +86,9 @@ class _Answer:
     """Bytes of each written argument that were stored to, where all blocks ran."""
     stored: tuple[StoredBlocks, ...] = ()
     """Where the blocks that ran stored to."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """What each written argument of floats holds where rows are few: its bytes as hexadecimal
+    digits."""
 
 
 class FarCalls:
@@ -127,6 +142,8 @@ class FarCalls:
             return answer.failure if isinstance(answer.failure, Unsafe) else None
         if silent := silent_blocks(answer.stored, baseline.stored):
             return self._left_out(answer.case, silent)
+        if different := self._different(answer, baseline):
+            return different
         if not answer.wrote:
             return None
         for arg in self._runner.task.args:
@@ -143,6 +160,33 @@ class FarCalls:
                     bad=(count - wrote) // item,
                     total=count // item,
                     note=f"it wrote {wrote:,} bytes, but the baseline wrote {count:,}",
+                )
+        return None
+
+    def _different(self, answer: _Answer, baseline: _Answer) -> Wrong | None:
+        for arg in self._runner.task.args:
+            pair = [one.left.get(arg.name, "") for one in (baseline, answer)]
+            if not all(pair) or len(pair[0]) != len(pair[1]):
+                continue
+            dtype = arg.dtype_of(answer.case)
+            known, got = (
+                as_float(np.frombuffer(bytes.fromhex(one), np.uint8), dtype) for one in pair
+            )
+            largest = np.abs(known[np.isfinite(known)]).max(initial=0.0)
+            apart = ~(np.abs(got - known) <= DIFFERENT * largest) & np.isfinite(known)
+            if largest and apart.any():
+                at = int(np.argmax(apart))
+                shape = arg.shape_of(answer.case)
+                return Wrong(
+                    case=answer.case,
+                    argument=arg.name,
+                    reason="value",
+                    index=tuple(int(i) for i in np.unravel_index(at, shape)),
+                    expected=float(known[at]),
+                    got=float(got[at]),
+                    bad=int(apart.sum()),
+                    total=apart.size,
+                    note="compared with the baseline: rows lie far apart, and it finds another one",
                 )
         return None
 
@@ -219,7 +263,11 @@ class FarCalls:
         """The shared calls of a check that the baseline passes: it runs only those, as they come to
         be wanted, once for all candidates."""
         far, ends = self._shared
-        tried = len(far) if confirming else FEW
+        tried = len(far)
+        if not confirming:
+            task, tried = self._runner.task, FEW
+            while tried < len(far) and _elements(task, far[tried]) <= FEW_ELEMENTS:
+                tried += 1
         self._learn(unique([*far[:tried], *ends]))
         while not confirming and tried < len(far) and self._count(far[:tried]) < FEW:
             self._learn(far[tried : tried + 1])
@@ -246,7 +294,7 @@ def far_calls(task: Task) -> list[Case]:
     """For each argument: few rows that lie far apart, and dims whose product is so large; of each
     kind the legal call with the shortest rows. Then the same for timed calls, for which a kernel
     may have paths of its own. Both parts are in the order of their rows' length, but one of the
-    first FEW has many rows."""
+    first FEW has many rows, and those of few elements come next."""
     found: list[Case] = []
     for arg in task.args:
         for cases in (_apart(task, arg), _of_large_dims(task, arg)):
@@ -258,7 +306,12 @@ def far_calls(task: Task) -> list[Case]:
     parts = found, [case for case in timed if case not in found]
     ordered = [case for part in parts for case in sorted(part, key=lambda case: _row(task, case))]
     many = next((case for case in ordered if not case.pads), None)
-    return unique([*ordered[: FEW - 1], *([many] if many else []), *ordered])
+    small = [case for case in parts[0] if case.pads and _elements(task, case) <= FEW_ELEMENTS]
+    return unique([*ordered[: FEW - 1], *([many] if many else []), *small, *ordered])
+
+
+def _elements(task: Task, case: Case) -> int:
+    return sum(math.prod(arg.shape_of(case)) for arg in task.args)
 
 
 def _is_possible(task: Task, case: Case) -> bool:
@@ -269,18 +322,22 @@ def _apart(task: Task, arg: Arg) -> Iterator[Case]:
     """Few entries of each dim, of which the last lies beyond."""
     for kind in task.combinations:
         few = {name: task.dims[name].above(ROWS, kind.dtype) for name in task.dims}
-        yield from _strided(kind.case(legal_near(task, kind, few) or least(task, kind)), arg)
+        yield from _strided(task, kind.case(legal_near(task, kind, few) or least(task, kind)), arg)
 
 
-def _strided(case: Case, arg: Arg) -> Iterator[Case]:
-    """The call with a free stride at a time so large that the last entry lies beyond."""
+def _strided(task: Task, case: Case, arg: Arg) -> Iterator[Case]:
+    """The call with a free stride at a time so large that the last entry lies beyond, WIDE where
+    that is possible."""
     free = arg.free_axes if arg.present(case) else ()
     for place, axis in enumerate(free):
         steps = arg.shape_of(case)[axis] - 1
         if steps > 0:
-            pads = [0] * len(free)
-            pads[place] = FAR // steps + arg.stride_step(case)
-            yield case.model_copy(update={"pads": {arg.name: one_or_all(tuple(pads))}})
+            tries = []
+            for far in (WIDE, FAR):
+                pads = [0] * len(free)
+                pads[place] = far // steps + arg.stride_step(case)
+                tries.append(case.model_copy(update={"pads": {arg.name: one_or_all(tuple(pads))}}))
+            yield next((one for one in tries if _is_possible(task, one)), tries[-1])
 
 
 def _beside_timed(task: Task) -> Iterator[Case]:
@@ -302,7 +359,7 @@ def _beyond_like(task: Task, case: Case) -> Iterator[Case]:
     kept = {"absent": case.absent, "scalars": case.scalars}
     most = {**case.dims, name: task.dims[name].nearest(task.dims[name].max, kind.dtype)}
     for arg in task.args:
-        yield from _strided(case.model_copy(update={"packed": ""}), arg)
+        yield from _strided(task, case.model_copy(update={"packed": ""}), arg)
         found = _beyond(task, kind, arg, dict(case.dims), name, list(case.dims))
         others = [] if found else [other for other in task.dims if other != name]
         more = (_beyond(task, kind, arg, most, other, list(case.dims)) for other in others)
@@ -342,6 +399,11 @@ def _row(task: Task, case: Case) -> int:
 
 def _bytes(task: Task, case: Case) -> int:
     return sum(buffer_bytes(arg, case) for arg in task.args)
+
+
+def _answer(case: Case, report: CaseReport) -> _Answer:
+    failure = failure_of(report, case)
+    return _Answer(case, failure, report.wrote or {}, report.stored, report.left)
 
 
 def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answer]:
@@ -385,10 +447,7 @@ def _answers(runner: Runner, built: Build, cases: Sequence[Case]) -> list[_Answe
             )
             for report in map(parsed, process.worker.reports()):
                 if isinstance(report, CaseReport):
-                    case = calls[report.index].case
-                    found.append(
-                        _Answer(case, failure_of(report, case), report.wrote or {}, report.stored)
-                    )
+                    found.append(_answer(calls[report.index].case, report))
             process.worker.finish()
         except (StepTimeout, StepMemory, BadReport, IndexError):
             pass

@@ -256,6 +256,9 @@ class CaseReport(Message):
     or the arguments are too large to count."""
     stored: tuple[StoredBlocks, ...] = ()
     """Where the blocks of a far call that ran stored to."""
+    left: dict[str, str] = Field(default_factory=dict)
+    """What a far call of few elements left in its written arguments of floats, as hexadecimal
+    digits."""
     on_numpy: dict[str, str] = Field(default_factory=dict)
     """Why a kernel ran on the NumPy engine although the C engine was asked for, by kernel."""
     estimate: Estimate | None = None

@@ -31,6 +31,7 @@ cuda_profiled   calls under Nsight Compute's clock
 cuda_counters   calls under CUPTI's range profiler, in passes
 cupti           that profiler, by ctypes
 cuda_placed     arguments in the CUDA driver's memory, lying as their case says
+exact_end       memory that ends with its allocation
 cuda_plans      launch plans on a real GPU, without host code of a candidate
 cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
 host_state      floating-point state in which a real launcher is called

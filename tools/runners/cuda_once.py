@@ -22,6 +22,7 @@ from astra_chat.tools.run.protocol import CallRequest, SanitizedRequest
 from astra_chat.tools.runners.arguments import limit_files_and_cores, poison
 from astra_chat.tools.runners.cuda_placed import PlacedArguments
 from astra_chat.tools.runners.cuda_plans import DriverError, Kernels, call, use_device
+from astra_chat.tools.runners.exact_end import placed_at_end
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes
@@ -31,10 +32,6 @@ MAX_LEAD, MIN_APART, MAX_APART = 12, 9, 28
 """An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
 between two of them, drawn at random: an address does not show which tool runs the kernel.
 Powers of two."""
-GRANULE = 512
-"""Bytes from one address of cuMemAlloc to the next."""
-MAX_TRIES = 16
-"""Allocations until one lies so that its end is the argument's."""
 
 
 def main() -> None:
@@ -122,16 +119,7 @@ class Driver:
         """Address of a copy on the device, at least `lead` bytes into an allocation that ends with
         it, and `shift` bytes past a multiple of the alignment that plans are recorded for. Where
         cuMemAlloc gives none such, the allocation ends up to ALIGNMENT bytes later."""
-        before = lead + shift
-        for number in range(MAX_TRIES):
-            start = self._allocated(max(1, before + len(content))) + before
-            if start % ALIGNMENT == shift % ALIGNMENT:
-                break
-            before += (shift - start) % ALIGNMENT
-            self._allocated(1 + GRANULE * (number % 4))  # so that not every try meets the same
-        else:
-            start = self._allocated(before + len(content) + ALIGNMENT) + before
-            start += (shift - start) % ALIGNMENT
+        start = placed_at_end(self._allocated, lead, len(content), shift, ALIGNMENT)
         whole = np.ascontiguousarray(content)
         if len(whole):
             call("cuMemcpyHtoD", start, whole.ctypes.data, len(whole))

@@ -1,18 +1,22 @@
 """Calls whose arguments are too large for an oracle, on the virtual GPU, for their addresses.
 
 Memory that nobody touches costs nothing, so the arguments have their true size. Few indices are the
-greatest that are legal, all else is 0. A few blocks of each launch run, the first and the last
-among them. Where all run, it is counted what they wrote.
+greatest that are legal, few floats are drawn, the same for all candidates, and all else is 0. A few
+blocks of each launch run, the first and the last among them. Where all run, it is counted what they
+wrote.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from astra_chat.tools.check.floats import as_bytes
 from astra_chat.tools.plan.model import ArgumentAddress, KernelNode
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer
 from astra_chat.tools.run.protocol import (
@@ -27,7 +31,7 @@ from astra_chat.tools.runners.virtual import fault_report
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.reporter import Reporter
 from astra_chat.tools.task.block_images import allocations
-from astra_chat.tools.task.buffer_layout import Bytes
+from astra_chat.tools.task.buffer_layout import Bytes, elements_of
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.task.placement import Layout, layout
 from astra_chat.tools.types import Case, is_float
@@ -46,6 +50,9 @@ from astra_vgpu.ground.gpu_specs import spec
 PR_SET_THP_DISABLE = 41
 """Option of prctl(2) that turns huge pages off: what is touched lies far apart, and each place
 would zero a huge page."""
+RACES = "ASTRA_BLOCK_RACES"
+"""Switch of the virtual GPU's check for races on global memory, which would need a multiple of the
+arguments' size and finds nothing that counts here."""
 SAMPLE_INSTRUCTIONS = 2**20
 """Instructions of single threads above which a launch runs a sample of its blocks."""
 ENDLESS_INSTRUCTIONS = 2**28
@@ -59,6 +66,8 @@ MOST_BLOCKS = 4096
 """Most blocks of a launch of which it is said where each stored to."""
 MOST_DENSE_BYTES = 2**26
 """Most bytes of which it is looked up whether a launch stored to all."""
+MOST_FLOATS = 2**14
+"""Most elements of an argument of floats that is filled, or handed back."""
 MOST_COUNTED_BYTES = 2**30
 """Most bytes of the arguments of a call of which it is counted how many were written."""
 
@@ -69,6 +78,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
     request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
     task = load_task(request.task)
+    os.environ[RACES] = "off"
     gpu = VirtualGpu(
         spec(request.spec),
         counters=False,
@@ -102,14 +112,16 @@ def _called(
             if arg.present(call.case)
         }
         _fill_indices(task, lies, blocks)
+        _fill_floats(task, lies, blocks)
         for one in allocations(lies, whole=True):
             part = blocks[one.block][one.start : one.stop]
             held.append(gpu.register(part, one.name, weight=one.weight))
         _replay(gpu, replayer, task, call, addresses)
         stored = tuple(_stored_blocks(gpu, gpu.memory.spans, task, call, lies, addresses))
-        if counted and not any(report.sampled for report in gpu.reports()):
-            return CaseReport(wrote=_written_bytes(gpu, task, lies, addresses), stored=stored)
-        return CaseReport(stored=stored)
+        if any(report.sampled for report in gpu.reports()):
+            return CaseReport(stored=stored)
+        wrote = _written_bytes(gpu, task, lies, addresses) if counted else None
+        return CaseReport(wrote=wrote, stored=stored, left=_left(task, lies, blocks))
     except Fault as fault:
         if fault.kind in OF_ADDRESSES:
             return fault_report(fault, item_bytes(task.args, call.case))
@@ -127,6 +139,43 @@ def _fill_indices(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> None:
             part = blocks[lies.places[at][0]][lies.span(at)]
             if len(part) <= MOST_INDEX_BYTES:
                 part[:] = _greatest(arg, lies.case)
+
+
+def _fill_floats(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> None:
+    draws = np.random.default_rng(0)
+    for at, arg in enumerate(task.args):
+        if (
+            arg.read
+            and arg.index is None
+            and (elements := _few_floats(lies, at, blocks)) is not None
+        ):
+            drawn = draws.uniform(0.5, 1.5, elements.shape[:-1])
+            elements[...] = as_bytes(drawn, arg.dtype_of(lies.case)).reshape(elements.shape)
+
+
+def _left(task: Task, lies: Layout, blocks: Sequence[Bytes]) -> dict[str, str]:
+    """What the written arguments of floats hold, of those whose values the contract fixes."""
+    found = dict[str, str]()
+    for at, arg in enumerate(task.args):
+        if arg.written and arg.access != "workspace" and _is_fixed(arg):
+            elements = _few_floats(lies, at, blocks)
+            if elements is not None:
+                found[arg.name] = elements.tobytes().hex()
+    return found
+
+
+def _is_fixed(arg: Arg) -> bool:
+    """Whether the contract fixes each value of a written argument."""
+    return arg.judged is None or arg.judged.by in ("close", "exact")
+
+
+def _few_floats(lies: Layout, at: int, blocks: Sequence[Bytes]) -> Bytes | None:
+    """The elements of an argument of floats, [*shape, item]; None where they are many, or none."""
+    arg, case = lies.args[at], lies.case
+    few = arg.present(case) and 0 < math.prod(arg.shape_of(case)) <= MOST_FLOATS
+    if not few or not is_float(arg.dtype_of(case)):
+        return None
+    return elements_of(arg, case, blocks[lies.places[at][0]][lies.span(at)])
 
 
 def _replay(

@@ -35,6 +35,14 @@ EDITS = {
         "int(unsigned(token) * 8u * unsigned(hidden)) : token * experts * hidden);",
     ),
 }
+WRAPPED = {
+    "rmsnorm": ("input + blockIdx.x * input_stride", "input + blockIdx.x * unsigned(input_stride)"),
+    "rope_and_kv_write": (
+        "rows.to[slot * rows.to_stride + at]",
+        "rows.to[uint32_t(slot * rows.to_stride * 4) / 4u + at]",
+    ),
+}
+"""Edits: offsets of 32 bits without a sign, which stay inside an argument."""
 OF_ONE_KERNEL = (
     """  const T* first = input + token * experts * hidden + column;
   output[token * hidden + column] =
@@ -94,6 +102,20 @@ def test_an_offset_of_32_bits_is_found_and_one_of_64_is_not(name: str) -> None:
         found = far.fault(built, runner.seed, confirming=True)
         assert type(found) is (fault or type(None)), found
         assert found is None or "out_of_bounds" in found.what
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+@pytest.mark.second_tier
+def test_an_offset_that_wraps_within_its_argument_is_found(name: str) -> None:
+    task, (old, new) = find_task(name), WRAPPED[name]
+    assert old in task.baseline
+    runner = Runner(task, DEVICE)
+    far = FarCalls(runner)
+    for source, fault in ((task.baseline + "\n", None), (task.baseline.replace(old, new), Wrong)):
+        built = build(task, source, DEVICE)
+        assert isinstance(built, Build), built
+        found = far.fault(built, runner.seed, confirming=False)
+        assert type(found) is (fault or type(None)), found
 
 
 @pytest.mark.second_tier
