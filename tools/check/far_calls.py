@@ -95,9 +95,8 @@ class FarCalls:
     """Far calls of a task whose addresses the baseline gets right."""
 
     def __init__(self, runner: Runner) -> None:
-        self._of_gpu = runner.device.kind == "cuda"
-        """Candidates are built for a real GPU, and are built again."""
-        self._runner = runner.on_virtual_gpu() if self._of_gpu else runner
+        self._given = runner
+        self._runner = runner.on_virtual_gpu() if runner.device.kind == "cuda" else runner
         self._answers = dict[str, _Answer | None]()
         """What the baseline did, by a call's text; None where its own process said nothing, too."""
         self.left_out: list[str] = []
@@ -124,11 +123,10 @@ class FarCalls:
         runner = self._runner.seeded(seed)
         if stop is not None:
             runner = replace(runner, stop=stop)
-        if self._of_gpu:
-            virtual = build(runner.task, built.source, runner.device, runner.stop)
-            if not isinstance(virtual, Build):
-                return None
-            built = virtual
+        virtual = self._given.virtual_build(built)
+        if not isinstance(virtual, Build):
+            return None
+        built = virtual
         cases = self._passed(confirming)
         cases += self._of_kernels(runner, built, cases, checked, confirming)
         faults = (self._fault_in(answer) for answer in _answers(runner, built, cases))
@@ -255,9 +253,9 @@ class FarCalls:
                 self._answers[case.key] = next(iter(_answers(self._runner, built, [case])), None)
 
     def _baseline(self) -> Build:
-        runner = self._runner
+        runner, what = self._given, f"the baseline of {self._given.task.name}"
         built = build(runner.task, runner.task.baseline, runner.device, runner.stop)
-        return require_build(built, f"the baseline of {runner.task.name}")
+        return require_build(runner.virtual_build(require_build(built, what)), what)
 
     def _passed(self, confirming: bool) -> list[Case]:
         """The shared calls of a check that the baseline passes: it runs only those, as they come to

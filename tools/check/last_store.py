@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.protocol import WatchedBytes
@@ -32,7 +32,7 @@ def with_last_store(runner: Runner, candidate: Build, oracle: Oracle, wrong: Wro
         return wrong
     numpy = runner.on_virtual_gpu() if runner.device.kind == "cuda" else runner
     numpy = replace(numpy, engine="numpy")
-    built = build(task, candidate.source, numpy.device, numpy.stop)
+    built = runner.virtual_build(candidate)
     if not isinstance(built, Build):
         return wrong
     (oracle_case,) = oracle.oracle_cases([wrong.case], numpy.stop)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
@@ -44,7 +44,7 @@ def sanitize_virtual(
     small = [case for case in check if runner.task.least_bytes(case) <= MAX_BYTES]
     small += _together(runner.task, reaching)
     other = runner.on_virtual_gpu()
-    built = build(runner.task, candidate.source, other.device, runner.stop)
+    built = runner.virtual_build(candidate)
     if not isinstance(built, Build):
         return Watched(frozenset())
     seen = set[str]()

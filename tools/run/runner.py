@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun, taken
@@ -39,7 +39,7 @@ from astra_chat.tools.system.gpu_use import GpuClock, clock_of
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, Crashed, Device, StepName, TimedOut
+from astra_chat.tools.types import BuildFailed, Case, Crashed, Device, StepName, TimedOut
 from astra_chat.tools.virtual_gpu.adapter import Engine, Estimate
 from astra_vgpu.ground.cache import cache_folder
 
@@ -102,6 +102,14 @@ class Runner:
         """Returns a runner of the same task on the virtual GPU that stands for this device."""
         device = virtual_device(self.device.spec)
         return Runner(self.task, device, self.stop, self.engine, seed=self.seed)
+
+    def virtual_build(self, built: Build) -> Build | BuildFailed | TimedOut:
+        """The build that the virtual GPU which stands for this device runs: this one, unless that
+        has another architecture."""
+        device = virtual_device(self.device.spec)
+        if device.arch == self.device.arch:
+            return built
+        return build(self.task, built.source, device, self.stop)
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1, child: str = "") -> None:
         """Start processes of runs to come, until `count` wait with their libraries loaded; of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
@@ -84,12 +85,19 @@ class Judged(Value):
 def names_in(case: Case, usual_scalars: Mapping[str, int]) -> dict[str, int]:
     """What the names in a contract's expressions stand for: dims, and integer scalars, of which the
     case may give other values than the usual ones."""
+    if not usual_scalars:  # drawing cases asks for these half a million times
+        return dict(case.dims)
     given = {
         name: int(value)
         for name, value in case.scalars.items()
         if name in usual_scalars and math.isfinite(value)
     }
     return {**usual_scalars, **given, **case.dims}
+
+
+@lru_cache(maxsize=1024)
+def _free_axes(strides: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis, stride in enumerate(strides) if stride == "free")
 
 
 class Arg(Value):
@@ -189,7 +197,7 @@ class Arg(Value):
     @property
     def free_axes(self) -> tuple[int, ...]:
         """Axes whose stride is the caller's to choose."""
-        return tuple(axis for axis, stride in enumerate(self.strides or ()) if stride == "free")
+        return _free_axes(self.strides) if self.strides else ()
 
     @property
     def strided(self) -> bool:
@@ -220,7 +228,7 @@ class Arg(Value):
         """Returns the extents in a case; an absent argument has no element: its first extent is
         0."""
         names = self.names_in(case)
-        shape = tuple(evaluate(extent, names) for extent in self.shape)
+        shape = tuple([evaluate(extent, names) for extent in self.shape])
         return shape if self.present(case) else (0, *shape[1:])
 
     def strides_of(self, case: Case) -> tuple[int, ...]:

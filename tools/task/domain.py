@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import Field, field_validator
@@ -280,12 +280,19 @@ class Domain(Value):
         contract says otherwise."""
         if self.stated_least_bytes is not None:
             return evaluate(self.stated_least_bytes, self.names_in(case))
-        return sum(a.bytes_of(case) * (int(a.read) + int(a.written)) for a in self.args)
+        return self._moved([arg.bytes_of(case) for arg in self.args])
+
+    def _moved(self, sizes: Sequence[int]) -> int:
+        """Bytes of arguments of these sizes, each read once and written once."""
+        moved = zip(self.args, sizes, strict=True)
+        return sum(size * (int(arg.read) + int(arg.written)) for arg, size in moved)
 
     def size_bytes(self, case: Case) -> int:
         """Bytes of its arguments, or what a call moves at least, if that is more."""
-        held = sum(arg.bytes_of(case) for arg in self.args)
-        return max(held, self.least_bytes(case))
+        sizes = [arg.bytes_of(case) for arg in self.args]
+        if self.stated_least_bytes is not None:
+            return max(sum(sizes), self.least_bytes(case))
+        return max(sum(sizes), self._moved(sizes))
 
     def flops_of(self, case: Case) -> int:
         return evaluate(self.flops, self.names_in(case))

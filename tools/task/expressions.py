@@ -41,12 +41,14 @@ class Expression:
     """Names of dims and scalars in it."""
     tree: ast.expr
     code: CodeType
+    name: str = ""
+    """The name that is all of it; "" where there is more."""
 
     def value(self, names: Mapping[str, int]) -> int:
         """Returns the value for given values of its names; of a relation 1 or 0. Raises
         ZeroDivisionError, and KeyError for a name that has no value."""
-        if isinstance(self.tree, ast.Name):  # most are: an evaluation asks for 200,000 values
-            return int(names[self.tree.id])
+        if self.name:  # most are: an evaluation asks for 200,000 values
+            return int(names[self.name])
         for name in self.names:
             if name not in names:
                 raise KeyError(name)
@@ -88,7 +90,8 @@ def _parsed(text: str, require: Callable[[str, ast.expr], None]) -> Expression:
     names = frozenset(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
     )
-    return Expression(text, names, tree.body, compile(tree, "<task.toml>", "eval"))
+    name = tree.body.id if isinstance(tree.body, ast.Name) else ""
+    return Expression(text, names, tree.body, compile(tree, "<task.toml>", "eval"), name)
 
 
 def _require_relation(text: str, node: ast.expr) -> None:
