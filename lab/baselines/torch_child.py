@@ -67,7 +67,7 @@ def router(at: Tensors, values: Values) -> Tensors:
     x, w = at["hidden_states"], at["router_weight"].t()
     logits = torch.mm(x, w, out_dtype=torch.float32) if x.is_cuda else x.float() @ w.float()
     scores = logits.sigmoid()
-    choice = (scores + at["correction_bias"]).unflatten(1, (int(values["groups"]), -1))
+    choice = (scores + at["correction_bias"]).view(len(x), int(values["groups"]), -1)
     sums = choice.topk(2, dim=2).values.sum(dim=2)
     chosen = sums.topk(int(values["topk_groups"]), dim=1, sorted=False).indices
     left_out = torch.ones_like(sums, dtype=torch.bool).scatter_(1, chosen, False)

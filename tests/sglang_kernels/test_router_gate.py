@@ -66,7 +66,7 @@ def test_the_script_holds_to_its_form() -> None:
 
 def gated(logits: list[float], bias: list[float], groups: int, kept: int, topk: int) -> Any:
     """A call of one token whose logits are these, as long as bfloat16 holds them, and its truth."""
-    inputs = {
+    inputs: dict[str, Any] = {
         "hidden_states": torch.ones(1, 8, dtype=torch.bfloat16),
         "router_weight": torch.zeros(len(logits), 8, dtype=torch.bfloat16),
         "correction_bias": torch.tensor(bias),
