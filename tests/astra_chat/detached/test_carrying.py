@@ -50,7 +50,7 @@ def test_places() -> None:
     "judge", ["ssh", "ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ray:", "ray:;"]
 )
 def test_a_host_is_no_option_and_no_command(judge: str) -> None:
-    with pytest.raises(BadInput, match="give an? "):
+    with pytest.raises(BadInput, match=r"give an? "):
         place_of(judge)
 
 
