@@ -151,11 +151,12 @@ def _group_sums(groups: torch.Tensor) -> torch.Tensor:
 
 
 def _grouped(inputs: dict[str, Any], choice: torch.Tensor) -> torch.Tensor:
-    return choice.unflatten(1, (int(inputs["groups"]), -1))
+    return choice.reshape(choice.shape[0], int(inputs["groups"]), -1)
 
 
 def _products(inputs: dict[str, Any], *, absolute: bool) -> torch.Tensor:
-    x, w = inputs["hidden_states"].double(), inputs["router_weight"].double()
+    x: torch.Tensor = inputs["hidden_states"].double()
+    w: torch.Tensor = inputs["router_weight"].double()
     return x.abs() @ w.abs().T if absolute else x @ w.T
 
 
