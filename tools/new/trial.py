@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import BUILD_TIMEOUT_S, Build, build
@@ -20,6 +21,8 @@ from astra_chat.tools.new.asked_dtypes import AskedDtypes, with_asked_dtypes
 from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
+from astra_chat.tools.new.learned import Failure, with_learned
+from astra_chat.tools.new.macro_guards import guarding_macro
 from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
 from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.reference_file import zeros_py
@@ -44,7 +47,10 @@ _MISSING = "is not implemented: "
 MOST_CASES = 12
 _DECIDED = ("is left out", "build_timeout_s")
 _NUMBER = re.compile(r"\d+")
+_CHECKS = re.compile(r"^checks (\d+)$", re.MULTILINE)
 MOST_LINES = 12
+MOST_LESSONS = 12
+"""Checks of a function from which sizes are learnt."""
 PATIENCE_S = 1200
 """Limit of a trial's build."""
 TIMES_LONGER = 3
@@ -68,23 +74,22 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     roomy = _roomy(draft)
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
-        seen = trial.seen(roomy, project)
-        if isinstance(seen, str) and _MISSING in seen:
-            project = replace(project, defines=(*project.defines, UNCALLED))
-            seen = trial.seen(roomy, project)
+        seen, project, hints = _first_seen(trial, roomy, project)
         strayed = isinstance(seen, _Seen) and any(call.strayed for call in seen.calls)
         if strayed and draft.binding:
             draft, roomy = _on_default_stream(draft), _on_default_stream(roomy)
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
-            return Tried(draft, project, (seen,))
+            return Tried(draft, project, (seen, *hints))
         if (asked := with_asked_dtypes(draft, _asked(seen))) != draft:
             draft, roomy = asked, _roomy(asked)
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
             return Tried(draft, project, (seen,))
         drafted = draft
+        draft, roomy, seen = trial.learned(draft, roomy, project, seen)
         draft, notes = _told(draft, seen)
+        notes = [*hints, *notes]
         draft = trial.with_written_shapes(draft, roomy, project)
         if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
             last = trial.seen(draft, project)
@@ -97,6 +102,23 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
+
+
+def _first_seen(
+    trial: _Trial, draft: Draft, project: Project
+) -> tuple[_Seen | str, Project, tuple[str, ...]]:
+    """What a draft's cases do, with macros without which the file does not build, and hints."""
+    seen, hints = trial.seen(draft, project), tuple[str, ...]()
+    if isinstance(seen, str) and (guard := guarding_macro(seen, project)):
+        hints = (guard.hint,)
+        guarded = replace(project, defines=(*project.defines, f"-D{guard.macro}"))
+        again = trial.seen(draft, guarded)
+        if not isinstance(again, str) or _MISSING in again:
+            seen, project = again, guarded
+    if isinstance(seen, str) and _MISSING in seen:
+        project = replace(project, defines=(*project.defines, UNCALLED))
+        seen = trial.seen(draft, project)
+    return seen, project, hints
 
 
 def _asked(seen: _Seen) -> list[AskedDtypes]:
@@ -180,6 +202,31 @@ class _Trial:
             return found
         seen = self.seen(found, project)
         return draft if isinstance(seen, str) or seen.failed_lines() else found
+
+    def learned(
+        self, draft: Draft, roomy: Draft, project: Project, seen: _Seen
+    ) -> tuple[Draft, Draft, _Seen]:
+        """The drafts with what failing calls say of sizes and numbers, and their calls."""
+        for _ in range(MOST_LESSONS):
+            made = self._tried(roomy, project)
+            if isinstance(made, str) or not seen.failed_lines():
+                break
+            failed = [_failed(call) for call in seen.calls]
+            found = with_learned(roomy, seen.cases, failed, partial(_failures, *made))
+            again = len({*found.require}) < len(found.require)  # no cases meet what was learnt
+            after = self.seen(found, project) if found != roomy and not again else ""
+            if isinstance(after, str):
+                break
+            roomy, seen = found, after
+            draft = replace(
+                draft,
+                multiples=roomy.multiples,
+                require=roomy.require,
+                extents=roomy.extents,
+                scalars=roomy.scalars,
+                binding={**draft.binding, **roomy.binding},
+            )
+        return draft, roomy, seen
 
     def task(self, draft: Draft, project: Project) -> str:
         """Why there is no such task; "" where there is one."""
@@ -292,6 +339,29 @@ def _recorded(task: Task, made: Build) -> _Seen | str:
         findings = getattr(plans, "findings", ())
         seen.unplanned = findings[0].what if findings else getattr(plans, "message", str(plans))
     return seen
+
+
+def _failed(called: Called) -> Failure:
+    checks = _CHECKS.findall(called.said)
+    return Failure(_failure(called), int(checks[-1]) if checks else 0)
+
+
+def _failures(task: Task, made: Build, cases: Sequence[Case]) -> list[Failure]:
+    """What each call fails with; a process that ends without a report is tried again in halves."""
+    gpu = spec(pick_device("virtual").spec)
+    if not cases:
+        return []
+    try:
+        calls = called_once(made, task, cases, gpu, random.Random(_SEED))
+        if not isinstance(calls, Died):
+            return [_failed(call) for call in calls]
+        why = calls.message
+    except StepTimeout:
+        why = "a call of the function does not return"
+    if len(cases) == 1:
+        return [Failure(why)]
+    half = len(cases) // 2
+    return [*_failures(task, made, cases[:half]), *_failures(task, made, cases[half:])]
 
 
 def _elsewhere(made: Build) -> str:
