@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from astra_chat.tools.new.draft import Draft, DraftScalar, Tensor
 from astra_chat.tools.new.layout import names_in
@@ -147,7 +147,7 @@ def _legal(draft: Draft, extents: Extents, required: list[str] | None = None) ->
         except (KeyError, ZeroDivisionError):
             return False
 
-    settled = _settled(draft, extents, required)
+    settled = settled_extents(draft, extents, required)
     if meets(settled) and settled[draft.dims[0]] == extents[draft.dims[0]]:
         return settled  # by the first dim the cases differ
     dims = [name for name in names_in(required) if name in extents and name not in draft.extents]
@@ -167,8 +167,10 @@ def integers_of(draft: Draft) -> dict[str, int]:
     return {s.name: int(scalar_value(s)) for s in draft.scalars if s.type == "int64_t"}
 
 
-def _settled(draft: Draft, extents: Extents, required: Sequence[str]) -> Extents:
-    """With relations met that say what a dim is, or what divides or bounds it."""
+def settled_extents(
+    draft: Draft, extents: Mapping[str, int], required: Sequence[str], keep: Collection[str] = ()
+) -> Extents:
+    """With relations met that say what a dim is, or what divides or bounds it; but of these."""
     found = dict(extents)
     for text in (*required, *required):
         told = re.fullmatch(r"([a-z_]\w*) (==|%|<=|>=) (.+?)( == 0)?", text)
@@ -186,7 +188,7 @@ def _settled(draft: Draft, extents: Extents, required: Sequence[str]) -> Extents
             ">=": max(own, by),
         }
         changed = _whole(draft, told[1], nearest[told[2]])
-        if changed > 0 and told[1] not in draft.extents:
+        if changed > 0 and told[1] not in draft.extents and told[1] not in keep:
             found[told[1]] = changed
     return found
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from astra_chat.tools.new.draft import Draft, DraftScalar
 from astra_chat.tools.new.extents import expressions
-from astra_chat.tools.new.guesses import TRIED, integers_of
+from astra_chat.tools.new.guesses import TRIED, integers_of, settled_extents
 from astra_chat.tools.task.expressions import evaluate, holds
 from astra_chat.tools.types import Case
 
@@ -40,6 +40,8 @@ class Failure:
     """"" where it works."""
     checks: int = 0
     """How many checks it got to."""
+    crashed: bool = False
+    """Its process ended: whether the check was met is not known."""
 
     @property
     def kind(self) -> str:
@@ -60,6 +62,7 @@ class _Sample:
 
     names: Mapping[str, int]
     met: bool
+    known: bool = True
 
 
 def with_learned(
@@ -153,11 +156,19 @@ class _Check:
     ) -> list[_Sample]:
         """Failing calls with each of these changes."""
         failing = self.failing if cases is None else cases
-        changed = [_changed(case, change) for case in failing for change in changes]
+        changed = [self._settled(case, change) for case in failing for change in changes]
         return [
-            _Sample(_numbers_of(case), one.gets_beyond(self.first))
+            _Sample(_numbers_of(case), one.gets_beyond(self.first), not one.crashed)
             for case, one in zip(changed, self.call(changed), strict=True)
         ]
+
+    def _settled(self, case: Case, change: Mapping[str, int]) -> Case:
+        """The case with a change, and what is known to follow from it."""
+        other = _changed(case, change)
+        if not self.draft.require:
+            return other
+        dims = settled_extents(self.draft, other.dims, self.draft.require, change)
+        return other.model_copy(update={"dims": dims})
 
     def _with_scalar(self, scalar: DraftScalar) -> Draft:
         """The scalar with a value that works in all of these calls, or the dim that it is."""
@@ -181,22 +192,27 @@ class _Check:
     def _with_relation(self, name: str, samples: Sequence[_Sample]) -> Draft:
         """The simplest relation of a dim that tells the calls that meet the check from others."""
         told = [
-            *samples,
+            *(one for one in samples if one.known),
             *(_Sample(_numbers_of(case), False) for case in self.failing),
             *self.working,
         ]
+        values = sorted({one.names[name] for one in samples if one.met and one.known})
+        few = len(values) <= MOST_VALUES and all(
+            (one.names[name] in values) == one.met for one in told
+        )
+        if few and len(values) == 1:
+            return self._with_extents({name: values})
         for text in _relations(name, list(self.failing[0].dims), list(self.failing[0].scalars)):
             if all(_holds(text, one.names) == one.met for one in told):
                 if multiple := re.fullmatch(rf"{name} % (\d+) == 0", text):
                     steps = {**self.draft.multiples, name: int(multiple[1])}
                     return replace(self.draft, multiples=steps)
                 return replace(self.draft, require=(*self.draft.require, text))
-        values = sorted({one.names[name] for one in samples if one.met})
-        if len(values) <= MOST_VALUES and all(
-            (one.names[name] in values) == one.met for one in told
-        ):
-            return replace(self.draft, extents={**self.draft.extents, name: tuple(values)})
-        return self.draft
+        return self._with_extents({name: values}) if few else self.draft
+
+    def _with_extents(self, found: Mapping[str, Sequence[int]]) -> Draft:
+        extents = {name: tuple(values) for name, values in found.items()}
+        return replace(self.draft, extents={**self.draft.extents, **extents})
 
     def _of_pairs(self, dims: Sequence[str]) -> Draft:
         """Where two dims have to change at once: numbers that the message names."""
@@ -206,8 +222,7 @@ class _Check:
             pairs = itertools.permutations(numbers, 2)
             changes = [{one: a, other: b} for a, b in pairs]
             if met := [s.names for s in self._samples(changes, self.failing[:1]) if s.met]:
-                fixed = {one: (met[0][one],), other: (met[0][other],)}
-                return replace(self.draft, extents={**self.draft.extents, **fixed})
+                return self._with_extents({name: [met[0][name]] for name in (one, other)})
         return self.draft
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.new.project import Project
@@ -30,12 +30,12 @@ class Guard:
         )
 
 
-def guarding_macro(log: str, project: Project) -> Guard | None:
-    """The macro under which the first name of a build's log that has one is defined, if none of
-    the project's files and no -D defines it."""
+def guarding_macro(notes: Sequence[str], project: Project) -> Guard | None:
+    """The macro under which the first name that notes of a build miss is defined, if none of the
+    project's files and no -D defines it."""
     texts = {"the file": project.source, **project.headers}
     given = {flag.removeprefix("-D").partition("=")[0] for flag in project.defines}
-    for found in _MISSED.finditer(log):
+    for found in _MISSED.finditer("\n".join(notes)):
         name = found[1] or found[2]
         for file, text in texts.items():
             for macro in _guards(name, text):

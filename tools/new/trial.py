@@ -22,8 +22,14 @@ from astra_chat.tools.new.draft import MARK, Draft, Tensor
 from astra_chat.tools.new.launched import accesses_of, with_accesses
 from astra_chat.tools.new.layout import OPEN
 from astra_chat.tools.new.learned import Failure, with_learned
-from astra_chat.tools.new.macro_guards import guarding_macro
-from astra_chat.tools.new.made_tensors import RESULT, WORKSPACE, MadeTensors, made_in, with_made
+from astra_chat.tools.new.made_tensors import (
+    RESULT,
+    WORKSPACE,
+    MadeTensors,
+    free_name,
+    made_in,
+    with_made,
+)
 from astra_chat.tools.new.project import Project
 from astra_chat.tools.new.reference_file import zeros_py
 from astra_chat.tools.new.task_files import files
@@ -49,6 +55,8 @@ _DECIDED = ("is left out", "build_timeout_s")
 _NUMBER = re.compile(r"\d+")
 _CHECKS = re.compile(r"^checks (\d+)$", re.MULTILINE)
 MOST_LINES = 12
+_NOT_LINKED, _UNCOUNTED = "exit status 127", 2**31
+"""A function of another file is called, which a call does once all checks are met."""
 MOST_LESSONS = 12
 """Checks of a function from which sizes are learnt."""
 PATIENCE_S = 1200
@@ -74,13 +82,16 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
     roomy = _roomy(draft)
     with tempfile.TemporaryDirectory(prefix="astra-new-") as scratch:
         trial = _Trial(name, origin, Path(scratch))
-        seen, project, hints = _first_seen(trial, roomy, project)
+        seen = trial.seen(roomy, project)
+        if isinstance(seen, str) and _MISSING in seen:
+            project = replace(project, defines=(*project.defines, UNCALLED))
+            seen = trial.seen(roomy, project)
         strayed = isinstance(seen, _Seen) and any(call.strayed for call in seen.calls)
         if strayed and draft.binding:
             draft, roomy = _on_default_stream(draft), _on_default_stream(roomy)
             seen = trial.seen(roomy, project)
         if isinstance(seen, str):
-            return Tried(draft, project, (seen, *hints))
+            return Tried(draft, project, (seen,))
         if (asked := with_asked_dtypes(draft, _asked(seen))) != draft:
             draft, roomy = asked, _roomy(asked)
             seen = trial.seen(roomy, project)
@@ -89,7 +100,6 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         drafted = draft
         draft, roomy, seen = trial.learned(draft, roomy, project, seen)
         draft, notes = _told(draft, seen)
-        notes = [*hints, *notes]
         draft = trial.with_written_shapes(draft, roomy, project)
         if _made(draft) != _made(drafted):  # the memory of what it makes has not been tried
             last = trial.seen(draft, project)
@@ -102,23 +112,6 @@ def tried(name: str, draft: Draft, origin: str, project: Project) -> Tried:
         if not failed:  # what a comment leaves open is as the code fills it in
             draft = replace(draft, tensors=tuple(_without(t, OPEN) for t in draft.tensors))
         return Tried(draft, project, tuple(dict.fromkeys([*notes, *failed])))
-
-
-def _first_seen(
-    trial: _Trial, draft: Draft, project: Project
-) -> tuple[_Seen | str, Project, tuple[str, ...]]:
-    """What a draft's cases do, with macros without which the file does not build, and hints."""
-    seen, hints = trial.seen(draft, project), tuple[str, ...]()
-    if isinstance(seen, str) and (guard := guarding_macro(seen, project)):
-        hints = (guard.hint,)
-        guarded = replace(project, defines=(*project.defines, f"-D{guard.macro}"))
-        again = trial.seen(draft, guarded)
-        if not isinstance(again, str) or _MISSING in again:
-            seen, project = again, guarded
-    if isinstance(seen, str) and _MISSING in seen:
-        project = replace(project, defines=(*project.defines, UNCALLED))
-        seen = trial.seen(draft, project)
-    return seen, project, hints
 
 
 def _asked(seen: _Seen) -> list[AskedDtypes]:
@@ -140,7 +133,8 @@ def _roomy(draft: Draft) -> Draft:
     if not draft.makes_tensors:
         return draft
     binding = {key: value for key, value in draft.binding.items() if key != "returns"}
-    more = (WORKSPACE,) if any(t.written for t in draft.tensors) else (RESULT, WORKSPACE)
+    room = replace(WORKSPACE, name=free_name("workspace", draft.tensors))
+    more = (room,) if any(t.written for t in draft.tensors) else (RESULT, room)
     return replace(draft, tensors=(*draft.tensors, *more), binding=binding)
 
 
@@ -359,7 +353,8 @@ def _failures(task: Task, made: Build, cases: Sequence[Case]) -> list[Failure]:
     except StepTimeout:
         why = "a call of the function does not return"
     if len(cases) == 1:
-        return [Failure(why)]
+        linked = _NOT_LINKED not in why
+        return [Failure(why, 0 if linked else _UNCOUNTED, linked)]
     half = len(cases) // 2
     return [*_failures(task, made, cases[:half]), *_failures(task, made, cases[half:])]
 

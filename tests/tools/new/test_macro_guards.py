@@ -32,7 +32,7 @@ LOG = 'line 3: error: namespace "a::b" has no member "{}"'
 def test_the_macro_around_a_definition(
     name: str, flags: tuple[str, ...], text: str, macro: str | None
 ) -> None:
-    found = guarding_macro(LOG.format(name), Project("", {"project/a.h": text}, defines=flags))
+    found = guarding_macro([LOG.format(name)], Project("", {"project/a.h": text}, defines=flags))
     assert (found.macro if found else None) == macro
     if found:
         assert "-D ENABLE_FP8" in found.hint and "project/a.h" in found.hint
